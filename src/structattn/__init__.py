@@ -1,0 +1,63 @@
+"""Structure-guided attention: attention that knows word order, distance, syntax trees and latent structure.
+
+Nouns and rooms load on first use, so that ``import structattn`` and ``structattn --help`` answer without torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_NOUNS = {
+    "Sentence": "syntax",
+    "DependencyTree": "syntax",
+    "ConstituencyTree": "syntax",
+    "read_conllu": "syntax",
+    "write_conllu": "syntax",
+    "read_brackets": "syntax",
+    "Example": "data",
+    "Vocabulary": "data",
+    "SentenceBatch": "data",
+    "TreeBatch": "data",
+    "collate": "data",
+    "load": "training",
+}
+_ROOMS = (
+    "data",
+    "encoders",
+    "functional",
+    "inspection",
+    "layers",
+    "pictures",
+    "priors",
+    "syntax",
+    "tasks",
+    "training",
+)
+
+__all__ = [  # noqa: PLE0604
+    "__version__",
+    *_NOUNS,
+    *_ROOMS,
+]
+
+if TYPE_CHECKING:
+    from structattn import data, encoders, functional, inspection, layers, pictures, priors, syntax, tasks, training
+    from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate
+    from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
+    from structattn.training import load
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NOUNS:
+        value = getattr(importlib.import_module(f"structattn.{_NOUNS[name]}"), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"structattn.{name}")
+    else:
+        raise AttributeError(f"module 'structattn' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,59 @@
+"""The frame of every sentence encoder: embed, contextualise, pool.
+
+One final class; the published systems differ only in the three parts they put in.
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What an encoder knows about a batch of sentences.
+
+    Attributes:
+        states: one vector per node; nodes are the words, or the words followed by the phrases.
+        mask: ``True`` where a node is real. Padded states are zero.
+        vector: one vector per sentence; ``None`` before pooling.
+    """
+
+    states: Float[Tensor, "batch node dim"]
+    mask: Bool[Tensor, "batch node"]
+    vector: Float[Tensor, "batch output_dim"] | None = None
+
+
+class SentenceEncoder(nn.Module):
+    """``vector = pooler(contextualizer(embedder(batch)))``.
+
+    Args:
+        embedder: ``batch -> states``, shape ``(batch, word, dim)``, zero at padding.
+        contextualizer: ``(states, batch) -> Encoding`` without a vector.
+        pooler: ``(states, mask) -> (vector, weights)``; weights are ignored here and read by ``inspection``.
+        output_dim: width of the sentence vector.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary.from_examples([sa.Example((sa.Sentence(["a", "dog"]),))])
+        >>> encoder = sa.encoders.build("bilstm_s2t", vocabulary_size=len(vocabulary), dim=8)
+        >>> encoder(sa.collate([sa.Sentence(["a", "dog"])], vocabulary)).vector.shape
+        torch.Size([1, 16])
+    """
+
+    def __init__(
+        self, embedder: nn.Module, contextualizer: nn.Module, *, pooler: nn.Module, output_dim: int
+    ) -> None:
+        super().__init__()
+        self.embedder = embedder
+        self.contextualizer = contextualizer
+        self.pooler = pooler
+        self.output_dim = output_dim
+
+    def forward(self, batch: SentenceBatch) -> Encoding:
+        """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence."""
+        encoding = self.contextualizer(self.embedder(batch), batch)
+        vector, _ = self.pooler(encoding.states, encoding.mask)
+        return Encoding(encoding.states, encoding.mask, vector)

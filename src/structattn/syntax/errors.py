@@ -1,0 +1,69 @@
+"""The errors of the whole house, kept on the lowest floor so that every room can raise them.
+
+Each message is one sentence that says what was expected, what came, and where.
+"""
+
+import importlib
+from types import ModuleType
+
+
+class StructAttnError(Exception):
+    """Base of every error that the user of this library can mend."""
+
+
+class ParseError(StructAttnError, ValueError):
+    """Malformed input data.
+
+    Args:
+        message: what was expected and what came.
+        file: the file that was read, if any.
+        line: 1-based line in that file, if known.
+
+    Example:
+        >>> error = ParseError("expected 10 columns, got 3", file="a.conllu", line=7)
+        >>> str(error), error.line
+        ('a.conllu:7: expected 10 columns, got 3', 7)
+    """
+
+    def __init__(self, message: str, *, file: object = None, line: int | None = None) -> None:
+        self.message = message
+        self.file = None if file is None else str(file)
+        self.line = line
+        place = ":".join(str(part) for part in (self.file, line) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class ConfigError(StructAttnError, ValueError):
+    """An option or a name that the library does not know; the message lists what it knows."""
+
+
+class MissingStructure(StructAttnError, ValueError):
+    """A sentence lacks a structure (a tree, a relation) that some part of a model needs."""
+
+
+class MissingExtra(StructAttnError, ImportError):
+    """An optional dependency is not installed; the message gives the command that installs it."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say how to install it.
+
+    Args:
+        module: dotted name of the module to import.
+        extra: the extra of this package that brings it, for example ``"train"``.
+
+    Raises:
+        MissingExtra: if the module is not installed.
+
+    Example:
+        >>> require("json", "train").dumps([1])
+        '[1]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        if error.name is not None and module.split(".")[0] != error.name.split(".")[0]:
+            raise
+        raise MissingExtra(
+            f"{module.split('.')[0]} is not installed; run: pip install 'structattn[{extra}]'", name=error.name
+        ) from None
