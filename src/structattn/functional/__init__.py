@@ -1,1 +1,11 @@
-"""Placeholder: exported names follow."""
+"""Plain functions under every layer: masked softmax and pooling, and feature-wise attention in little memory."""
+
+from structattn.functional.masking import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
+
+__all__ = [
+    "additive_mask",
+    "masked_max",
+    "masked_mean",
+    "masked_softmax",
+    "very_negative",
+]

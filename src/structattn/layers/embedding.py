@@ -1,0 +1,96 @@
+"""Word embeddings: the one door through which words become vectors, with the papers' rules for unknown words."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from structattn.data import SentenceBatch
+
+
+class WordEmbedding(nn.Module):
+    r"""A table of word vectors, of which some rows are learnt, some are frozen and two are always zero.
+
+    Ids follow ``Vocabulary``: 0 is padding and 1 the unknown word, both zero and never trained (as in the code of
+    Shen et al. 2018); then the trained words; the last ``num_frozen`` words keep the vectors they were given.
+
+    Args:
+        vocabulary_size: number of word ids, padding and unknown included.
+        dim: width of the states that come out.
+        embedding_dim: width of the table if it differs from ``dim``; then a linear map without bias follows.
+        num_frozen: number of words at the end of the vocabulary whose vectors are not trained.
+        dropout: applied to the states.
+
+    Raises:
+        ValueError: if the vocabulary is too small for its two special words and its frozen words.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary.from_examples([sa.Example((sa.Sentence(["a", "dog"]),))])
+        >>> embedding = WordEmbedding(len(vocabulary), 3)
+        >>> states = embedding(sa.collate([sa.Sentence(["dog", "zebra"])], vocabulary))
+        >>> states.shape, bool((states[0, 1] == 0).all())
+        (torch.Size([1, 2, 3]), True)
+    """
+
+    frozen: Tensor
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        dim: int,
+        *,
+        embedding_dim: int | None = None,
+        num_frozen: int = 0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if num_frozen < 0 or vocabulary_size < 2 + num_frozen:
+            raise ValueError(
+                f"WordEmbedding: expected a vocabulary of at least 2 words (padding, unknown) and the frozen ones, "
+                f"got vocabulary_size={vocabulary_size} and num_frozen={num_frozen}"
+            )
+        width = dim if embedding_dim is None else embedding_dim
+        self.vocabulary_size = vocabulary_size
+        self.weight = nn.Parameter(torch.empty(vocabulary_size - num_frozen, width))
+        self.register_buffer("frozen", torch.zeros(num_frozen, width))
+        self.project = None if width == dim else nn.Linear(width, dim, bias=False)
+        self.dropout = nn.Dropout(dropout)
+        # Close to the size of common pretrained vectors, so that a model meets the same scale with and without them.
+        nn.init.normal_(self.weight, std=width**-0.5)
+        nn.init.normal_(self.frozen, std=width**-0.5)
+        with torch.no_grad():
+            self.weight[:2] = 0.0
+        if self.project is not None:
+            nn.init.xavier_uniform_(self.project.weight)
+
+    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
+        """Look the words up; padding comes out exactly zero."""
+        first_frozen = len(self.weight)
+        # Unknown words are read from the padding row, which is the row that F.embedding gives no gradient.
+        trained = batch.tokens.masked_fill((batch.tokens == 1) | (batch.tokens >= first_frozen), 0)
+        states = F.embedding(trained, self.weight, padding_idx=0)
+        if len(self.frozen):
+            given = F.embedding((batch.tokens - first_frozen).clamp(min=0), self.frozen)
+            states = torch.where((batch.tokens >= first_frozen).unsqueeze(-1), given, states)
+        if self.project is not None:
+            states = self.project(states)
+        embedded: Tensor = self.dropout(states)
+        return embedded
+
+    @torch.no_grad()
+    def load_vectors(self, matrix: Float[Tensor, "vocabulary dim"]) -> None:
+        """Replace the table by pretrained vectors, one row per word id; rows 0 and 1 stay zero.
+
+        Raises:
+            ValueError: if the matrix does not have this table's shape.
+        """
+        expected = (self.vocabulary_size, self.weight.shape[1])
+        if matrix.shape != expected:
+            raise ValueError(
+                f"load_vectors: expected a matrix of {expected[0]} words by {expected[1]}, "
+                f"got {matrix.shape[0]} by {matrix.shape[1]}"
+            )
+        self.weight.copy_(matrix[: len(self.weight)])
+        self.weight[:2] = 0.0
+        self.frozen.copy_(matrix[len(self.weight) :])
