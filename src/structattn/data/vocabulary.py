@@ -1,0 +1,175 @@
+"""Strings to ids and back: words, and the labels of tree nodes. Saved with every model, so it is plain JSON."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from structattn.data.example import Example
+from structattn.syntax import Sentence
+
+PADDING_ID = 0
+UNKNOWN_ID = 1
+_SPECIAL = ("<pad>", "<unk>")
+
+
+class Vocabulary:
+    """Ids of words: 0 is padding, 1 is unknown, then the trainable words by frequency, then the frozen words.
+
+    Frozen words are words the training data lacks but for which a pretrained vector is known: their vectors are used
+    and never trained (Shen et al., DiSAN, experimental set-up).
+
+    Args:
+        words: the trainable words, in the order of their ids (from 2 on).
+        frozen_words: words whose vectors are not trained; they get the last ids.
+        labels: labels of tree nodes (phrases, tags, arcs); label id 0 means no or an unknown label.
+        lowercase: whether words are lower-cased before they are looked up.
+
+    Raises:
+        ValueError: if a word or label occurs twice, or a word is not lower-cased where it must be.
+
+    Example:
+        >>> vocabulary = Vocabulary(["the", "dog"], ["cat"])
+        >>> vocabulary.encode(["The", "cat", "sleeps"]), vocabulary["dog"], len(vocabulary)
+        ([2, 4, 1], 3, 5)
+        >>> Vocabulary.from_json(vocabulary.to_json()) == vocabulary
+        True
+    """
+
+    def __init__(
+        self,
+        words: Iterable[str],
+        frozen_words: Iterable[str] = (),
+        *,
+        labels: Iterable[str] = (),
+        lowercase: bool = True,
+    ) -> None:
+        trainable, frozen = tuple(words), tuple(frozen_words)
+        self.words: tuple[str, ...] = (*_SPECIAL, *trainable, *frozen)
+        self.num_frozen = len(frozen)
+        self.labels: tuple[str, ...] = tuple(labels)
+        self.lowercase = lowercase
+        # The names of the two special ids are not words: a text may well contain "<unk>".
+        self._ids = _numbered((*trainable, *frozen), "word", start=len(_SPECIAL))
+        self._label_ids = _numbered(self.labels, "label", start=1)
+        if lowercase:
+            for word in self._ids:
+                if word != word.lower():
+                    raise ValueError(f"Vocabulary with lowercase=True expects lower-cased words, got {word!r}")
+
+    @classmethod
+    def from_examples(
+        cls,
+        examples: Iterable[Example | Sentence],
+        min_count: int = 1,
+        *,
+        lowercase: bool = True,
+        frozen_words: Iterable[str] = (),
+    ) -> "Vocabulary":
+        """Count the words (and tree labels) of a data set.
+
+        Args:
+            examples: examples or sentences.
+            min_count: words that occur less often are left out, and so become unknown.
+            lowercase: whether ``The`` and ``the`` are one word.
+            frozen_words: further words, for example those of the development data that have a pretrained vector;
+                words that are trainable already are skipped.
+
+        Raises:
+            ValueError: if ``min_count`` is below 1.
+        """
+        if min_count < 1:
+            raise ValueError(f"Vocabulary expects min_count of at least 1, got {min_count}")
+        words: Counter[str] = Counter()
+        labels: Counter[str] = Counter()
+        for item in examples:
+            for sentence in item.sentences if isinstance(item, Example) else (item,):
+                words.update([word.lower() for word in sentence.words] if lowercase else sentence.words)
+                labels.update(_tree_labels(sentence))
+        kept = [word for word in _by_frequency(words) if words[word] >= min_count]
+        known = set(kept)
+        frozen = dict.fromkeys(word.lower() if lowercase else word for word in frozen_words)
+        return cls(
+            kept, [word for word in frozen if word not in known], labels=_by_frequency(labels), lowercase=lowercase
+        )
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """The ids of words; unknown words get id 1."""
+        ids = self._ids
+        if self.lowercase:
+            return [ids.get(word.lower(), UNKNOWN_ID) for word in words]
+        return [ids.get(word, UNKNOWN_ID) for word in words]
+
+    def encode_labels(self, labels: Iterable[str | None]) -> list[int]:
+        """The ids of tree labels; ``None`` and unknown labels get id 0."""
+        return [0 if label is None else self._label_ids.get(label, 0) for label in labels]
+
+    def to_json(self) -> str:
+        """Everything needed to rebuild the vocabulary, as JSON text."""
+        boundary = len(self.words) - self.num_frozen
+        content = {
+            "words": self.words[len(_SPECIAL) : boundary],
+            "frozen_words": self.words[boundary:],
+            "labels": self.labels,
+            "lowercase": self.lowercase,
+        }
+        return json.dumps(content, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vocabulary":
+        """Rebuild what ``to_json`` wrote.
+
+        Raises:
+            ValueError: if the text is not such JSON.
+        """
+        try:
+            content = json.loads(text)
+            words, frozen, labels = (list(map(str, content[key])) for key in ("words", "frozen_words", "labels"))
+            lowercase = bool(content["lowercase"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"Vocabulary expects the JSON that to_json wrote, got {text[:40]!r} ({type(error).__name__}: {error})"
+            ) from None
+        return cls(words, frozen, labels=labels, lowercase=lowercase)
+
+    def __getitem__(self, word: str) -> int:
+        return self._ids.get(word.lower() if self.lowercase else word, UNKNOWN_ID)
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self[word] != UNKNOWN_ID
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} ids, {self.num_frozen} of them frozen, {len(self.labels)} labels)"
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.words, self.num_frozen, self.labels, self.lowercase)
+
+
+def _numbered(names: Sequence[str], kind: str, *, start: int) -> dict[str, int]:
+    ids: dict[str, int] = {}
+    for name in names:
+        if name in ids:
+            raise ValueError(f"Vocabulary expects every {kind} once, got {name!r} twice")
+        ids[name] = start + len(ids)
+    return ids
+
+
+def _by_frequency(counts: Counter[str]) -> list[str]:
+    """Most frequent first, equally frequent ones by alphabet: the order of the data does not matter."""
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def _tree_labels(sentence: Sentence) -> Iterable[str]:
+    if sentence.constituency is not None:
+        yield from (label for label, _, _ in sentence.constituency.spans)
+        yield from (tag for tag in sentence.constituency.tags if tag is not None)
+    if sentence.dependency is not None and sentence.dependency.labels is not None:
+        yield from sentence.dependency.labels
