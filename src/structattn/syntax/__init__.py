@@ -1,1 +1,30 @@
-"""Placeholder: exported names follow."""
+"""Sentences and their trees in plain Python, and the files they come from. Floor 0: no torch here."""
+
+from structattn.syntax.brackets import read_brackets, write_brackets
+from structattn.syntax.conllu import read_conllu, write_conllu
+from structattn.syntax.constituency import ConstituencyTree
+from structattn.syntax.dependency import DependencyTree
+from structattn.syntax.errors import ConfigError, MissingExtra, MissingStructure, ParseError, StructAttnError, require
+from structattn.syntax.files import open_text, read_lines, replace_text
+from structattn.syntax.sentence import Sentence
+from structattn.syntax.words import split_words
+
+__all__ = [
+    "ConfigError",
+    "ConstituencyTree",
+    "DependencyTree",
+    "MissingExtra",
+    "MissingStructure",
+    "ParseError",
+    "Sentence",
+    "StructAttnError",
+    "open_text",
+    "read_brackets",
+    "read_conllu",
+    "read_lines",
+    "replace_text",
+    "require",
+    "split_words",
+    "write_brackets",
+    "write_conllu",
+]

@@ -1,0 +1,211 @@
+r"""CoNLL-U: a treebank file to sentences and back, byte for byte.
+
+Separate because the format has much that a ``Sentence`` does not care about: lemmas, features, ``1-2`` ranges for
+words written together, ``7.1`` nodes for words left out. The ids and heads are understood by the package ``conllu``;
+lines are split here, because that package accepts broken lines and does not know line numbers.
+Format: https://universaldependencies.org/format.html
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from conllu.exceptions import ParseException
+from conllu.parser import parse_id_value, parse_int_value
+
+from structattn.syntax.dependency import DependencyTree, find_cycle
+from structattn.syntax.errors import ParseError
+from structattn.syntax.files import read_lines, replace_text
+from structattn.syntax.sentence import Sentence
+
+_NUM_COLUMNS = 10
+_ID, _FORM, _UPOS, _HEAD, _DEPREL = 0, 1, 3, 6, 7
+_Lines = list[tuple[int, str]]
+
+
+def read_conllu(path: str | os.PathLike[str]) -> Iterator[Sentence]:
+    r"""Stream the sentences of a CoNLL-U file, gzip or plain.
+
+    ``tags`` are the universal tags (column 4), ``metadata`` the comments ``# key = value`` (a comment without ``=``
+    has an empty value). A sentence whose heads are all ``_`` has no dependency tree. Whatever else is in the file is
+    kept, so that ``write_conllu`` writes the same bytes.
+
+    Args:
+        path: the file.
+
+    Yields:
+        One sentence after the other.
+
+    Raises:
+        ParseError: with the file and the line, what came and what was expected: a wrong number of columns, an empty
+            column, an id out of order, a bad range, a head that is no number, out of range or part of a cycle, a
+            comment inside a sentence, bytes that are not UTF-8, a truncated gzip file.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.conllu"
+        >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]), metadata={"label": "good"})
+        >>> write_conllu(path, [kids])
+        >>> list(read_conllu(path)) == [kids]
+        True
+    """
+    block: _Lines = []
+    for number, line in read_lines(path):
+        if line:
+            block.append((number, line))
+        elif block:
+            yield _parse(block, path)
+            block = []
+    if block:
+        yield _parse(block, path)
+
+
+def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> None:
+    """Write sentences as CoNLL-U; the file appears whole or not at all.
+
+    Args:
+        path: the file; compressed when the name ends in ``.gz``.
+        sentences: the sentences.
+
+    Raises:
+        ValueError: if a word, tag, label or metadata entry cannot stand in the format: it is empty or has a tab or a
+            line end in it.
+    """
+    with replace_text(path) as stream:
+        for sentence in sentences:
+            stream.write(_format(sentence))
+
+
+def _parse(block: _Lines, path: object) -> Sentence:
+    num_comments = next((k for k, (_, line) in enumerate(block) if not line.startswith("#")), len(block))
+    comments = [line for _, line in block[:num_comments]]
+    rows = _split(block[num_comments:], path)
+    numbers = [number for number, _ in block[num_comments:]]
+    is_word = _check_ids(rows, numbers, path)
+    words = [row for row, keep in zip(rows, is_word, strict=True) if keep]
+    numbers = [number for number, keep in zip(numbers, is_word, strict=True) if keep]
+    plain = Sentence(
+        [row[_FORM] for row in words],
+        _unless_all_missing([row[_UPOS] for row in words]),
+        _dependency(words, numbers, path),
+        metadata=_metadata(comments),
+    )
+    # Rows and comments that the plain fields bring back are not kept, so a sentence read equals the sentence written.
+    return Sentence(
+        plain.words,
+        plain.tags,
+        plain.dependency,
+        metadata=plain.metadata,
+        rows=() if _plain_rows(plain) == rows else rows,
+        comments=() if _plain_comments(plain.metadata) == comments else comments,
+    )
+
+
+def _split(lines: _Lines, path: object) -> list[tuple[str, ...]]:
+    rows = []
+    for number, line in lines:
+        if line.startswith("#"):
+            raise ParseError(f"expected comments before the first word, got {line!r}", file=path, line=number)
+        row = tuple(line.split("\t"))
+        if len(row) != _NUM_COLUMNS:
+            raise ParseError(f"expected {_NUM_COLUMNS} tab-separated columns, got {len(row)}", file=path, line=number)
+        if "" in row:
+            raise ParseError(
+                f"expected '_' for no value, got an empty column {row.index('') + 1}", file=path, line=number
+            )
+        rows.append(row)
+    return rows
+
+
+def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: object) -> list[bool]:
+    """Whether each row is a word, once the ids are found to be in order.
+
+    Words count from 1; a range stands before its first word and does not overlap the range before it; the empty nodes
+    after word ``k`` are ``k.1``, ``k.2`` and so on.
+    """
+    is_word = []
+    word, empty, range_end, range_line = 0, 0, 0, 0
+    for row, number in zip(rows, numbers, strict=True):
+        identity = _identity(row[_ID])
+        if isinstance(identity, int):
+            expected = str(word + 1)
+            word, empty = word + 1, 0
+        elif identity is not None and identity[1] == "-":
+            is_new = word >= range_end
+            expected = (
+                f"{word + 1}-{identity[2]}" if is_new else f"a range after word {range_end} or the word {word + 1}"
+            )
+            range_end, range_line = identity[2], number
+        else:
+            expected = f"{word}.{empty + 1}" if identity is not None else f"{word + 1}"
+            empty += 1
+        if row[_ID] != expected:
+            raise ParseError(f"expected the id {expected}, got {row[_ID]!r}", file=path, line=number)
+        is_word.append(isinstance(identity, int))
+    if range_end > word:
+        message = f"expected a range of words up to at most {word}, got one up to {range_end}"
+        raise ParseError(message, file=path, line=range_line)
+    return is_word
+
+
+def _identity(text: str) -> int | tuple[int, str, int] | None:
+    try:
+        identity: int | tuple[int, str, int] | None = parse_id_value(text)
+    except ParseException:
+        return None
+    return identity
+
+
+def _dependency(words: Sequence[Sequence[str]], numbers: Sequence[int], path: object) -> DependencyTree | None:
+    if all(row[_HEAD] == "_" for row in words):
+        return None
+    heads = []
+    for row, number in zip(words, numbers, strict=True):
+        try:
+            head = parse_int_value(row[_HEAD])
+        except ParseException:
+            head = None
+        if head is None or not 0 <= head <= len(words):
+            message = f"expected a head from 0 to {len(words)}, got {row[_HEAD]!r}"
+            raise ParseError(message, file=path, line=number)
+        heads.append(head)
+    cycle = find_cycle(heads)
+    if cycle:
+        path_of_ids = " -> ".join(map(str, [*cycle, cycle[0]]))
+        raise ParseError(
+            f"expected heads that lead to the root, got the cycle {path_of_ids}", file=path, line=numbers[cycle[0] - 1]
+        )
+    return DependencyTree(heads, _unless_all_missing([row[_DEPREL] for row in words]))
+
+
+def _unless_all_missing(values: list[str]) -> list[str] | None:
+    return None if all(value == "_" for value in values) else values
+
+
+def _metadata(comments: Iterable[str]) -> dict[str, str]:
+    metadata = {}
+    for comment in comments:
+        key, _, value = comment[1:].partition("=")
+        if key.strip():
+            metadata[key.strip()] = value.strip()
+    return metadata
+
+
+def _plain_comments(metadata: Mapping[str, str]) -> list[str]:
+    return [f"# {key} = {value}" if value else f"# {key}" for key, value in metadata.items()]
+
+
+def _plain_rows(sentence: Sentence) -> list[tuple[str, ...]]:
+    tree = sentence.dependency
+    rows = []
+    for index, word in enumerate(sentence.words):
+        tag = "_" if sentence.tags is None else sentence.tags[index]
+        head = "_" if tree is None else str(tree.heads[index])
+        label = "_" if tree is None or tree.labels is None else tree.labels[index]
+        rows.append((str(index + 1), word, "_", tag, "_", "_", head, label, "_", "_"))
+    return rows
+
+
+def _format(sentence: Sentence) -> str:
+    comments = sentence.comments or _plain_comments(sentence.metadata)
+    rows = sentence.rows or _plain_rows(sentence)
+    return "".join(f"{line}\n" for line in [*comments, *("\t".join(row) for row in rows)]) + "\n"

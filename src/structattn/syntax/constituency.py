@@ -1,0 +1,257 @@
+"""Phrase trees over the words of one sentence, kept flat: words, tags and a list of spans.
+
+Separate from bracket text (``brackets.py``), which is only one way to write such a tree, and from head rules, which
+are knowledge about English treebanks. A flat tree has no recursion anywhere: depth 10,000 is as good as depth 3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from structattn.syntax import brackets, head_rules
+from structattn.syntax.dependency import DependencyTree
+
+Span = tuple[str, int, int]
+"""A labelled phrase: label, first word, word after the last."""
+
+
+@dataclass(frozen=True)
+class ConstituencyTree:
+    """A phrase tree (or several side by side): spans are phrases, tags belong to the words.
+
+    A preterminal, a bracket around one bare word such as ``(NN cat)``, is the tag of its word and not a span.
+
+    Args:
+        words: the words, from left to right.
+        spans: labelled half-open spans ``(label, start, end)``; of two equal spans the earlier is the parent. They are
+            kept with every parent before its children and siblings from left to right.
+        tags: one tag a word, None for a word that stands in its phrase without a preterminal.
+
+    Raises:
+        ValueError: if a span is empty, out of range, or crosses another, or tags and words differ in number.
+
+    Example:
+        >>> tree = ConstituencyTree.from_brackets("(S (NP (DT the) (NN cat)) (VP (VBD sat)))")
+        >>> tree.words, tree.tags
+        (('the', 'cat', 'sat'), ('DT', 'NN', 'VBD'))
+        >>> tree.spans, tree.parents, tree.leaf_parents
+        ((('S', 0, 3), ('NP', 0, 2), ('VP', 2, 3)), (-1, 0, 0), (1, 1, 2))
+        >>> tree.to_brackets()
+        '(S (NP (DT the) (NN cat)) (VP (VBD sat)))'
+    """
+
+    words: tuple[str, ...]
+    spans: tuple[Span, ...]
+    tags: tuple[str | None, ...]
+
+    def __init__(
+        self, words: Sequence[str], spans: Sequence[Span] = (), *, tags: Sequence[str | None] | None = None
+    ) -> None:
+        if isinstance(words, str):
+            raise TypeError(f"words must be a sequence of words, got one string {words!r}")
+        ordered = sorted(((str(label), int(start), int(end)) for label, start, end in spans), key=_outermost_first)
+        object.__setattr__(self, "words", tuple(words))
+        object.__setattr__(self, "spans", tuple(ordered))
+        object.__setattr__(self, "tags", (None,) * len(self.words) if tags is None else tuple(tags))
+        if len(self.tags) != len(self.words):
+            raise ValueError(f"a tree of {len(self.words)} words needs as many tags, got {len(self.tags)}")
+        _check_nesting(self.spans, len(self.words))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """For each span the index of the span it is a part of, -1 for a root."""
+        parents = []
+        open_spans: list[int] = []
+        for index, (_, start, _) in enumerate(self.spans):
+            while open_spans and self.spans[open_spans[-1]][2] <= start:
+                open_spans.pop()
+            parents.append(open_spans[-1] if open_spans else -1)
+            open_spans.append(index)
+        return tuple(parents)
+
+    @property
+    def leaf_parents(self) -> tuple[int, ...]:
+        """For each word the index of the lowest span over it, -1 where there is none."""
+        lowest = []
+        open_spans: list[int] = []
+        index = 0
+        for word in range(len(self.words)):
+            while open_spans and self.spans[open_spans[-1]][2] <= word:
+                open_spans.pop()
+            while index < len(self.spans) and self.spans[index][1] == word:
+                open_spans.append(index)
+                index += 1
+            lowest.append(open_spans[-1] if open_spans else -1)
+        return tuple(lowest)
+
+    def labelled_subtrees(self) -> list[Span]:
+        """Every phrase and every tagged word as ``(label, start, end)``, parents first, as SST is supervised.
+
+        Example:
+            >>> ConstituencyTree.from_brackets("(3 (2 It) (4 works))").labelled_subtrees()
+            [('3', 0, 2), ('2', 0, 1), ('4', 1, 2)]
+        """
+        tagged = [(tag, word, word + 1) for word, tag in enumerate(self.tags) if tag is not None]
+        return sorted([*self.spans, *tagged], key=_outermost_first)
+
+    @classmethod
+    def from_brackets(cls, text: str) -> "ConstituencyTree":
+        """Read one tree from Penn-style brackets; see ``brackets`` for what may stand in them.
+
+        Raises:
+            ParseError: if the text is not exactly one well-formed tree.
+        """
+        words, tags, spans = brackets.parse_one(text)
+        return cls(words, spans, tags=tags)
+
+    def to_brackets(self) -> str:
+        """Write the tree as Penn-style brackets on one line; ``from_brackets`` reads the same tree back.
+
+        Raises:
+            ValueError: if a word, tag or label cannot stand in brackets: it is empty or has a space.
+        """
+        return brackets.format_one(self.words, self.tags, self.spans)
+
+    @classmethod
+    def from_dependency(cls, words: Sequence[str], tree: DependencyTree) -> "ConstituencyTree":
+        """Make a phrase of every word that has dependents: it spans the word and all words below it.
+
+        A tree that is not projective is projectivised first. A phrase is labelled with the relation of its head word,
+        or ``X`` if the tree has no labels. Where that leaves no phrase (one word) or several side by side (several
+        roots), a phrase ``ROOT`` covers the sentence.
+
+        Raises:
+            ValueError: if there are not as many words as heads.
+
+        Example:
+            >>> tree = ConstituencyTree.from_dependency(["two", "kids", "wash"], DependencyTree([2, 3, 0]))
+            >>> tree.to_brackets()
+            '(X (X two kids) wash)'
+        """
+        if len(words) != len(tree):
+            raise ValueError(f"expected a dependency tree of {len(words)} words, got one of {len(tree)}")
+        tree = tree.projectivised()
+        spans = []
+        for word, (start, end) in enumerate(tree.subtree_spans()):
+            if end - start > 1:
+                spans.append(("X" if tree.labels is None else tree.labels[word], start, end))
+        if words and (0, len(words)) not in [(start, end) for _, start, end in spans]:
+            spans.append(("ROOT", 0, len(words)))
+        return cls(words, spans)
+
+    def to_dependency(self) -> DependencyTree:
+        """Find a head in every phrase and hang the other children from it (Magerman 1995; Collins 1999, appendix A).
+
+        The rules are for Penn Treebank labels; function tags are ignored and the ``@`` phrases that ``binarised``
+        makes are looked through. A phrase with an unknown label is headed by its last child that is no punctuation.
+        The result has no labels and is projective; words outside every phrase are roots.
+
+        Example:
+            >>> tree = ConstituencyTree.from_brackets("(S (NP (DT the) (NN cat)) (VP (VBD sat)))")
+            >>> tree.to_dependency().heads
+            (2, 3, 0)
+        """
+        spans = tuple(span for span in self.spans if not span[0].startswith("@"))
+        flat = self if len(spans) == len(self.spans) else ConstituencyTree(self.words, spans, tags=self.tags)
+        return DependencyTree(head_rules.find_heads(flat.spans, flat.tags, flat.parents, flat.leaf_parents))
+
+    def without_empty_leaves(self) -> "ConstituencyTree":
+        """Remove the words tagged ``-NONE-`` (traces, null elements) and the phrases that are left without words.
+
+        Example:
+            >>> tree = ConstituencyTree.from_brackets("(S (NP (-NONE- *)) (VP (VB go)))")
+            >>> tree.without_empty_leaves().to_brackets()
+            '(S (VP (VB go)))'
+        """
+        kept = [word for word, tag in enumerate(self.tags) if tag != "-NONE-"]
+        if len(kept) == len(self.words):
+            return self
+        before = [0]
+        for tag in self.tags:
+            before.append(before[-1] + (tag != "-NONE-"))
+        spans = [(label, before[start], before[end]) for label, start, end in self.spans if before[start] < before[end]]
+        return ConstituencyTree([self.words[i] for i in kept], spans, tags=[self.tags[i] for i in kept])
+
+    def without_function_tags(self) -> "ConstituencyTree":
+        """Cut function tags and indices off phrase labels and tags: ``NP-SBJ-1`` and ``NP=2`` become ``NP``.
+
+        Example:
+            >>> ConstituencyTree.from_brackets("(S (NP-SBJ-1 (PRP It)) (VP (VBZ works)))").without_function_tags().spans
+            (('S', 0, 2), ('NP', 0, 1), ('VP', 1, 2))
+        """
+        spans = [(head_rules.plain_label(label), start, end) for label, start, end in self.spans]
+        tags = [None if tag is None else head_rules.plain_label(tag) for tag in self.tags]
+        return ConstituencyTree(self.words, spans, tags=tags)
+
+    def collapsed(self, unary: Literal["lowest", "top", "join", "keep"] = "lowest") -> "ConstituencyTree":
+        """Make one phrase of every chain of phrases over the same words.
+
+        Args:
+            unary: the label that is left: of the ``lowest`` or ``top`` phrase, or all of them joined from the top
+                (``S+VP``); ``keep`` changes nothing.
+
+        Raises:
+            ValueError: if ``unary`` is none of these.
+
+        Example:
+            >>> tree = ConstituencyTree.from_brackets("(S (VP (VB go) (RB away)))")
+            >>> [tree.collapsed(unary).spans[0][0] for unary in ("lowest", "top", "join")]
+            ['VP', 'S', 'S+VP']
+        """
+        if unary not in ("lowest", "top", "join", "keep"):
+            raise ValueError(f"unary must be 'lowest', 'top', 'join' or 'keep', got {unary!r}")
+        if unary == "keep":
+            return self
+        chains: dict[tuple[int, int], list[str]] = {}
+        for label, start, end in self.spans:
+            chains.setdefault((start, end), []).append(label)
+        choose = {"lowest": lambda chain: chain[-1], "top": lambda chain: chain[0], "join": "+".join}[unary]
+        return ConstituencyTree(
+            self.words, [(choose(chain), start, end) for (start, end), chain in chains.items()], tags=self.tags
+        )
+
+    def binarised(self) -> "ConstituencyTree":
+        """Make every phrase have exactly two children.
+
+        Chains of phrases over the same words keep their lowest label, phrases over one word go, and a phrase ``NP``
+        of more than two children is split from the left: its first child, and a phrase ``@NP`` with the others.
+        Trees that stand side by side stay so.
+
+        Example:
+            >>> ConstituencyTree.from_brackets("(NP (DT a) (JJ big) (NN cat))").binarised().to_brackets()
+            '(NP (DT a) (@NP (JJ big) (NN cat)))'
+        """
+        tree = self.collapsed("lowest")
+        tree = ConstituencyTree(tree.words, [span for span in tree.spans if span[2] - span[1] > 1], tags=tree.tags)
+        starts: list[list[int]] = [[] for _ in tree.spans]
+        for index, parent in enumerate(tree.parents):
+            if parent >= 0:
+                starts[parent].append(tree.spans[index][1])
+        for word, parent in enumerate(tree.leaf_parents):
+            if parent >= 0:
+                starts[parent].append(word)
+        spans = list(tree.spans)
+        for (label, _, end), children in zip(tree.spans, starts, strict=True):
+            name = label if label.startswith("@") else f"@{label}"
+            spans.extend((name, start, end) for start in sorted(children)[1:-1])
+        return ConstituencyTree(tree.words, spans, tags=tree.tags)
+
+
+def _outermost_first(span: Span) -> tuple[int, int]:
+    return span[1], -span[2]
+
+
+def _check_nesting(spans: Sequence[Span], num_words: int) -> None:
+    open_spans: list[Span] = []
+    for span in spans:
+        label, start, end = span
+        if not 0 <= start < end <= num_words:
+            raise ValueError(f"span {label!r} must hold at least one of {num_words} words, got ({start}, {end})")
+        while open_spans and open_spans[-1][2] <= start:
+            open_spans.pop()
+        if open_spans and end > open_spans[-1][2]:
+            raise ValueError(f"spans must not cross, got {open_spans[-1]} and {span}")
+        open_spans.append(span)

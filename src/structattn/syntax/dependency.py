@@ -1,0 +1,179 @@
+"""Dependency trees over the words of one sentence: heads, labels, path lengths, projectivity.
+
+Separate from the sentence because a tree is a value of its own, made by readers, parsers and head rules alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DependencyTree:
+    r"""A dependency tree as one head a word: CoNLL ids, 0 is the root and words are 1..n.
+
+    Several words may hang from the root; the root is then a node of the tree like any other, and the path between two
+    such words goes through it: with :math:`d_i` the depth of word *i* (1 for a word whose head is 0),
+
+    .. math:: D(i, j) = d_i + d_j - 2\, d_{\mathrm{lca}(i, j)}
+
+    Args:
+        heads: the head of each word.
+        labels: the relation of each word to its head.
+
+    Raises:
+        ValueError: if a head is out of range, if heads form a cycle, or if there are not as many labels as heads.
+
+    Example:
+        >>> tree = DependencyTree([2, 3, 0, 3])       # the kids wash hands
+        >>> tree.is_projective, tree.roots, tree.depths()
+        (True, (2,), [3, 2, 1, 2])
+        >>> tree.distances()[0]
+        [0, 1, 2, 3]
+    """
+
+    heads: tuple[int, ...]
+    labels: tuple[str, ...] | None = None
+
+    def __init__(self, heads: Sequence[int], labels: Sequence[str] | None = None) -> None:
+        object.__setattr__(self, "heads", tuple(int(head) for head in heads))
+        object.__setattr__(self, "labels", None if labels is None else tuple(labels))
+        num_words = len(self.heads)
+        if self.labels is not None and len(self.labels) != num_words:
+            raise ValueError(f"a tree of {num_words} words needs as many labels, got {len(self.labels)}")
+        for word, head in enumerate(self.heads, start=1):
+            if not 0 <= head <= num_words:
+                raise ValueError(f"head of word {word} must be from 0 to {num_words}, got {head}")
+        cycle = find_cycle(self.heads)
+        if cycle:
+            raise ValueError(f"heads must not form a cycle, got {' -> '.join(map(str, [*cycle, cycle[0]]))}")
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """Positions (from 0) of the words whose head is the root."""
+        return tuple(word for word, head in enumerate(self.heads) if head == 0)
+
+    @property
+    def is_projective(self) -> bool:
+        """Whether every word, together with all words below it, is an unbroken stretch of the sentence.
+
+        This is the same as no two arcs crossing, with an arc from the root, standing before the first word, counted.
+        """
+        sizes = [1] * (len(self) + 1)
+        for word in reversed(self._top_down()):
+            sizes[self.heads[word - 1]] += sizes[word]
+        return all(end - start == size for (start, end), size in zip(self.subtree_spans(), sizes[1:], strict=True))
+
+    def depths(self) -> list[int]:
+        """Number of arcs from the root to each word: 1 for a word whose head is the root."""
+        depths = [0] * (len(self) + 1)
+        for word in self._top_down():
+            depths[word] = depths[self.heads[word - 1]] + 1
+        return depths[1:]
+
+    def distances(self) -> list[list[int]]:
+        """Number of arcs on the path between every two words; words with head 0 are 2 apart."""
+        order = self._top_down()
+        rows = [[0] * (len(self) + 1) for _ in range(len(self) + 1)]
+        done = [0]
+        for word in order:
+            row, head_row = rows[word], rows[self.heads[word - 1]]
+            for other in done:
+                row[other] = rows[other][word] = head_row[other] + 1
+            done.append(word)
+        return [row[1:] for row in rows[1:]]
+
+    def projectivised(self) -> "DependencyTree":
+        """Make the tree projective by lifting arcs (Nivre and Nilsson 2005, section 2).
+
+        While there is an arc that does not dominate every word it spans, the shortest such arc (the leftmost of
+        equals) is replaced by one from its head's head. Labels stay as they are; the arcs of a projective tree do too.
+
+        Example:
+            >>> DependencyTree([3, 0, 2, 1]).projectivised().heads
+            (2, 0, 2, 2)
+        """
+        heads = list(self.heads)
+        while True:
+            crossing = _shortest_nonprojective(heads)
+            if crossing is None:
+                return self if tuple(heads) == self.heads else DependencyTree(heads, self.labels)
+            heads[crossing - 1] = heads[heads[crossing - 1] - 1]
+
+    def subtree_spans(self) -> list[tuple[int, int]]:
+        """For each word the half-open stretch from the first to the last word at or below it.
+
+        Example:
+            >>> DependencyTree([2, 3, 0, 3]).subtree_spans()
+            [(0, 1), (0, 2), (0, 4), (3, 4)]
+        """
+        first = list(range(len(self) + 1))
+        last = list(range(len(self) + 1))
+        for word in reversed(self._top_down()):
+            head = self.heads[word - 1]
+            first[head] = min(first[head], first[word])
+            last[head] = max(last[head], last[word])
+        return [(first[word] - 1, last[word]) for word in range(1, len(self) + 1)]
+
+    def _top_down(self) -> list[int]:
+        """Word ids, heads before their dependents."""
+        children = _children(self.heads)
+        order = [0]
+        for node in order:
+            order.extend(children[node])
+        return order[1:]
+
+
+def find_cycle(heads: Sequence[int]) -> list[int]:
+    """Find word ids that form a cycle; empty if the heads, each from 0 to the number of words, form a tree.
+
+    Example:
+        >>> find_cycle([2, 3, 2]), find_cycle([2, 0])
+        ([2, 3], [])
+    """
+    state = [0] * (len(heads) + 1)  # 0 not seen, 1 on the path being walked, 2 known to reach the root
+    state[0] = 2
+    for start in range(1, len(heads) + 1):
+        path = []
+        word = start
+        while state[word] == 0:
+            state[word] = 1
+            path.append(word)
+            word = heads[word - 1]
+        if state[word] == 1:
+            return path[path.index(word) :]
+        for passed in path:
+            state[passed] = 2
+    return []
+
+
+def _children(heads: Sequence[int]) -> list[list[int]]:
+    children: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for word, head in enumerate(heads, start=1):
+        children[head].append(word)
+    return children
+
+
+def _shortest_nonprojective(heads: Sequence[int]) -> int | None:
+    """The dependent of the shortest arc over a word that its head does not dominate."""
+    enter, leave = [0] * (len(heads) + 1), [0] * (len(heads) + 1)
+    children = _children(heads)
+    clock = 0
+    stack = [0]
+    while stack:
+        node = stack.pop()
+        clock += 1
+        if node < 0:
+            leave[~node] = clock
+        else:
+            enter[node] = clock
+            stack.append(~node)
+            stack.extend(children[node])
+    arcs = sorted((abs(head - word), min(head, word), word) for word, head in enumerate(heads, start=1) if head)
+    for length, start, word in arcs:
+        head = heads[word - 1]
+        if any(not enter[head] < enter[between] < leave[head] for between in range(start + 1, start + length)):
+            return word
+    return None

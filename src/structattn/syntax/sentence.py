@@ -1,0 +1,104 @@
+"""The sentence: words and whatever is known about them, as one frozen value.
+
+Everything above this floor takes sentences; how they are read and written is the business of the other files here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from structattn.syntax.constituency import ConstituencyTree
+from structattn.syntax.dependency import DependencyTree
+from structattn.syntax.words import split_words
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words and the structures known about them.
+
+    Args:
+        words: the words; none at all is allowed.
+        tags: one part-of-speech tag a word.
+        dependency: dependency tree over the words.
+        constituency: phrase tree over the words.
+        relations: named word-by-word matrices, rows look and columns are looked at.
+        metadata: what the file said about the sentence, such as ``sent_id`` or ``label``.
+        rows: the lines of a CoNLL-U sentence, split into ten columns; kept by ``read_conllu`` when the fields above
+            cannot bring them back (lemmas, features, ``1-2`` ranges, ``7.1`` empty nodes).
+        comments: the comment lines of a CoNLL-U sentence, kept when ``metadata`` cannot bring them back.
+
+    Raises:
+        ValueError: if a structure is not about as many words as there are, with both numbers.
+        TypeError: if ``words`` is one string.
+
+    Example:
+        >>> sentence = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
+        >>> len(sentence), sentence.words, sentence.dependency.heads
+        (2, ('kids', 'wash'), (2, 0))
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+    dependency: DependencyTree | None = None
+    constituency: ConstituencyTree | None = None
+    relations: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict, hash=False)
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+    rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    comments: tuple[str, ...] = field(default=(), repr=False)
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        tags: Sequence[str] | None = None,
+        dependency: DependencyTree | None = None,
+        constituency: ConstituencyTree | None = None,
+        relations: Mapping[str, Sequence[Sequence[float]]] | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        rows: Sequence[Sequence[str]] = (),
+        comments: Sequence[str] = (),
+    ) -> None:
+        if isinstance(words, str):
+            raise TypeError(f"words must be a sequence of words, got one string {words!r}; use Sentence.from_text")
+        # A hand-written __init__ lets callers pass any sequence while the fields stay tuples for the type checker.
+        values = {
+            "words": tuple(words),
+            "tags": None if tags is None else tuple(tags),
+            "dependency": dependency,
+            "constituency": constituency,
+            "relations": dict(relations or {}),
+            "metadata": dict(metadata or {}),
+            "rows": tuple(tuple(row) for row in rows),
+            "comments": tuple(comments),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Sentence":
+        """Make a sentence from raw text, split by ``split_words``.
+
+        Example:
+            >>> Sentence.from_text("It isn't.").words
+            ('It', 'is', "n't", '.')
+        """
+        return cls(split_words(text))
+
+    def _check(self) -> None:
+        num_words = len(self.words)
+        for name, value in (("tags", self.tags), ("dependency", self.dependency)):
+            if value is not None and len(value) != num_words:
+                raise ValueError(f"the sentence has {num_words} words but its {name} has {len(value)} entries")
+        if self.constituency is not None and len(self.constituency.words) != num_words:
+            found = len(self.constituency.words)
+            raise ValueError(f"the sentence has {num_words} words but its constituency tree has {found}")
+        for name, matrix in self.relations.items():
+            shape = [len(row) for row in matrix]
+            if shape != [num_words] * num_words:
+                raise ValueError(
+                    f"relation {name!r} must be {num_words} x {num_words} for a sentence of {num_words} words, "
+                    f"got {len(matrix)} rows of lengths {sorted(set(shape))}"
+                )

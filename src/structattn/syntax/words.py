@@ -1,0 +1,74 @@
+"""Splitting raw text into words the way treebanks do, for sentences that come without a tokenisation.
+
+Separate from ``Sentence`` because it is a rule about text, not about sentences. The conventions are those of the Penn
+Treebank (Marcus et al. 1993): punctuation stands alone and clitics are split off (``do n't``, ``John 's``).
+"""
+
+import re
+
+_ABBREVIATIONS = frozenset(
+    "mr. mrs. ms. dr. prof. st. jr. sr. inc. co. corp. ltd. vs. etc. e.g. i.e. a.m. p.m. cf. "
+    "jan. feb. aug. sept. oct. nov. dec. gen. gov. sen. rep. rev. col. capt. lt. sgt.".split()
+)
+_CLITIC = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|m|d|ll|re|ve))$|(?<=^can)not$", re.IGNORECASE)
+_INITIAL = re.compile(r"[^\W\d_]\.")
+# A letter is whatever is neither space nor punctuation: unlike \w this keeps combining marks inside their word.
+_LETTER = r"[^\s!-/:-@\[-^`{-~…–—“”‘’«»„¡¿€£¥©®™°·、。，！？；：（）「」]"
+_TOKEN = re.compile(
+    rf"""
+    \.{{2,}} | -{{2,}} | `` | ''                            # ellipsis, dash, Penn quotes
+  | -[LR][RCS]B-                                            # escaped brackets
+  | (?:https?://|www\.)[^\s<>()"]*[^\s<>()",.;:!?'’]        # addresses
+  | {_LETTER}[\w.+-]*@[\w-]+(?:\.[\w-]+)+
+  | \d+(?:[.,:/]\d+)+                                       # numbers, times, dates, fractions
+  | (?:[^\W\d_]\.){{2,}}                                    # U.S.
+  | n['’]t$ | ['’](?:s|m|d|ll|re|ve)$                       # clitics that stand alone already
+  | {_LETTER}+(?:[.@/\\*&-]+{_LETTER}+|['’]{_LETTER}+)*     # words, with what may stand inside one
+  | [:;=][-']?[)(dDpP]+$                                    # faces
+  | \S
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def split_words(text: str) -> list[str]:
+    """Split the text of one sentence into words: punctuation stands alone, clitics are split off.
+
+    Splitting text that is already split changes nothing: the words of ``" ".join(split_words(text))`` are
+    ``split_words(text)``.
+
+    Args:
+        text: raw text of one sentence.
+
+    Returns:
+        The words, none of them empty.
+
+    Example:
+        >>> split_words("Mr. O'Neill doesn't like John's well-made tea, at $3.50!")
+        ['Mr.', "O'Neill", 'does', "n't", 'like', 'John', "'s", 'well-made', 'tea', ',', 'at', '$', '3.50', '!']
+    """
+    words: list[str] = []
+    chunks = text.split()
+    for number, chunk in enumerate(chunks, start=1):
+        pending = [chunk]
+        while pending:
+            piece = pending.pop()
+            parts = _split_once(piece, is_last=number == len(chunks))
+            # Splitting until nothing splits any more is what makes the second call change nothing.
+            if len(parts) == 1:
+                words.append(piece)
+            else:
+                pending.extend(reversed(parts))
+    return words
+
+
+def _split_once(piece: str, is_last: bool) -> list[str]:
+    if piece.lower() in _ABBREVIATIONS or (not is_last and _INITIAL.fullmatch(piece)):
+        return [piece]
+    clitic = _CLITIC.search(piece)
+    if clitic:
+        return [piece[: clitic.start()], clitic.group()]
+    tokens: list[str] = _TOKEN.findall(piece)
+    if len(tokens) > 1 and tokens[-1] == "." and f"{tokens[-2]}.".lower() in _ABBREVIATIONS:
+        tokens[-2:] = [f"{tokens[-2]}."]
+    return tokens
