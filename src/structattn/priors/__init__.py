@@ -1,1 +1,27 @@
-"""Placeholder: exported names follow."""
+"""Priors: what attention should make of a structure, as values that add and scale."""
+
+from structattn.priors.bias import AttentionBias
+from structattn.priors.per_head import PerHead
+from structattn.priors.prior import LearntAlpha, Prior, Scaled, Sum
+from structattn.priors.relation import Relation
+from structattn.priors.sequence import Backward, Forward, NotSelf, SequencePrior, WordDistance, alibi_slopes
+from structattn.priors.tree import ConstituencyDistance, DependencyDistance, Subtree
+
+__all__ = [
+    "AttentionBias",
+    "Backward",
+    "ConstituencyDistance",
+    "DependencyDistance",
+    "Forward",
+    "LearntAlpha",
+    "NotSelf",
+    "PerHead",
+    "Prior",
+    "Relation",
+    "Scaled",
+    "SequencePrior",
+    "Subtree",
+    "Sum",
+    "WordDistance",
+    "alibi_slopes",
+]

@@ -1,0 +1,113 @@
+"""A different prior for every attention head, evaluated together: what makes MS-SAN one attention call."""
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.priors.bias import AttentionBias
+from structattn.priors.prior import Prior, Term, num_weights
+
+
+class PerHead(Prior):
+    r"""One prior per head: ``M_h = priors[h]``, stacked to ``(batch, head, query, key)``.
+
+    MS-SAN (arXiv 2012.14642), section on multi-mask multi-head attention: ``M_h = M_dir(h) + alpha * M_dis(h)``.
+
+    Every prior is first taken apart into scaled base priors. Each distinct base prior is then evaluated once and spread
+    over the heads that use it by a vector of weights, so the work does not grow with the number of heads, and priors
+    that depend on positions only stay ``(1, head, n, n)`` until they meet one that depends on the sentence.
+
+    Args:
+        priors: one prior, or ``None`` for a plain head, per head.
+        names: one name per head for pictures; made from the priors' names if ``None``.
+
+    Raises:
+        ValueError: without any head, for a wrong number of names, for a prior that has heads of its own, or for a
+            weight per head whose number of weights is not the number of heads.
+
+    Example:
+        >>> from structattn.priors import Backward, Forward, WordDistance
+        >>> distance = WordDistance()
+        >>> prior = PerHead([Forward() + distance, Backward() + distance, None])
+        >>> prior.names, len(prior.bases)
+        (('forward + word', 'backward + word', 'none'), 3)
+    """
+
+    selected: Tensor
+    factors: Tensor
+
+    def __init__(self, priors: Sequence[Prior | None], names: Sequence[str] | None = None) -> None:
+        super().__init__()
+        if not priors:
+            raise ValueError("PerHead expects at least one head, got none")
+        if names is not None and len(names) != len(priors):
+            raise ValueError(f"PerHead expects one name per head, got {len(names)} names for {len(priors)} heads")
+        self._names = tuple("none" if prior is None else prior.name for prior in priors) if names is None else (*names,)
+        bases: dict[Hashable, Prior] = {}
+        alphas: dict[Hashable, nn.Module] = {}
+        # (base prior, learnt alphas) -> the fixed factor of every head
+        groups: dict[tuple[Hashable, tuple[Hashable, ...]], list[float]] = {}
+        used: dict[Hashable, list[bool]] = {}
+        for head, prior in enumerate(priors):
+            for term in () if prior is None else prior.terms():
+                self._check(term, len(priors), head)
+                base = term.base.identity()
+                keys = tuple(_identity(alpha) for alpha in term.alphas)
+                bases.setdefault(base, term.base)
+                alphas.update(zip(keys, term.alphas, strict=True))
+                used.setdefault(base, [False] * len(priors))[head] = True
+                groups.setdefault((base, keys), [0.0] * len(priors))[head] += term.factor
+        self.bases = nn.ModuleList(bases.values())
+        self.alphas = nn.ModuleList(alphas.values())
+        base_index = {key: index for index, key in enumerate(bases)}
+        alpha_index = {key: index for index, key in enumerate(alphas)}
+        self._groups = [(base_index[base], [alpha_index[key] for key in keys]) for base, keys in groups]
+        self.register_buffer("selected", torch.tensor([*used.values()]).view(len(bases), len(priors)), persistent=False)
+        factors = torch.tensor([*groups.values()], dtype=torch.float32).view(len(groups), len(priors))
+        self.register_buffer("factors", factors, persistent=False)
+
+    @property
+    def name(self) -> str:
+        """The heads' names, each once."""
+        return ", ".join(dict.fromkeys(self._names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per head."""
+        return self._names
+
+    @property
+    def num_heads(self) -> int | None:
+        """The number of priors."""
+        return len(self._names)
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """Evaluate each distinct base prior once and spread it over the heads that use it."""
+        values: list[AttentionBias] = [base(batch) for base in self.bases]
+        total = AttentionBias()
+        for value, selected in zip(values, self.selected, strict=True):
+            if value.allowed is not None:
+                total += AttentionBias(value.allowed | ~selected[:, None, None])
+        for (base, alphas), factors in zip(self._groups, self.factors, strict=True):
+            bias = values[base].bias
+            if bias is not None:
+                weight = factors
+                for alpha in alphas:
+                    weight = weight * self.alphas[alpha]()
+                total += AttentionBias(None, weight[:, None, None] * bias)
+        return total
+
+    @staticmethod
+    def _check(term: Term, num_heads: int, head: int) -> None:
+        if term.base.num_heads is not None:
+            raise ValueError(f"PerHead expects priors for a single head, but prior {head} has {term.base.num_heads}")
+        for alpha in term.alphas:
+            if (weights := num_weights(alpha)) not in (None, num_heads):
+                raise ValueError(f"PerHead has {num_heads} heads, but an alpha of prior {head} has {weights} weights")
+
+
+def _identity(alpha: nn.Module) -> Hashable:
+    """One alpha stays one, even if it was multiplied with several priors and wrapped each time."""
+    return tuple(id(value) for value in (*alpha.parameters(), *alpha.buffers()))

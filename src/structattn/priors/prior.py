@@ -1,0 +1,227 @@
+"""What a prior is, and the algebra that makes new priors from old ones: ``a + b``, ``alpha * a``, ``PerHead``.
+
+A prior looks at a batch and builds an :class:`AttentionBias`; it never touches scores.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.priors.bias import AttentionBias
+
+
+class Prior(nn.Module, ABC):
+    """What attention should make of a structure: a module whose forward turns a batch into an ``AttentionBias``.
+
+    ``a + b`` allows what both allow and adds the preferences; ``alpha * a`` scales the preference only, where ``alpha``
+    is a number, a tensor or ``nn.Parameter`` with one value or one per head, or a :class:`LearntAlpha`.
+
+    Example:
+        >>> from structattn.priors import Forward, WordDistance
+        >>> prior = Forward() + 1.5 * WordDistance()
+        >>> prior.name
+        'forward + 1.5 word'
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A short name for pictures and errors."""
+
+    @abstractmethod
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """What is allowed and preferred in this batch."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per head, or a single one if all heads are alike."""
+        return (self.name,)
+
+    @property
+    def num_heads(self) -> int | None:
+        """The number of heads this prior is made for; ``None`` if it fits any number."""
+        return None
+
+    def identity(self) -> Hashable:
+        """Equal for two priors that always build the same value, so that ``PerHead`` evaluates only one of them."""
+        return id(self)
+
+    def terms(self) -> "tuple[Term, ...]":
+        """This prior as a sum of scaled base priors."""
+        return (Term(self),)
+
+    def __add__(self, other: "Prior") -> "Prior":
+        return Sum(self, other) if isinstance(other, Prior) else NotImplemented
+
+    def __rmul__(self, alpha: "float | Tensor | LearntAlpha") -> "Prior":
+        return Scaled(alpha, self) if isinstance(alpha, int | float | Tensor | LearntAlpha) else NotImplemented
+
+
+class LearntAlpha(nn.Module):
+    """A learnt, positive weight for each head: ``alpha = softplus(raw)``.
+
+    MS-SAN (arXiv 2012.14642) has one fixed ``alpha >= 0`` for all heads; this is the learnt variant.
+
+    Args:
+        num_heads: number of weights.
+        initial: the weights to start from, one for all heads or one per head; positive.
+
+    Raises:
+        ValueError: if a weight is not positive, or their number is not ``num_heads``.
+
+    Example:
+        >>> LearntAlpha(3, initial=1.5)()
+        tensor([1.5000, 1.5000, 1.5000], grad_fn=...)
+    """
+
+    def __init__(self, num_heads: int, *, initial: float | Sequence[float] = 1.0) -> None:
+        super().__init__()
+        start = [initial] * num_heads if isinstance(initial, int | float) else list(initial)
+        if len(start) != num_heads:
+            raise ValueError(f"LearntAlpha expects {num_heads} initial weights, one per head, got {len(start)}")
+        if not all(0 < weight < math.inf for weight in start):
+            raise ValueError(f"LearntAlpha expects positive finite initial weights, got {start}")
+        # log(exp(w) - 1), the inverse of softplus, in a form that does not overflow.
+        self.raw = nn.Parameter(torch.tensor([weight + math.log(-math.expm1(-weight)) for weight in start]))
+
+    def forward(self) -> Float[Tensor, " head"]:
+        """The weights."""
+        return nn.functional.softplus(self.raw)
+
+
+class Sum(Prior):
+    """``a + b``: allowed where both allow; preferences add.
+
+    Raises:
+        ValueError: if the two are made for different numbers of heads.
+    """
+
+    def __init__(self, first: Prior, second: Prior) -> None:
+        super().__init__()
+        heads = {prior.num_heads for prior in (first, second)} - {None}
+        if len(heads) == 2:
+            raise ValueError(
+                f"a sum of priors expects equal numbers of heads, got {first.num_heads} and {second.num_heads}"
+            )
+        self.first, self.second = first, second
+
+    @property
+    def name(self) -> str:
+        """Both names with a plus between."""
+        return f"{self.first.name} + {self.second.name}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Both names with a plus between, head by head."""
+        first, second = self.first.names, self.second.names
+        count = max(len(first), len(second))
+        pairs = zip(first * (count // len(first)), second * (count // len(second)), strict=True)
+        return tuple(f"{one} + {other}" for one, other in pairs)
+
+    @property
+    def num_heads(self) -> int | None:
+        """That of the part that has one."""
+        return self.first.num_heads if self.second.num_heads is None else self.second.num_heads
+
+    def terms(self) -> "tuple[Term, ...]":
+        """The terms of both."""
+        return self.first.terms() + self.second.terms()
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """Evaluate both and add."""
+        total: AttentionBias = self.first(batch) + self.second(batch)
+        return total
+
+
+class Scaled(Prior):
+    """``alpha * a``: the same permissions, the preference multiplied by ``alpha``.
+
+    Raises:
+        ValueError: if ``alpha`` is a number that is not finite, a tensor with more than one axis, or has a weight per
+            head for another number of heads.
+    """
+
+    def __init__(self, alpha: "float | Tensor | LearntAlpha", prior: Prior) -> None:
+        super().__init__()
+        if isinstance(alpha, int | float) and not math.isfinite(alpha):
+            raise ValueError(f"alpha * prior expects a finite alpha, got {alpha}")
+        if isinstance(alpha, Tensor) and alpha.dim() > 1:
+            raise ValueError(
+                f"alpha * prior expects one alpha or one per head, got a tensor of shape {tuple(alpha.shape)}"
+            )
+        self.alpha = _Given(alpha) if isinstance(alpha, Tensor) else alpha
+        self.prior = prior
+        if None not in (own := self._num_weights(), prior.num_heads) and own != prior.num_heads:
+            raise ValueError(f"alpha * prior got {own} weights for a prior with {prior.num_heads} heads")
+
+    @property
+    def name(self) -> str:
+        """The name of what is scaled, after a fixed ``alpha`` other than one."""
+        return self._prefix() + self.prior.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what is scaled."""
+        return tuple(self._prefix() + name for name in self.prior.names)
+
+    @property
+    def num_heads(self) -> int | None:
+        """The number of weights, or that of what is scaled."""
+        own = self._num_weights()
+        return self.prior.num_heads if own is None else own
+
+    def terms(self) -> "tuple[Term, ...]":
+        """The terms of what is scaled, each scaled."""
+        if isinstance(self.alpha, nn.Module):
+            alpha = self.alpha
+            return tuple(Term(term.base, term.factor, (*term.alphas, alpha)) for term in self.prior.terms())
+        number = float(self.alpha)
+        return tuple(Term(term.base, number * term.factor, term.alphas) for term in self.prior.terms())
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """Evaluate, then scale the preference."""
+        value: AttentionBias = self.prior(batch)
+        return value.scaled(self.alpha() if isinstance(self.alpha, nn.Module) else float(self.alpha))
+
+    def _prefix(self) -> str:
+        return "" if isinstance(self.alpha, nn.Module) or self.alpha == 1 else f"{self.alpha:g} "
+
+    def _num_weights(self) -> int | None:
+        return num_weights(self.alpha) if isinstance(self.alpha, nn.Module) else None
+
+
+@dataclass(frozen=True)
+class Term:
+    """One summand ``factor * alphas * base`` of a prior."""
+
+    base: Prior
+    factor: float = 1.0
+    alphas: tuple[nn.Module, ...] = ()
+
+
+def num_weights(alpha: nn.Module) -> int | None:
+    """How many weights an ``alpha`` has if it has one per head; ``None`` if one serves all heads."""
+    value: Tensor = alpha()
+    return len(value) if value.dim() else None
+
+
+class _Given(nn.Module):
+    """A tensor or parameter given as ``alpha``, wrapped so that it travels, saves and trains with the prior."""
+
+    alpha: Tensor
+
+    def __init__(self, alpha: Tensor) -> None:
+        super().__init__()
+        if isinstance(alpha, nn.Parameter):
+            self.alpha = alpha
+        else:
+            self.register_buffer("alpha", alpha)
+
+    def forward(self) -> Tensor:
+        return self.alpha

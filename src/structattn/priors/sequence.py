@@ -1,0 +1,148 @@
+"""Priors from the order of words alone: directions and linear distance.
+
+They depend on nothing but the number of words, so they are ``(1, 1, n, n)`` and broadcast over batch and heads.
+Rows look and columns are looked at; the papers' index orders differ from this and from each other. DiSAN (Shen et al.
+2018) writes ``M_ij`` with ``i`` the word looked at, and forbids a word to see itself; MS-SAN (arXiv 2012.14642) prints
+the same formula under a product of queries and keys, but its text means ``key <= query`` for forward, as here.
+"""
+
+from abc import abstractmethod
+from collections.abc import Hashable
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from structattn.data import SentenceBatch
+from structattn.priors.bias import AttentionBias
+from structattn.priors.prior import Prior
+
+
+class SequencePrior(Prior):
+    """A prior that is a function of the offset ``key - query`` only."""
+
+    @abstractmethod
+    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+        """The value for a matrix of offsets ``key - query``."""
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """The value for this batch's number of words, shape ``(1, 1, query, key)``."""
+        position = torch.arange(batch.tokens.shape[1], device=batch.device)
+        return self.of_offset(position - position[:, None])
+
+    def identity(self) -> Hashable:
+        """The class and its options: two of a kind are one."""
+        return type(self), self.name
+
+
+class Forward(SequencePrior):
+    """A word sees itself and the words before it: ``key <= query`` (MS-SAN); without itself ``key < query`` (DiSAN).
+
+    MS-SAN, forward mask ``M^f``; Shen et al. 2018, ``M^fw``, there transposed (row = the word looked at).
+
+    Args:
+        include_self: whether a word sees itself. If not, the first word sees nothing.
+
+    Example:
+        >>> import torch
+        >>> offset = torch.tensor([[0, 1], [-1, 0]])
+        >>> Forward().of_offset(offset).allowed[0, 0].tolist()
+        [[True, False], [True, True]]
+    """
+
+    def __init__(self, include_self: bool = True) -> None:
+        super().__init__()
+        self.include_self = include_self
+
+    @property
+    def name(self) -> str:
+        """``forward``, or ``strictly forward`` without the word itself."""
+        return "forward" if self.include_self else "strictly forward"
+
+    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+        """Allowed where the key is not behind the query."""
+        return AttentionBias(_pairs(offset <= 0 if self.include_self else offset < 0))
+
+
+class Backward(SequencePrior):
+    """A word sees itself and the words after it: ``key >= query`` (MS-SAN); without itself ``key > query`` (DiSAN).
+
+    MS-SAN, backward mask ``M^b``; Shen et al. 2018, ``M^bw``, there transposed.
+
+    Args:
+        include_self: whether a word sees itself. If not, the last word sees nothing.
+
+    Example:
+        >>> import torch
+        >>> offset = torch.tensor([[0, 1], [-1, 0]])
+        >>> Backward(include_self=False).of_offset(offset).allowed[0, 0].tolist()
+        [[False, True], [False, False]]
+    """
+
+    def __init__(self, include_self: bool = True) -> None:
+        super().__init__()
+        self.include_self = include_self
+
+    @property
+    def name(self) -> str:
+        """``backward``, or ``strictly backward`` without the word itself."""
+        return "backward" if self.include_self else "strictly backward"
+
+    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+        """Allowed where the key is not before the query."""
+        return AttentionBias(_pairs(offset >= 0 if self.include_self else offset > 0))
+
+
+class NotSelf(SequencePrior):
+    """A word sees every word but itself: ``key != query`` (Shen et al. 2018, the diagonal-disabled mask).
+
+    Example:
+        >>> import torch
+        >>> NotSelf().of_offset(torch.tensor([[0, 1], [-1, 0]])).allowed[0, 0].tolist()
+        [[False, True], [True, False]]
+    """
+
+    @property
+    def name(self) -> str:
+        """``not self``."""
+        return "not self"
+
+    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+        """Allowed off the diagonal."""
+        return AttentionBias(_pairs(offset != 0))
+
+
+class WordDistance(SequencePrior):
+    """Prefers near words: the bias is ``-abs(query - key)`` (MS-SAN, ``M^w``; Im and Cho 2017).
+
+    Example:
+        >>> import torch
+        >>> WordDistance().of_offset(torch.tensor([[0, 1], [-1, 0]])).bias[0, 0].tolist()
+        [[-0.0, -1.0], [-1.0, -0.0]]
+    """
+
+    @property
+    def name(self) -> str:
+        """``word``."""
+        return "word"
+
+    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+        """Minus the number of steps between the words."""
+        return AttentionBias(None, -_pairs(offset.abs()).to(torch.get_default_dtype()))
+
+
+def alibi_slopes(num_heads: int) -> tuple[float, ...]:
+    """The slopes of ALiBi (Press et al. 2022): ``2^(-8 t / num_heads)`` for ``t = 1..num_heads``.
+
+    Used as an ``alpha`` for every head, they make ``alpha * WordDistance()`` a two-sided ALiBi.
+
+    Example:
+        >>> alibi_slopes(4)
+        (0.25, 0.0625, 0.015625, 0.00390625)
+    """
+    return tuple(2.0 ** (-8.0 * number / num_heads) for number in range(1, num_heads + 1))
+
+
+def _pairs(matrix: Tensor) -> Tensor:
+    """Give a matrix of pairs its batch and head axes."""
+    return matrix[None, None]

@@ -1,0 +1,172 @@
+"""Priors from syntax trees: short paths, subtrees.
+
+MS-SAN (arXiv 2012.14642), dependency distance mask ``M^dp``; Nguyen et al. 2020 (Tree-Structured Attention), subtree
+masking.
+"""
+
+from collections.abc import Hashable
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from structattn.data import SentenceBatch, TreeBatch
+from structattn.priors.bias import AttentionBias
+from structattn.priors.prior import Prior
+
+# What to do with a sentence without a tree: refuse it, prefer nothing, or prefer near words.
+Missing = Literal["error", "none", "word"]
+
+
+class DependencyDistance(Prior):
+    r"""Prefers words that are close in the dependency tree: the bias is ``-D``, ``D`` the number of arcs between them.
+
+    MS-SAN, ``M^dp``. Several roots hang below one virtual root that is not a word, so two roots are 2 apart.
+
+    Args:
+        missing: what to do with a sentence without a tree: ``"error"`` refuses it, ``"none"`` prefers nothing there
+            (the head becomes plain), ``"word"`` uses the word distance there.
+
+    Raises:
+        ValueError: for another value of ``missing``.
+        MissingStructure: in ``forward``, if a sentence has no tree and ``missing`` is ``"error"``.
+
+    Example:
+        >>> import structattn as sa
+        >>> sentence = sa.Sentence(["dogs", "bark", "loudly"], dependency=sa.DependencyTree([2, 0, 2]))
+        >>> batch = sa.collate([sentence], sa.Vocabulary.from_examples([sa.Example((sentence,))]))
+        >>> DependencyDistance()(batch).bias[0, 0, 0].tolist()
+        [-0.0, -1.0, -2.0]
+    """
+
+    def __init__(self, missing: Missing = "error") -> None:
+        super().__init__()
+        self.missing = _checked(missing, "DependencyDistance")
+
+    @property
+    def name(self) -> str:
+        """``dependency``."""
+        return "dependency"
+
+    def identity(self) -> Hashable:
+        """The class and its option: two of a kind are one."""
+        return type(self), self.missing
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """Minus the path lengths, shape ``(batch, 1, query, key)``."""
+        tree = _tree(batch, "dependency", self.missing, wanted_by="DependencyDistance")
+        instead = _without_tree(batch, self.missing)
+        return _preference(instead if tree is None else tree.distances(), batch.has_dependency, instead)
+
+
+class ConstituencyDistance(Prior):
+    r"""Prefers words that are close in the phrase tree: the bias is minus the number of edges between two words.
+
+    The phrase-tree counterpart of MS-SAN's ``M^dp``; two words of one flat phrase are 2 apart, as each is one edge
+    below it.
+
+    Args:
+        missing: as in :class:`DependencyDistance`.
+
+    Raises:
+        ValueError: for another value of ``missing``.
+        MissingStructure: in ``forward``, if a sentence has no tree and ``missing`` is ``"error"``.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (NP (D the) (N dog)) (V barks))")
+        >>> sentence = sa.Sentence(tree.words, constituency=tree)
+        >>> batch = sa.collate([sentence], sa.Vocabulary.from_examples([sa.Example((sentence,))]))
+        >>> ConstituencyDistance()(batch).bias[0, 0, 0].tolist()
+        [-0.0, -2.0, -3.0]
+    """
+
+    def __init__(self, missing: Missing = "error") -> None:
+        super().__init__()
+        self.missing = _checked(missing, "ConstituencyDistance")
+
+    @property
+    def name(self) -> str:
+        """``constituency``."""
+        return "constituency"
+
+    def identity(self) -> Hashable:
+        """The class and its option: two of a kind are one."""
+        return type(self), self.missing
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """Minus the path lengths, shape ``(batch, 1, query, key)``."""
+        tree = _tree(batch, "constituency", self.missing, wanted_by="ConstituencyDistance")
+        instead = _without_tree(batch, self.missing)
+        return _preference(instead if tree is None else tree.leaf_distances(), batch.has_constituency, instead)
+
+
+class Subtree(Prior):
+    r"""A phrase sees its subtree, itself included; a word sees all words. Over the nodes: words first, then phrases.
+
+    Nguyen et al. 2020, the mask ``mu``: ``allowed(q, k)`` is "``k`` is a word" for a word ``q``, and "``k`` lies in the
+    subtree of ``q``" for a phrase ``q``.
+
+    Raises:
+        MissingStructure: in ``forward``, if a sentence has no phrase tree.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (D the) (VP (V barks)))")
+        >>> sentence = sa.Sentence(tree.words, constituency=tree)
+        >>> batch = sa.collate([sentence], sa.Vocabulary.from_examples([sa.Example((sentence,))]))
+        >>> Subtree()(batch).allowed[0, 0].int().tolist()
+        [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1]]
+    """
+
+    @property
+    def name(self) -> str:
+        """``subtree``."""
+        return "subtree"
+
+    def identity(self) -> Hashable:
+        """The class: two of a kind are one."""
+        return type(self)
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """What is allowed, shape ``(batch, 1, node, node)``."""
+        tree = _tree(batch, "constituency", "error", wanted_by="Subtree")
+        if tree is None:
+            return AttentionBias(batch.mask[:, None, :, None] & batch.mask[:, None, None, :])
+        leaf = torch.arange(tree.mask.shape[1], device=tree.mask.device) < tree.num_leaves
+        among_leaves = (tree.mask & leaf)[:, :, None] & (tree.mask & leaf)[:, None, :]
+        return AttentionBias(torch.where(leaf[:, None], among_leaves, tree.subtrees())[:, None])
+
+
+def _checked(missing: Missing, where: str) -> Missing:
+    known = get_args(Missing)
+    if missing not in known:
+        raise ValueError(f"{where} expects missing to be one of {', '.join(known)}, got {missing!r}")
+    return missing
+
+
+def _tree(
+    batch: SentenceBatch, structure: Literal["dependency", "constituency"], missing: Missing, *, wanted_by: str
+) -> TreeBatch | None:
+    """The trees of the batch, or ``None`` if no sentence has one and that is no error."""
+    found = batch.dependency if structure == "dependency" else batch.constituency
+    # A batch without any word has no trees, and needs none.
+    if missing == "error" and (found is not None or bool(batch.mask.any())):
+        return batch.require(structure, wanted_by=wanted_by)
+    return found
+
+
+def _without_tree(batch: SentenceBatch, missing: Missing) -> Int64[Tensor, "1 query key"]:
+    """The distances used in place of a tree's."""
+    position = torch.arange(batch.tokens.shape[1], device=batch.device)
+    distance = (position - position[:, None]).abs()[None]
+    return distance if missing == "word" else torch.zeros_like(distance)
+
+
+def _preference(
+    distance: Int64[Tensor, "#batch query key"], present: Bool[Tensor, " batch"], instead: Int64[Tensor, "1 query key"]
+) -> AttentionBias:
+    """Minus the distance where a tree is present, minus what stands in for it elsewhere."""
+    distance = torch.where(present[:, None, None], distance, instead)
+    return AttentionBias(None, -distance[:, None].to(torch.get_default_dtype()))
