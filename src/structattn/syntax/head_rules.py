@@ -1,12 +1,42 @@
 """Which child is the head of a phrase, for Penn Treebank labels.
 
-Separate from the tree because this is knowledge about one annotation scheme. The idea and most priorities are those of
-Magerman (1995) and Collins (1999, appendix A).
+Separate from the tree because this is knowledge about one annotation scheme. The scheme of priorities is that of
+Magerman (1995, appendix) and Collins (1999, appendix A).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-_LEFT, _RIGHT = "left", "right"
+_PUNCTUATION = frozenset(["''", "``", ",", ".", ":", "-LRB-", "-RRB-"])
+
+# For each phrase: the end to search from, then what to look for, in order; "/" sets equals side by side.
+_RULES: Mapping[str, tuple[str, str]] = {
+    "ADJP": ("right", "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
+    "ADVP": ("left", "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
+    "CONJP": ("left", "CC RB IN"),
+    "FRAG": ("left", ""),
+    "INTJ": ("left", ""),
+    "LST": ("right", "LS :"),
+    "NAC": ("right", "NN/NNS NNP/NNPS NP NAC EX $ CD QP PRP VBG JJ JJS JJR ADJP FW"),
+    "NP": ("right", "NN/NNP/NNPS/NNS/NX/POS/JJR NP CD $/ADJP/PRN JJ/JJS/RB/QP"),
+    "NX": ("right", "NN/NNP/NNPS/NNS/NX/POS/JJR NP CD $/ADJP/PRN JJ/JJS/RB/QP"),
+    "PP": ("left", "IN TO VBG VBN RP FW"),
+    "PRN": ("right", ""),
+    "PRT": ("right", "RP"),
+    "QP": ("right", "$ IN NNS NN CD JJ RB DT QP JJR JJS"),
+    "RRC": ("right", "VP NP ADVP ADJP PP"),
+    "S": ("right", "VP S SBAR ADJP UCP NP"),
+    "SBAR": ("right", "WHNP WHPP WHADVP WHADJP IN DT S SQ SINV SBAR FRAG"),
+    "SBARQ": ("left", "SQ S SINV SBARQ FRAG"),
+    "SINV": ("left", "VBZ VBD VBP VB MD VP S SINV ADJP NP"),
+    "SQ": ("left", "VBZ VBD VBP VB MD VP SQ"),
+    "UCP": ("left", ""),
+    "VP": ("left", "VBD VBN MD VBZ VB VBG VBP VP TO ADJP NN NNS NP"),
+    "WHADJP": ("left", "CC WRB JJ ADJP"),
+    "WHADVP": ("right", "CC WRB"),
+    "WHNP": ("left", "WDT WP WP$ WHADJP WHPP WHNP"),
+    "WHPP": ("right", "IN TO FW"),
+    "X": ("right", ""),
+}
 
 
 def find_heads(
@@ -15,7 +45,13 @@ def find_heads(
     parents: Sequence[int],
     leaf_parents: Sequence[int],
 ) -> list[int]:
-    """Head of every word as a CoNLL id."""
+    """Head of every word as a CoNLL id, for a tree given as the fields of a ``ConstituencyTree``.
+
+    Example:
+        >>> find_heads([("NP", 0, 2)], ["DT", "NN"], [-1], [0, 0])
+        [2, 0]
+    """
+    # A child is the index of a span, or ~word for a word; both kinds in one list, sorted by where they start.
     children: list[list[tuple[int, int]]] = [[] for _ in spans]
     for index, parent in enumerate(parents):
         if parent >= 0:
@@ -28,12 +64,32 @@ def find_heads(
     for index in range(len(spans) - 1, -1, -1):
         ordered = [child for _, child in sorted(children[index])]
         labels = [plain_label(spans[child][0] if child >= 0 else tags[~child] or "") for child in ordered]
-        chosen = ordered[_choose(plain_label(spans[index][0]), labels)]
-        head_word[index] = head_word[chosen] if chosen >= 0 else ~chosen
-        for child in ordered:
-            if child != chosen:
-                heads[head_word[child] if child >= 0 else ~child] = head_word[index] + 1
+        words = [head_word[child] if child >= 0 else ~child for child in ordered]
+        chosen = words[choose_head(plain_label(spans[index][0]), labels)]
+        head_word[index] = chosen
+        for word in words:
+            if word != chosen:
+                heads[word] = chosen + 1
     return heads
+
+
+def choose_head(label: str, children: Sequence[str]) -> int:
+    """Position of the head among the children of a phrase, all given by their plain labels.
+
+    Example:
+        >>> choose_head("VP", ["VBD", "NP", "PP"])
+        0
+    """
+    direction, wanted = _RULES.get(label, ("right", ""))
+    order = range(len(children)) if direction == "left" else range(len(children) - 1, -1, -1)
+    for group in wanted.split():
+        for position in order:
+            if children[position] in group.split("/"):
+                return position
+    for position in order:
+        if children[position] not in _PUNCTUATION:
+            return position
+    return order[0]
 
 
 def plain_label(label: str) -> str:
@@ -43,11 +99,4 @@ def plain_label(label: str) -> str:
         >>> plain_label("NP-SBJ-1"), plain_label("NP=2"), plain_label("-LRB-")
         ('NP', 'NP', '-LRB-')
     """
-    for position, character in enumerate(label):
-        if position and character in "-=" and not label.startswith("-"):
-            return label[:position]
-    return label
-
-
-def _choose(label: str, children: Sequence[str]) -> int:
-    return len(children) - 1
+    return label if label.startswith("-") else label.split("-")[0].split("=")[0]
