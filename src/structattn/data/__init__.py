@@ -2,6 +2,7 @@
 
 from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example
+from structattn.data.readers import read_examples
 from structattn.data.relations import (
     constituency_distance,
     dependency_distance,
@@ -23,6 +24,7 @@ __all__ = [
     "dependency_distance",
     "dependency_link",
     "is_ancestor",
+    "read_examples",
     "same_sentence",
     "word_distance",
 ]

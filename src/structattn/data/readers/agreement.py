@@ -1,0 +1,77 @@
+"""Subject-verb agreement (Linzen et al. 2016): which number will the verb have, given the words before it?
+
+The files come in pairs as Gulordava et al. (2018) publish them: ``NAME.text`` has one sentence a line, ``NAME.gold``
+the position of the verb, its right form, its wrong form, and the number of attractors.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from structattn.data.example import Example
+from structattn.data.readers.fields import Place
+from structattn.syntax import ParseError, Sentence, read_lines
+
+_SINGULAR = frozenset(("is", "was", "has", "does", "'s"))
+_PLURAL = frozenset(("are", "were", "have", "do", "'re", "'ve"))
+_END = "<eos>"
+
+
+def read_agreement(path: str | os.PathLike[str]) -> Iterator[Example]:
+    """Agreement items: the words before the verb, labelled with the verb's number.
+
+    The sentence is the prefix up to, and without, the verb; the label is ``"singular"`` or ``"plural"``; the metadata
+    of the sentence has ``attractors``, ``verb`` (the right form) and ``wrong_verb``. The number is
+    read off the two forms; in the few items where they are the same word it counts as the plural, which has no ending.
+
+    Args:
+        path: either file of the pair.
+
+    Raises:
+        ParseError: if one file is missing or shorter, a line has not four fields, a number is none, or the word at
+            the position is not the right form.
+    """
+    pair = find_pair(path)
+    if pair is None:
+        raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
+    text_path, gold_path = pair
+    lines = zip_longest(read_lines(text_path), read_lines(gold_path))
+    for count, (text, gold) in enumerate(lines):
+        if text is None or gold is None:
+            short, other = (text_path, gold_path) if text is None else (gold_path, text_path)
+            raise ParseError(f"expected as many lines as {other.name}, got {count}", file=short)
+        words = [word for word in text[1].split(" ") if word and word != _END]
+        place = Place(gold_path, gold[0])
+        fields = gold[1].split("\t")
+        if len(fields) != 4 or not fields[0].isdecimal() or not fields[3].isdecimal():
+            raise place.error(f"expected position, right form, wrong form and attractors, got {gold[1][:40]!r}")
+        position, right, wrong = int(fields[0]), fields[1].lower(), fields[2].lower()
+        if position >= len(words) or words[position].lower() != right:
+            found = repr(words[position]) if position < len(words) else f"{len(words)} words"
+            raise place.error(f"expected {fields[1]!r} at position {position} of the sentence, got {found}")
+        metadata = {"attractors": str(int(fields[3])), "verb": right, "wrong_verb": wrong}
+        label = "singular" if _is_singular(right, wrong) else "plural"
+        yield Example((Sentence(words[:position], metadata=metadata),), label, id=str(count))
+
+
+def find_pair(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:
+    """The text and the gold file that belong together, if ``path`` is one of them and the other is there."""
+    given = Path(path)
+    stem = given.name.removesuffix(".gz")
+    for own, other in ((".text", ".gold"), (".gold", ".text")):
+        if stem.endswith(own):
+            name = stem.removesuffix(own) + other
+            for candidate in (given.with_name(name + ".gz"), given.with_name(name)):
+                if candidate.is_file():
+                    return (given, candidate) if own == ".text" else (candidate, given)
+    return None
+
+
+def _is_singular(right: str, wrong: str) -> bool:
+    """English marks the singular of a verb in the present tense with an ending, so the singular is the longer form."""
+    if right in _SINGULAR or wrong in _PLURAL:
+        return True
+    if right in _PLURAL or wrong in _SINGULAR:
+        return False
+    return len(right) > len(wrong)

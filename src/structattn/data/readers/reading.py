@@ -1,0 +1,122 @@
+"""The table of data formats: a name, a reader, and options checked against the reader's signature."""
+
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from structattn.data.example import Example
+from structattn.data.readers.agreement import find_pair, read_agreement
+from structattn.data.readers.lines import read_jsonl, read_labelled
+from structattn.data.readers.tables import read_sick, read_tsv
+from structattn.data.readers.treebanks import read_bracketed, read_snli, read_sst, read_treebank
+from structattn.syntax import ConfigError, ParseError, read_lines
+
+FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
+    "sst": read_sst,
+    "labelled": read_labelled,
+    "tsv": read_tsv,
+    "jsonl": read_jsonl,
+    "snli": read_snli,
+    "sick": read_sick,
+    "conllu": read_treebank,
+    "brackets": read_bracketed,
+    "agreement": read_agreement,
+}
+
+
+def read_examples(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    phrases: Literal["none", "all", "unique"] = "none",
+    columns: Mapping[str, str | int] | None = None,
+    target: str | None = None,
+    tokenised: bool | None = None,
+) -> Iterator[Example]:
+    r"""Stream the examples of a data file, gzip or plain.
+
+    Args:
+        path: the file.
+        format: one of ``FORMATS``; recognised from the name and the first line if ``None``.
+        phrases: for ``sst``: ``"none"`` gives whole sentences, ``"all"`` every phrase and word with its own label,
+            ``"unique"`` the same without repeats of the same words and label.
+        columns: for ``tsv``: which column (a name in the header, or a number from 0 in a file without one) holds
+            ``"first"``, ``"second"``, ``"label"`` and ``"id"``; needed only where the layout is not a known one.
+        target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"`` or ``"score"``, what a label
+            is to be read as.
+        tokenised: for plain text: ``True`` if words are what stands between spaces, ``False`` if the text is to be
+            split into words. Each format has its own habit if ``None``: ``labelled`` is tokenised, the others are not.
+
+    Yields:
+        One example after the other. Blank lines are skipped.
+
+    Raises:
+        ConfigError: for an unknown format, or an option the format does not have; the message lists what it knows.
+        ParseError: with file and line: for a missing file, one without examples, or a malformed line.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.txt"
+        >>> _ = path.write_text("1 a fine film\n0 not so fine\n")
+        >>> [(example.sentences[0].words, example.label) for example in read_examples(path)]
+        [(('a', 'fine', 'film'), '1'), (('not', 'so', 'fine'), '0')]
+    """
+    name = recognise_format(path) if format is None else format
+    if name not in FORMATS:
+        raise ConfigError(f"unknown data format {name!r}; known: {', '.join(FORMATS)}")
+    given = {"phrases": phrases, "columns": columns, "target": target, "tokenised": tokenised}
+    options = {key: value for key, value in given.items() if value is not None and (key, value) != ("phrases", "none")}
+    known = list(inspect.signature(FORMATS[name]).parameters)[1:]
+    for key in options:
+        if key not in known:
+            raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(known) or 'none'}")
+    return _at_least_one(FORMATS[name](path, **options), name, path)
+
+
+def recognise_format(path: str | os.PathLike[str]) -> str:
+    """The name of the format of a file, from its name and its first line.
+
+    Raises:
+        ParseError: if the file is missing, empty, or looks like no known format.
+    """
+    name = Path(path).name.removesuffix(".gz")
+    line = next((line for _, line in read_lines(path) if line.strip()), None)
+    if line is None:
+        raise ParseError("expected at least one example, got an empty file", file=path)
+    if name.endswith((".conllu", ".conll")) or line.startswith("# ") or re.match(r"1(-\d+)?\t([^\t]*\t){8}", line):
+        return "conllu"
+    if find_pair(path) is not None:
+        return "agreement"
+    if line.lstrip().startswith("("):
+        return "sst" if re.match(r"\s*\([0-4]\s", line) else "brackets"
+    if line.startswith("{"):
+        return "snli" if "sentence1_parse" in _keys(line) else "jsonl"
+    if "\t" in line:
+        return "sick" if line.startswith("pair_ID\tsentence_A") else "tsv"
+    if name.endswith(".tsv"):
+        return "tsv"
+    if " " in line:
+        return "labelled"
+    raise ParseError(
+        f"expected a line of one of the formats {', '.join(FORMATS)}, got {line[:40]!r}; name the format", file=path
+    )
+
+
+def _keys(line: str) -> set[str]:
+    try:
+        return set(json.loads(line))
+    except ValueError:
+        return set()
+
+
+def _at_least_one(examples: Iterator[Example], name: str, path: str | os.PathLike[str]) -> Iterator[Example]:
+    empty = True
+    for example in examples:
+        empty = False
+        yield example
+    if empty:
+        raise ParseError(f"expected at least one example in format {name!r}, got none", file=path)

@@ -1,0 +1,145 @@
+"""Formats that come with trees: SST, CoNLL-U, Penn brackets, and SNLI with its own parses."""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+from structattn.data.example import Example
+from structattn.data.readers.fields import Place, check_target, label_of
+from structattn.syntax import (
+    ConfigError,
+    ConstituencyTree,
+    DependencyTree,
+    ParseError,
+    Sentence,
+    read_brackets,
+    read_conllu,
+    read_lines,
+)
+
+_SST_LABELS = frozenset("01234")
+_SNLI_KEYS = ("gold_label", "sentence1_parse", "sentence2_parse")
+
+
+def read_sst(path: str | os.PathLike[str], *, phrases: Literal["none", "all", "unique"] = "none") -> Iterator[Example]:
+    """Stanford Sentiment Treebank (Socher et al. 2013): one tree a line, a label from 0 to 4 on every phrase and word.
+
+    The example's label is its root's. The id is the number of the tree, for a phrase ``tree/phrase`` with phrases
+    counted from the root, parents first.
+
+    Raises:
+        ConfigError: for an unknown value of ``phrases``.
+        ParseError: for malformed brackets, or a phrase or word whose label is not from 0 to 4.
+    """
+    if phrases not in ("none", "all", "unique"):
+        raise ConfigError(f"unknown value {phrases!r} for phrases; known: none, all, unique")
+    seen: set[tuple[tuple[str, ...], str]] = set()
+    count = 0
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        tree = _tree(line, Place(path, number))
+        subtrees = tree.labelled_subtrees()
+        labels = {*tree.tags, *(label for label, _, _ in tree.spans)}
+        if not subtrees or subtrees[0][2] - subtrees[0][1] != len(tree.words) or not labels <= _SST_LABELS:
+            wrong = sorted(repr(label) for label in labels - _SST_LABELS)
+            raise ParseError(
+                f"expected a label from 0 to 4 on every phrase and word, got {', '.join(wrong) or 'no root'}",
+                file=path,
+                line=number,
+            )
+        if phrases == "none":
+            yield _sst_example(tree, subtrees[0][0], str(count))
+        else:
+            for index, (label, start, end) in enumerate(subtrees):
+                key = (tree.words[start:end], label)
+                if phrases == "unique":
+                    if key in seen:
+                        continue
+                    seen.add(key)
+                yield _sst_example(_part(tree, start, end), label, f"{count}/{index}" if index else str(count))
+        count += 1
+
+
+def read_snli(path: str | os.PathLike[str]) -> Iterator[Example]:
+    """SNLI (Bowman et al. 2015) as published: JSON lines with Penn parses of both sentences.
+
+    Words are the leaves of the parses; dependency trees come from the parses through head rules. Pairs without a
+    majority label (``-``) are dropped.
+
+    Raises:
+        ParseError: for a line that is no JSON object with the keys ``gold_label``, ``sentence1_parse`` and
+            ``sentence2_parse``, or a malformed parse.
+    """
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        place = Place(path, number)
+        try:
+            item = json.loads(line)
+        except ValueError as error:
+            raise place.error(f"expected a JSON object, got {line[:40]!r} ({error})") from None
+        if not isinstance(item, dict) or not all(isinstance(item.get(key), str) for key in _SNLI_KEYS):
+            keys = ", ".join(item) if isinstance(item, dict) else type(item).__name__
+            raise place.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {keys}")
+        if item["gold_label"] == "-":
+            continue
+        sentences = []
+        for key in _SNLI_KEYS[1:]:
+            tree = _tree(item[key], place)
+            sentences.append(_penn_sentence(tree, dependency=tree.to_dependency()))
+        yield Example(sentences, label_of(item["gold_label"], place, target="class"), id=str(item.get("pairID", "")))
+
+
+def read_treebank(path: str | os.PathLike[str], *, target: str = "class") -> Iterator[Example]:
+    """CoNLL-U sentences; the label is the comment ``# label = ...`` and the id ``# sent_id = ...``.
+
+    Raises:
+        ParseError: as ``read_conllu``; or for a label that is not what ``target`` says.
+    """
+    check_target(target)
+    for count, sentence in enumerate(read_conllu(path)):
+        text = sentence.metadata.get("label")
+        name = sentence.metadata.get("sent_id", str(count))
+        try:
+            label = None if text is None else label_of(text, Place(path, 0), target=target)
+        except ParseError as error:
+            raise ParseError(f"sentence {name}: {error.message}", file=path) from None
+        yield Example((sentence,), label, id=name)
+
+
+def read_bracketed(path: str | os.PathLike[str]) -> Iterator[Example]:
+    """Penn-style brackets, without labels: traces, function tags and indices are removed.
+
+    Raises:
+        ParseError: as ``read_brackets``.
+    """
+    for count, tree in enumerate(read_brackets(path)):
+        plain = tree.without_empty_leaves().without_function_tags()
+        yield Example((_penn_sentence(plain),), id=str(count))
+
+
+def _tree(text: str, place: Place) -> ConstituencyTree:
+    try:
+        return ConstituencyTree.from_brackets(text)
+    except ParseError as error:
+        raise place.error(error.message) from None
+
+
+def _penn_sentence(tree: ConstituencyTree, dependency: DependencyTree | None = None) -> Sentence:
+    tags = [tag for tag in tree.tags if tag is not None]
+    complete = tags if len(tags) == len(tree.words) else None
+    return Sentence(tree.words, complete, dependency, tree)
+
+
+def _sst_example(tree: ConstituencyTree, label: str, name: str) -> Example:
+    return Example((Sentence(tree.words, constituency=tree),), label, id=name)
+
+
+def _part(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
+    """The tree over the words ``start`` to ``end``, which must be one of its phrases or words."""
+    if (start, end) == (0, len(tree.words)):
+        return tree
+    spans = [(label, left - start, right - start) for label, left, right in tree.spans if start <= left < right <= end]
+    return ConstituencyTree(tree.words[start:end], spans, tags=tree.tags[start:end])
