@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from structattn.data import SentenceBatch
+from structattn.layers.linear import glorot_linear
 
 
 class WordEmbedding(nn.Module):
@@ -54,15 +55,13 @@ class WordEmbedding(nn.Module):
         self.vocabulary_size = vocabulary_size
         self.weight = nn.Parameter(torch.empty(vocabulary_size - num_frozen, width))
         self.register_buffer("frozen", torch.zeros(num_frozen, width))
-        self.project = None if width == dim else nn.Linear(width, dim, bias=False)
+        self.project = None if width == dim else glorot_linear(width, dim, bias=False)
         self.dropout = nn.Dropout(dropout)
         # Close to the size of common pretrained vectors, so that a model meets the same scale with and without them.
         nn.init.normal_(self.weight, std=width**-0.5)
         nn.init.normal_(self.frozen, std=width**-0.5)
         with torch.no_grad():
             self.weight[:2] = 0.0
-        if self.project is not None:
-            nn.init.xavier_uniform_(self.project.weight)
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
         """Look the words up; padding comes out exactly zero."""

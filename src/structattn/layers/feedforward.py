@@ -6,6 +6,8 @@ Vaswani et al. 2017, equation 2; MS-SAN (arXiv 2012.14642) uses the same form wi
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.layers.linear import glorot_linear
+
 
 class FeedForward(nn.Module):
     r"""``FFN(x) = max(0, x W1 + b1) W2 + b2``, applied to every position alone.
@@ -24,12 +26,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, dim: int, hidden: int, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.inner = nn.Linear(dim, hidden)
-        self.outer = nn.Linear(hidden, dim)
+        self.inner = glorot_linear(dim, hidden)
+        self.outer = glorot_linear(hidden, dim)
         self.dropout = nn.Dropout(dropout)
-        for linear in (self.inner, self.outer):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
 
     def forward(self, states: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
         """Transform every state."""

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.layers.linear import glorot_linear
+
 
 class FusionGate(nn.Module):
     r"""The gate of DiSAN: ``F = sigmoid(W1 x + W2 s + b)``, output ``F * x + (1 - F) * s``.
@@ -31,14 +33,10 @@ class FusionGate(nn.Module):
 
     def __init__(self, dim: int, *, dropout: float = 0.0, ref_biases: bool = False) -> None:
         super().__init__()
-        self.from_input = nn.Linear(dim, dim, bias=ref_biases)
-        self.from_update = nn.Linear(dim, dim, bias=ref_biases)
+        self.from_input = glorot_linear(dim, dim, bias=ref_biases)
+        self.from_update = glorot_linear(dim, dim, bias=ref_biases)
         self.bias = nn.Parameter(torch.zeros(dim))
         self.dropout = nn.Dropout(dropout)
-        for linear in (self.from_input, self.from_update):
-            nn.init.xavier_uniform_(linear.weight)
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
 
     def forward(
         self,
@@ -73,11 +71,9 @@ class ProjectedFusionGate(nn.Module):
 
     def __init__(self, dim: int, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.project_input = nn.Linear(dim, dim, bias=False)
-        self.project_update = nn.Linear(dim, dim, bias=False)
+        self.project_input = glorot_linear(dim, dim, bias=False)
+        self.project_update = glorot_linear(dim, dim, bias=False)
         self.gate = FusionGate(dim, dropout=dropout)
-        nn.init.xavier_uniform_(self.project_input.weight)
-        nn.init.xavier_uniform_(self.project_update.weight)
 
     def forward(
         self,

@@ -35,7 +35,7 @@ class AttentionBias:
             return NotImplemented
         return AttentionBias(_both(self.allowed, other.allowed), _sum(self.bias, other.bias))
 
-    def scaled(self, weight: float | Float[Tensor, ""] | Float[Tensor, " head"]) -> "AttentionBias":
+    def scaled(self, weight: int | float | Float[Tensor, ""] | Float[Tensor, " head"]) -> "AttentionBias":
         """The same permissions with the preference multiplied by ``weight``, one number or one per head."""
         if self.bias is None:
             return self

@@ -59,7 +59,7 @@ class Prior(nn.Module, ABC):
     def __add__(self, other: "Prior") -> "Prior":
         return Sum(self, other) if isinstance(other, Prior) else NotImplemented
 
-    def __rmul__(self, alpha: "float | Tensor | LearntAlpha") -> "Prior":
+    def __rmul__(self, alpha: "int | float | Tensor | LearntAlpha") -> "Prior":
         return Scaled(alpha, self) if isinstance(alpha, int | float | Tensor | LearntAlpha) else NotImplemented
 
 
@@ -80,7 +80,7 @@ class LearntAlpha(nn.Module):
         tensor([1.5000, 1.5000, 1.5000], grad_fn=...)
     """
 
-    def __init__(self, num_heads: int, *, initial: float | Sequence[float] = 1.0) -> None:
+    def __init__(self, num_heads: int, *, initial: int | float | Sequence[int | float] = 1.0) -> None:
         super().__init__()
         start = [initial] * num_heads if isinstance(initial, int | float) else list(initial)
         if len(start) != num_heads:
@@ -147,7 +147,7 @@ class Scaled(Prior):
             head for another number of heads.
     """
 
-    def __init__(self, alpha: "float | Tensor | LearntAlpha", prior: Prior) -> None:
+    def __init__(self, alpha: "int | float | Tensor | LearntAlpha", prior: Prior) -> None:
         super().__init__()
         if isinstance(alpha, int | float) and not math.isfinite(alpha):
             raise ValueError(f"alpha * prior expects a finite alpha, got {alpha}")

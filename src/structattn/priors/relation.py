@@ -22,7 +22,8 @@ class Relation(Prior):
 
     Example:
         >>> import structattn as sa
-        >>> sentence = sa.Sentence(["she", "sees", "herself"], relations={"same": [[1, 0, 1], [0, 1, 0], [1, 0, 1]]})
+        >>> same = [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+        >>> sentence = sa.Sentence(["she", "sees", "herself"], relations={"same": same})
         >>> batch = sa.collate([sentence], sa.Vocabulary.from_examples([sa.Example((sentence,))]))
         >>> Relation("same")(batch).bias[0, 0, 0].tolist()
         [1.0, 0.0, 1.0]

@@ -1,0 +1,147 @@
+"""Multi-head attention that takes a prior: one bias, one call of the fused kernel, whatever the heads are told.
+
+Vaswani et al. 2017, section 3.2; with priors it is the multi-mask multi-head attention of MS-SAN (arXiv 2012.14642).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from structattn.data import SentenceBatch
+from structattn.functional import additive_mask, masked_softmax
+from structattn.layers.linear import glorot_linear
+from structattn.layers.relative import RelativePosition
+from structattn.priors import AttentionBias, Prior
+
+
+class MultiHeadAttention(nn.Module):
+    r"""Scaled dot-product self-attention under a prior.
+
+    ``S_h = Q_h K_h^T / sqrt(head_dim) + bias_h``, ``P_h = softmax_j(S_h)`` over allowed keys,
+    ``O = [P_1 V_1; ...; P_H V_H] W^O``.
+
+    A query with nothing to look at, such as padding, gives zero weights and a zero output, with zero gradient.
+
+    Args:
+        dim: width of the states.
+        num_heads: number of heads.
+        prior: what the heads are told about the sentence; ``None`` for plain attention.
+        head_dim: width of a head; ``dim / num_heads`` if ``None``.
+        position: relative positions, added to scores and values.
+        output: the map ``W^O`` from the concatenated heads; a linear map to ``dim`` if ``None``.
+        dropout: applied to the weights.
+        bias: whether the linear maps have biases; the paper's have none.
+
+    Raises:
+        ValueError: if ``dim`` is not a multiple of ``num_heads`` and no ``head_dim`` is given, or the prior is made for
+            another number of heads.
+
+    Example:
+        >>> import structattn as sa, torch
+        >>> from structattn.priors import Backward, Forward, PerHead, WordDistance
+        >>> vocabulary = sa.Vocabulary.from_examples([sa.Example((sa.Sentence(["a", "dog"]),))])
+        >>> batch = sa.collate([sa.Sentence(["a", "dog"]), sa.Sentence(["dog"])], vocabulary)
+        >>> attention = MultiHeadAttention(4, 2, PerHead([Forward() + WordDistance(), Backward()]))
+        >>> output, weights = attention(torch.ones(2, 2, 4), batch, need_weights=True)
+        >>> output.shape, weights[0, 0, 0], weights[1, 0, 1]
+        (torch.Size([2, 2, 4]), tensor([1., 0.], grad_fn=...), tensor([0., 0.], grad_fn=...))
+    """
+
+    weights_axes: ClassVar[str] = "head query key"
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        prior: Prior | None = None,
+        *,
+        head_dim: int | None = None,
+        position: RelativePosition | None = None,
+        output: nn.Module | None = None,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        if head_dim is None and dim % num_heads:
+            raise ValueError(f"MultiHeadAttention expects dim to be a multiple of num_heads, got {dim} and {num_heads}")
+        if prior is not None and prior.num_heads not in (None, num_heads):
+            raise ValueError(
+                f"MultiHeadAttention has {num_heads} heads, but its prior is made for {prior.num_heads} ({prior.name})"
+            )
+        self.num_heads = num_heads
+        self.head_dim = dim // num_heads if head_dim is None else head_dim
+        self.prior = prior
+        self.position = position
+        # One matrix for queries, keys and values: one large product is faster than three small ones.
+        self.project = glorot_linear(dim, 3 * num_heads * self.head_dim, bias=bias, blocks=3)
+        self.output = glorot_linear(num_heads * self.head_dim, dim, bias=bias) if output is None else output
+        self.dropout = dropout
+
+    @property
+    def head_names(self) -> Sequence[str]:
+        """What each head is told, in words."""
+        names = ("none",) if self.prior is None else self.prior.names
+        return names if len(names) == self.num_heads else names * self.num_heads
+
+    def forward(
+        self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch, *, need_weights: bool = False
+    ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch head word word"] | None]:
+        """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
+        num, length, _ = states.shape
+        projected = self.project(states).view(num, length, 3, self.num_heads, self.head_dim)
+        queries, keys, values = projected.permute(2, 0, 3, 1, 4)
+        allowed, bias = self._told(queries, keys, batch)
+        if need_weights or (self.position is not None and self.position.needs_weights):
+            heads, weights = self._explicit(queries, keys, values, allowed=allowed, bias=bias)
+        else:
+            heads, weights = self._fused(queries, keys, values, allowed=allowed, bias=bias), None
+        output: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        # A bias of W^O would leak into padding.
+        output = output.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+        return output, weights if need_weights else None
+
+    def _told(self, queries: Tensor, keys: Tensor, batch: SentenceBatch) -> tuple[Tensor, Tensor | None]:
+        """What may be looked at, and what is added to the scores: padding, the prior, relative positions."""
+        allowed = batch.mask[:, None, :, None] & batch.mask[:, None, None, :]
+        bias = None
+        if self.prior is not None:
+            prior: AttentionBias = self.prior(batch)
+            for part in (prior.allowed, prior.bias):
+                if part is not None and part.shape[-1] not in (1, queries.shape[2]):
+                    raise ValueError(
+                        f"MultiHeadAttention got {queries.shape[2]} states a sentence, but its prior "
+                        f"({self.prior.name}) speaks of {part.shape[-1]} nodes"
+                    )
+            allowed = allowed if prior.allowed is None else allowed & prior.allowed
+            bias = prior.bias
+        if self.position is not None:
+            scores = self.position.scores(queries, keys) / math.sqrt(self.head_dim)
+            bias = scores if bias is None else scores + bias
+        return allowed, bias
+
+    def _fused(self, queries: Tensor, keys: Tensor, values: Tensor, *, allowed: Tensor, bias: Tensor | None) -> Tensor:
+        heads = F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=additive_mask(allowed, bias, queries.dtype),
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        # The kernel makes a row without any allowed key uniform.
+        return heads.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
+
+    def _explicit(
+        self, queries: Tensor, keys: Tensor, values: Tensor, *, allowed: Tensor, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The same with the weights at hand, for pictures and for terms that need them."""
+        scores = queries @ keys.mT / math.sqrt(self.head_dim)
+        weights = masked_softmax(scores if bias is None else scores + bias.to(scores.dtype), allowed)
+        dropped = F.dropout(weights, self.dropout, self.training)
+        heads = dropped @ values
+        if self.position is not None and (term := self.position.values(dropped)) is not None:
+            heads = heads + term
+        return heads, weights
