@@ -7,6 +7,7 @@ from structattn.syntax.dependency import DependencyTree
 from structattn.syntax.errors import ConfigError, MissingExtra, MissingStructure, ParseError, StructAttnError, require
 from structattn.syntax.files import open_text, read_lines, replace_text
 from structattn.syntax.sentence import Sentence
+from structattn.syntax.subwords import align_words, project_heads, project_relation
 from structattn.syntax.words import split_words
 
 __all__ = [
@@ -18,7 +19,10 @@ __all__ = [
     "ParseError",
     "Sentence",
     "StructAttnError",
+    "align_words",
     "open_text",
+    "project_heads",
+    "project_relation",
     "read_brackets",
     "read_conllu",
     "read_lines",

@@ -176,7 +176,7 @@ def _parse(lines: Iterable[tuple[int, str]], *, file: object) -> Iterator[Parsed
 class _Open:
     """A bracket that is not closed yet."""
 
-    __slots__ = ("label", "line", "has_word", "span", "start")
+    __slots__ = ("has_word", "label", "line", "span", "start")
 
     def __init__(self, start: int, span: int, line: int) -> None:
         self.label: str | None = None

@@ -7,7 +7,7 @@ Format: https://universaldependencies.org/format.html
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from conllu.exceptions import ParseException
 from conllu.parser import parse_id_value, parse_int_value
@@ -19,6 +19,7 @@ from structattn.syntax.sentence import Sentence
 
 _NUM_COLUMNS = 10
 _ID, _FORM, _UPOS, _HEAD, _DEPREL = 0, 1, 3, 6, 7
+_PLAIN = (_FORM, _UPOS, _HEAD, _DEPREL)
 _Lines = list[tuple[int, str]]
 
 
@@ -96,7 +97,7 @@ def _parse(block: _Lines, path: object) -> Sentence:
         plain.dependency,
         metadata=plain.metadata,
         rows=() if _plain_rows(plain) == rows else rows,
-        comments=() if _plain_comments(plain.metadata) == comments else comments,
+        comments=() if _plain_comments(plain) == comments else comments,
     )
 
 
@@ -170,10 +171,9 @@ def _dependency(words: Sequence[Sequence[str]], numbers: Sequence[int], path: ob
         heads.append(head)
     cycle = find_cycle(heads)
     if cycle:
-        path_of_ids = " -> ".join(map(str, [*cycle, cycle[0]]))
-        raise ParseError(
-            f"expected heads that lead to the root, got the cycle {path_of_ids}", file=path, line=numbers[cycle[0] - 1]
-        )
+        way = " -> ".join(map(str, [*cycle, cycle[0]]))
+        message = f"expected heads that lead to the root, got the cycle {way}"
+        raise ParseError(message, file=path, line=numbers[min(cycle) - 1])
     return DependencyTree(heads, _unless_all_missing([row[_DEPREL] for row in words]))
 
 
@@ -190,22 +190,74 @@ def _metadata(comments: Iterable[str]) -> dict[str, str]:
     return metadata
 
 
-def _plain_comments(metadata: Mapping[str, str]) -> list[str]:
-    return [f"# {key} = {value}" if value else f"# {key}" for key, value in metadata.items()]
+def _format(sentence: Sentence) -> str:
+    comments = _current_comments(sentence)
+    rows = _current_rows(sentence)
+    for text in (*comments, *(column for row in rows for column in row)):
+        if not text or any(mark in text for mark in "\t\n\r"):
+            raise ValueError(
+                f"CoNLL-U cannot hold {text!r} of sentence {sentence.words[:5]}: a word, tag, label or comment must "
+                f"not be empty or have a tab or a line end in it"
+            )
+    return "".join(f"{line}\n" for line in (*comments, *map("\t".join, rows))) + "\n"
 
 
-def _plain_rows(sentence: Sentence) -> list[tuple[str, ...]]:
-    tree = sentence.dependency
+def _current_comments(sentence: Sentence) -> list[str]:
+    """The comments as they were read, except where ``metadata`` now says otherwise."""
+    if not sentence.comments:
+        return _plain_comments(sentence)
+    read = _metadata(sentence.comments)
+    changed = {key: value for key, value in sentence.metadata.items() if read.get(key) != value}
+    comments = []
+    for comment in sentence.comments:
+        key = "".join(_metadata([comment]))
+        if key in changed:
+            comments.append(_comment(key, changed.pop(key)))
+        elif not key or key in sentence.metadata:
+            comments.append(comment)
+    return comments + [_comment(key, value) for key, value in changed.items()]
+
+
+def _current_rows(sentence: Sentence) -> list[tuple[str, ...]]:
+    """The rows as they were read, with the words, tags, heads and labels that the sentence has now."""
+    plain = _plain_rows(sentence)
+    if not sentence.rows:
+        return plain
     rows = []
-    for index, word in enumerate(sentence.words):
-        tag = "_" if sentence.tags is None else sentence.tags[index]
-        head = "_" if tree is None else str(tree.heads[index])
-        label = "_" if tree is None or tree.labels is None else tree.labels[index]
-        rows.append((str(index + 1), word, "_", tag, "_", "_", head, label, "_", "_"))
+    words = iter(plain)
+    for row in sentence.rows:
+        if "-" in row[_ID] or "." in row[_ID]:
+            rows.append(row)
+        else:
+            word = next(words)
+            rows.append(tuple(new if k in _PLAIN else old for k, (old, new) in enumerate(zip(row, word, strict=True))))
     return rows
 
 
-def _format(sentence: Sentence) -> str:
-    comments = sentence.comments or _plain_comments(sentence.metadata)
-    rows = sentence.rows or _plain_rows(sentence)
-    return "".join(f"{line}\n" for line in [*comments, *("\t".join(row) for row in rows)]) + "\n"
+def _plain_comments(sentence: Sentence) -> list[str]:
+    # A sentence without any line would disappear from the file, so one without words has at least a bare comment.
+    return [_comment(key, value) for key, value in sentence.metadata.items()] or ([] if sentence.words else ["#"])
+
+
+def _comment(key: str, value: str) -> str:
+    if not key or "=" in key:
+        raise ValueError(f"CoNLL-U cannot hold the metadata key {key!r}: it must not be empty or have '=' in it")
+    return f"# {key} = {value}" if value else f"# {key}"
+
+
+def _plain_rows(sentence: Sentence) -> list[tuple[str, ...]]:
+    missing = ["_"] * len(sentence)
+    tree = sentence.dependency
+    columns = (
+        [str(index) for index in range(1, len(sentence) + 1)],
+        sentence.words,
+        missing,
+        sentence.tags or missing,
+        missing,
+        missing,
+        missing if tree is None else [str(head) for head in tree.heads],
+        missing if tree is None else tree.labels or missing,
+        missing,
+        missing,
+    )
+    return list(zip(*columns, strict=True))

@@ -3,6 +3,7 @@
 Separate from the sentence because a tree is a value of its own, made by readers, parsers and head rules alike.
 """
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -88,19 +89,47 @@ class DependencyTree:
     def projectivised(self) -> "DependencyTree":
         """Make the tree projective by lifting arcs (Nivre and Nilsson 2005, section 2).
 
-        While there is an arc that does not dominate every word it spans, the shortest such arc (the leftmost of
-        equals) is replaced by one from its head's head. Labels stay as they are; the arcs of a projective tree do too.
+        While there is an arc whose head is not above every word that the arc spans, the shortest such arc (of equals
+        the leftmost) is replaced by one from its head's head. Labels stay; a projective tree stays as it is. A tree
+        with one root keeps one root.
 
         Example:
             >>> DependencyTree([3, 0, 2, 1]).projectivised().heads
             (2, 0, 2, 2)
         """
-        heads = list(self.heads)
-        while True:
-            crossing = _shortest_nonprojective(heads)
-            if crossing is None:
-                return self if tuple(heads) == self.heads else DependencyTree(heads, self.labels)
-            heads[crossing - 1] = heads[heads[crossing - 1] - 1]
+        heads = [0, *self.heads]
+        children = _children(self.heads)
+        # below[h] has bit w set when word w is h or below it. Lifting the arc of w away from h takes the words below w
+        # out of below[h] and changes no other set, so only the other arcs from h can become non-projective, and one
+        # that is non-projective stays so until it is lifted itself: a queue of them is all that is needed.
+        below = [1 << word for word in range(len(heads))]
+        for word in reversed(self._top_down()):
+            below[heads[word]] |= below[word]
+
+        def is_crossing(word: int) -> bool:
+            left, right = sorted((word, heads[word]))
+            between = (1 << right) - (2 << left)
+            return bool(heads[word] and between & ~below[heads[word]])
+
+        def queue_entry(word: int) -> tuple[int, int, int]:
+            return abs(word - heads[word]), min(word, heads[word]), word
+
+        queue = [queue_entry(word) for word in range(1, len(heads)) if is_crossing(word)]
+        heapq.heapify(queue)
+        queued = {word for _, _, word in queue}
+        while queue:
+            _, _, word = heapq.heappop(queue)
+            queued.discard(word)
+            head = heads[word]
+            below[head] &= ~below[word]
+            children[head].remove(word)
+            heads[word] = heads[head]
+            children[heads[word]].append(word)
+            for other in (word, *children[head]):
+                if other not in queued and is_crossing(other):
+                    heapq.heappush(queue, queue_entry(other))
+                    queued.add(other)
+        return DependencyTree(heads[1:], self.labels)
 
     def subtree_spans(self) -> list[tuple[int, int]]:
         """For each word the half-open stretch from the first to the last word at or below it.
@@ -154,26 +183,3 @@ def _children(heads: Sequence[int]) -> list[list[int]]:
     for word, head in enumerate(heads, start=1):
         children[head].append(word)
     return children
-
-
-def _shortest_nonprojective(heads: Sequence[int]) -> int | None:
-    """The dependent of the shortest arc over a word that its head does not dominate."""
-    enter, leave = [0] * (len(heads) + 1), [0] * (len(heads) + 1)
-    children = _children(heads)
-    clock = 0
-    stack = [0]
-    while stack:
-        node = stack.pop()
-        clock += 1
-        if node < 0:
-            leave[~node] = clock
-        else:
-            enter[node] = clock
-            stack.append(~node)
-            stack.extend(children[node])
-    arcs = sorted((abs(head - word), min(head, word), word) for word, head in enumerate(heads, start=1) if head)
-    for length, start, word in arcs:
-        head = heads[word - 1]
-        if any(not enter[head] < enter[between] < leave[head] for between in range(start + 1, start + length)):
-            return word
-    return None

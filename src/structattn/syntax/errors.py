@@ -37,11 +37,11 @@ class ConfigError(StructAttnError, ValueError):
     """An option or a name that the library does not know; the message lists what it knows."""
 
 
-class MissingStructure(StructAttnError, ValueError):
+class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for what is wrong, as in the documents
     """A sentence lacks a structure (a tree, a relation) that some part of a model needs."""
 
 
-class MissingExtra(StructAttnError, ImportError):
+class MissingExtra(StructAttnError, ImportError):  # noqa: N818
     """An optional dependency is not installed; the message gives the command that installs it."""
 
 

@@ -137,7 +137,8 @@ def _find_damage(path: str | os.PathLike[str]) -> ParseError | None:
     number = 0
     with _open_bytes(path) as binary:
         try:
-            for number, line in enumerate(binary, start=1):
+            for line in binary:
+                number += 1
                 line.decode("utf-8")
         except UnicodeDecodeError as error:
             place = f"byte {error.start + 1} of the line is 0x{error.object[error.start]:02x}"

@@ -95,6 +95,9 @@ class Sentence:
         if self.constituency is not None and len(self.constituency.words) != num_words:
             found = len(self.constituency.words)
             raise ValueError(f"the sentence has {num_words} words but its constituency tree has {found}")
+        num_rows = sum("-" not in row[0] and "." not in row[0] for row in self.rows)
+        if self.rows and num_rows != num_words:
+            raise ValueError(f"the sentence has {num_words} words but its rows are about {num_rows}; pass rows=()")
         for name, matrix in self.relations.items():
             shape = [len(row) for row in matrix]
             if shape != [num_words] * num_words:

@@ -1,1 +1,172 @@
-"""Placeholder."""
+"""Words and the pieces of a subword tokenisation: which piece belongs to which word, and trees carried onto pieces.
+
+Separate because it knows nothing of any tokenizer: character offsets and word numbers are all it needs. The rules are
+those HYDRA needs (arXiv 2109.05349, wordpieces): a piece takes the relations of its word.
+"""
+
+import bisect
+from collections.abc import Sequence
+from typing import Literal, overload
+
+from structattn.syntax.dependency import DependencyTree
+
+Offsets = tuple[int, int]
+"""Half-open character offsets ``(start, end)`` into a text."""
+
+_ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]", "``": '"', "''": '"'}
+
+
+@overload
+def align_words(words: Sequence[str], text_or_offsets: str) -> list[Offsets]: ...
+
+
+@overload
+def align_words(
+    words: Sequence[str], text_or_offsets: Sequence[Offsets | None], *, text: str | None = None
+) -> list[int | None]: ...
+
+
+def align_words(
+    words: Sequence[str], text_or_offsets: str | Sequence[Offsets | None], *, text: str | None = None
+) -> list[Offsets] | list[int | None]:
+    """Find words in the text they were split from, or find the word of every piece of that text.
+
+    Given a text, the answer is where each word stands in it. Given the character offsets of pieces, as fast
+    tokenizers report them, the answer is the number of the word that each piece belongs to: the word it shares most
+    characters with, the first of equals; a piece that covers several whole words belongs to the first of them. Spaces
+    that a tokenizer counts to a piece do not matter. None stands for a piece of no word, such as ``[CLS]``.
+
+    Args:
+        words: the words, in order. Penn escapes (``-LRB-``, two backquotes) match the characters they stand for.
+        text_or_offsets: the text, or one ``(start, end)`` a piece; None or an empty stretch for special pieces.
+        text: with offsets: the text that they point into; the words joined by single spaces if not given.
+
+    Raises:
+        ValueError: if a word does not come next in the text, or an offset lies outside the text.
+
+    Example:
+        >>> align_words(["do", "n't"], "don't")
+        [(0, 2), (2, 5)]
+        >>> align_words(["kids", "washing"], [(0, 0), (0, 4), (4, 9), (9, 12), (0, 0)])
+        [None, 0, 1, 1, None]
+    """
+    if isinstance(text_or_offsets, str):
+        return _find_words(words, text_or_offsets)
+    text = " ".join(words) if text is None else text
+    places = _find_words(words, text)
+    return [None if offsets is None else _word_of(offsets, places, text) for offsets in text_or_offsets]
+
+
+def project_heads(
+    heads: Sequence[int],
+    word_ids: Sequence[int | None],
+    *,
+    subword: Literal["all", "first"] = "all",
+    relation: Literal["arc", "head", "child"] = "arc",
+) -> list[list[int]]:
+    r"""Carry a dependency tree onto pieces, as a piece-by-piece relation; rows look, columns are looked at.
+
+    .. math:: M^*_{ab} = R[w(a), w(b)]
+
+    with :math:`w(a)` the word of piece *a*. Pieces of one word are not related, nor are special pieces. A word without
+    pieces is taken out of the tree: its children go to its head.
+
+    Args:
+        heads: the head of each word, CoNLL ids.
+        word_ids: for each piece the number of its word from 0, None for special pieces.
+        subword: ``all`` pieces of a word take its relations, or only the ``first``.
+        relation: ``R[i, j]`` is 1 if one is the head of the other (``arc``), if j is the head of i (``head``), or if
+            i is the head of j (``child``).
+
+    Raises:
+        ValueError: if a word number is out of range, the heads are no tree, or an option has another value.
+
+    Example:
+        >>> project_heads([2, 0], [None, 0, 1, 1, None])      # [CLS] kids wash ##ing [SEP]
+        [[0, 0, 0, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]]
+    """
+    if relation not in ("arc", "head", "child"):
+        raise ValueError(f"relation must be 'arc', 'head' or 'child', got {relation!r}")
+    num_words = len(heads)
+    nearest = _nearest_heads(heads, {word for word in word_ids if word is not None})
+    matrix = [[0] * num_words for _ in range(num_words)]
+    for word, head in enumerate(nearest):
+        if head > 0:
+            if relation in ("arc", "head"):
+                matrix[word][head - 1] = 1
+            if relation in ("arc", "child"):
+                matrix[head - 1][word] = 1
+    return project_relation(matrix, word_ids, subword=subword)
+
+
+def project_relation(
+    relation: Sequence[Sequence[int]], word_ids: Sequence[int | None], *, subword: Literal["all", "first"] = "all"
+) -> list[list[int]]:
+    """Carry any word-by-word relation onto pieces: 0 within a word and for special pieces.
+
+    Args:
+        relation: the matrix over words.
+        word_ids: for each piece the number of its word from 0, None for special pieces.
+        subword: ``all`` pieces of a word take its relations, or only the ``first``.
+
+    Raises:
+        ValueError: if a word number is out of range or ``subword`` has another value.
+
+    Example:
+        >>> project_relation([[0, 3], [3, 0]], [0, 1, 1])
+        [[0, 3, 3], [3, 0, 0], [3, 0, 0]]
+    """
+    if subword not in ("all", "first"):
+        raise ValueError(f"subword must be 'all' or 'first', got {subword!r}")
+    seen: set[int] = set()
+    owners: list[int | None] = []
+    for word in word_ids:
+        if word is not None and not 0 <= word < len(relation):
+            raise ValueError(f"word ids must be from 0 to {len(relation) - 1}, got {word}")
+        owners.append(None if word is None or (subword == "first" and word in seen) else word)
+        if word is not None:
+            seen.add(word)
+    return [[0 if a is None or b is None or a == b else relation[a][b] for b in owners] for a in owners]
+
+
+def _find_words(words: Sequence[str], text: str) -> list[Offsets]:
+    places = []
+    position = 0
+    for number, word in enumerate(words):
+        while position < len(text) and text[position].isspace():
+            position += 1
+        found = next((form for form in (word, _ESCAPED.get(word)) if form and text.startswith(form, position)), None)
+        if found is None:
+            rest = text[position : position + 20]
+            raise ValueError(f"expected word {number} {word!r} at character {position} of the text, got {rest!r}")
+        places.append((position, position + len(found)))
+        position += len(found)
+    return places
+
+
+def _word_of(offsets: Offsets, places: Sequence[Offsets], text: str) -> int | None:
+    start, end = offsets
+    if not 0 <= start <= end <= len(text):
+        raise ValueError(f"offsets must lie in a text of {len(text)} characters, got {offsets}")
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    shared: dict[int, int] = {}
+    whole = []
+    number = bisect.bisect_right(places, start, key=lambda place: place[1])
+    while number < len(places) and places[number][0] < end:
+        word_start, word_end = places[number]
+        shared[number] = min(end, word_end) - max(start, word_start)
+        if shared[number] == word_end - word_start:
+            whole.append(number)
+        number += 1
+    return whole[0] if len(whole) > 1 else max(shared, key=shared.__getitem__, default=None)
+
+
+def _nearest_heads(heads: Sequence[int], present: set[int]) -> list[int]:
+    """Heads that pass over the absent words; words in ``present`` are numbered from 0, heads are CoNLL ids."""
+    depths = DependencyTree(heads).depths()
+    nearest = list(heads)
+    for word in sorted(range(len(heads)), key=depths.__getitem__):
+        head = heads[word]
+        if head and head - 1 not in present:
+            nearest[word] = nearest[head - 1]
+    return [head if word in present else 0 for word, head in enumerate(nearest)]

@@ -7,8 +7,43 @@ Treebank (Marcus et al. 1993): punctuation stands alone and clitics are split of
 import re
 
 _ABBREVIATIONS = frozenset(
-    "mr. mrs. ms. dr. prof. st. jr. sr. inc. co. corp. ltd. vs. etc. e.g. i.e. a.m. p.m. cf. "
-    "jan. feb. aug. sept. oct. nov. dec. gen. gov. sen. rep. rev. col. capt. lt. sgt.".split()
+    [
+        "mr.",
+        "mrs.",
+        "ms.",
+        "dr.",
+        "prof.",
+        "st.",
+        "jr.",
+        "sr.",
+        "inc.",
+        "co.",
+        "corp.",
+        "ltd.",
+        "vs.",
+        "etc.",
+        "e.g.",
+        "i.e.",
+        "a.m.",
+        "p.m.",
+        "cf.",
+        "jan.",
+        "feb.",
+        "aug.",
+        "sept.",
+        "oct.",
+        "nov.",
+        "dec.",
+        "gen.",
+        "gov.",
+        "sen.",
+        "rep.",
+        "rev.",
+        "col.",
+        "capt.",
+        "lt.",
+        "sgt.",
+    ]
 )
 _CLITIC = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|m|d|ll|re|ve))$|(?<=^can)not$", re.IGNORECASE)
 _INITIAL = re.compile(r"[^\W\d_]\.")
