@@ -1,6 +1,6 @@
 """Fusion gates: a learnt, feature-wise mixture of a layer's input and its update, in place of a residual sum.
 
-Shen et al. 2018 (DiSAN), section 3.2; Li et al. 2020 (MS-SAN, arXiv 2012.14642), section on the fusion gate.
+Shen et al. 2018 (DiSAN), section 3.2; Qi et al. 2020 (MS-SAN, arXiv 2012.14642), section on the fusion gate.
 """
 
 from typing import ClassVar
