@@ -4,8 +4,10 @@ Separate from bracket text (``brackets.py``), which is only one way to write suc
 are knowledge about English treebanks. A flat tree has no recursion anywhere: depth 10,000 is as good as depth 3.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from structattn.syntax import brackets, head_rules
@@ -35,13 +37,13 @@ class ConstituencyTree:
         >>> tree.words, tree.tags
         (('the', 'cat', 'sat'), ('DT', 'NN', 'VBD'))
         >>> tree.spans, tree.parents, tree.leaf_parents
-        ((('S', 0, 3), ('NP', 0, 2), ('VP', 2, 3)), (-1, 0, 0), (1, 1, 2))
+        ([('S', 0, 3), ('NP', 0, 2), ('VP', 2, 3)], (-1, 0, 0), (1, 1, 2))
         >>> tree.to_brackets()
         '(S (NP (DT the) (NN cat)) (VP (VBD sat)))'
     """
 
     words: tuple[str, ...]
-    spans: tuple[Span, ...]
+    spans: list[Span]
     tags: tuple[str | None, ...]
 
     def __init__(
@@ -49,9 +51,9 @@ class ConstituencyTree:
     ) -> None:
         if isinstance(words, str):
             raise TypeError(f"words must be a sequence of words, got one string {words!r}")
-        ordered = sorted(((str(label), int(start), int(end)) for label, start, end in spans), key=_outermost_first)
+        ordered = [(label, operator.index(start), operator.index(end)) for label, start, end in spans]
         object.__setattr__(self, "words", tuple(words))
-        object.__setattr__(self, "spans", tuple(ordered))
+        object.__setattr__(self, "spans", sorted(ordered, key=_outermost_first))
         object.__setattr__(self, "tags", (None,) * len(self.words) if tags is None else tuple(tags))
         if len(self.tags) != len(self.words):
             raise ValueError(f"a tree of {len(self.words)} words needs as many tags, got {len(self.tags)}")
@@ -60,7 +62,11 @@ class ConstituencyTree:
     def __len__(self) -> int:
         return len(self.words)
 
-    @property
+    def __hash__(self) -> int:
+        # The spans are a list, so the hash that a frozen dataclass would have made does not work.
+        return hash((self.words, tuple(self.spans), self.tags))
+
+    @cached_property
     def parents(self) -> tuple[int, ...]:
         """For each span the index of the span it is a part of, -1 for a root."""
         parents = []
@@ -72,7 +78,7 @@ class ConstituencyTree:
             open_spans.append(index)
         return tuple(parents)
 
-    @property
+    @cached_property
     def leaf_parents(self) -> tuple[int, ...]:
         """For each word the index of the lowest span over it, -1 where there is none."""
         lowest = []
@@ -180,7 +186,7 @@ class ConstituencyTree:
 
         Example:
             >>> ConstituencyTree.from_brackets("(S (NP-SBJ-1 (PRP It)) (VP (VBZ works)))").without_function_tags().spans
-            (('S', 0, 2), ('NP', 0, 1), ('VP', 1, 2))
+            [('S', 0, 2), ('NP', 0, 1), ('VP', 1, 2)]
         """
         spans = [(head_rules.plain_label(label), start, end) for label, start, end in self.spans]
         tags = [None if tag is None else head_rules.plain_label(tag) for tag in self.tags]

@@ -4,6 +4,7 @@ Separate from the sentence because a tree is a value of its own, made by readers
 """
 
 import heapq
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ class DependencyTree:
 
     Raises:
         ValueError: if a head is out of range, if heads form a cycle, or if there are not as many labels as heads.
+        TypeError: if a head is no integer.
 
     Example:
         >>> tree = DependencyTree([2, 3, 0, 3])       # the kids wash hands
@@ -36,7 +38,7 @@ class DependencyTree:
     labels: tuple[str, ...] | None = None
 
     def __init__(self, heads: Sequence[int], labels: Sequence[str] | None = None) -> None:
-        object.__setattr__(self, "heads", tuple(int(head) for head in heads))
+        object.__setattr__(self, "heads", tuple(map(operator.index, heads)))
         object.__setattr__(self, "labels", None if labels is None else tuple(labels))
         num_words = len(self.heads)
         if self.labels is not None and len(self.labels) != num_words:

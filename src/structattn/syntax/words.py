@@ -6,44 +6,10 @@ Treebank (Marcus et al. 1993): punctuation stands alone and clitics are split of
 
 import re
 
-_ABBREVIATIONS = frozenset(
-    [
-        "mr.",
-        "mrs.",
-        "ms.",
-        "dr.",
-        "prof.",
-        "st.",
-        "jr.",
-        "sr.",
-        "inc.",
-        "co.",
-        "corp.",
-        "ltd.",
-        "vs.",
-        "etc.",
-        "e.g.",
-        "i.e.",
-        "a.m.",
-        "p.m.",
-        "cf.",
-        "jan.",
-        "feb.",
-        "aug.",
-        "sept.",
-        "oct.",
-        "nov.",
-        "dec.",
-        "gen.",
-        "gov.",
-        "sen.",
-        "rep.",
-        "rev.",
-        "col.",
-        "capt.",
-        "lt.",
-        "sgt.",
-    ]
+_ABBREVIATION = re.compile(
+    r"(?:mrs?|ms|dr|prof|st|jr|sr|inc|co|corp|ltd|vs|etc|e\.g|i\.e|a\.m|p\.m|cf|jan|feb|aug|sept|oct|nov|dec"
+    r"|gen|gov|sen|rep|rev|col|capt|lt|sgt)\.",
+    re.IGNORECASE,
 )
 _CLITIC = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|m|d|ll|re|ve))$|(?<=^can)not$", re.IGNORECASE)
 _INITIAL = re.compile(r"[^\W\d_]\.")
@@ -57,7 +23,7 @@ _TOKEN = re.compile(
   | {_LETTER}[\w.+-]*@[\w-]+(?:\.[\w-]+)+
   | \d+(?:[.,:/]\d+)+                                       # numbers, times, dates, fractions
   | (?:[^\W\d_]\.){{2,}}                                    # U.S.
-  | n['’]t$ | ['’](?:s|m|d|ll|re|ve)$                       # clitics that stand alone already
+  | n['’]t$ | ['’](?:s|m|d|t|ll|re|ve)$                     # clitics that stand alone already
   | {_LETTER}+(?:[.@/\\*&-]+{_LETTER}+|['’]{_LETTER}+)*     # words, with what may stand inside one
   | [:;=][-']?[)(dDpP]+$                                    # faces
   | \S
@@ -98,12 +64,12 @@ def split_words(text: str) -> list[str]:
 
 
 def _split_once(piece: str, is_last: bool) -> list[str]:
-    if piece.lower() in _ABBREVIATIONS or (not is_last and _INITIAL.fullmatch(piece)):
+    if _ABBREVIATION.fullmatch(piece) or (not is_last and _INITIAL.fullmatch(piece)):
         return [piece]
     clitic = _CLITIC.search(piece)
     if clitic:
         return [piece[: clitic.start()], clitic.group()]
     tokens: list[str] = _TOKEN.findall(piece)
-    if len(tokens) > 1 and tokens[-1] == "." and f"{tokens[-2]}.".lower() in _ABBREVIATIONS:
+    if len(tokens) > 1 and tokens[-1] == "." and _ABBREVIATION.fullmatch(f"{tokens[-2]}."):
         tokens[-2:] = [f"{tokens[-2]}."]
     return tokens
