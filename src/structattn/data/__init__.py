@@ -2,6 +2,7 @@
 
 from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example
+from structattn.data.generated import agreement_treebank
 from structattn.data.readers import read_examples
 from structattn.data.relations import (
     constituency_distance,
@@ -12,19 +13,24 @@ from structattn.data.relations import (
     word_distance,
 )
 from structattn.data.trees import TreeBatch
+from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words
 from structattn.data.vocabulary import Vocabulary
 
 __all__ = [
     "Example",
+    "PretrainedVectors",
     "SentenceBatch",
     "TreeBatch",
     "Vocabulary",
+    "agreement_treebank",
     "collate",
     "constituency_distance",
     "dependency_distance",
     "dependency_link",
     "is_ancestor",
+    "load_vectors",
     "read_examples",
     "same_sentence",
+    "vector_words",
     "word_distance",
 ]

@@ -1,0 +1,216 @@
+"""Pretrained word vectors: from a GloVe text file, or from the input-embedding table of a Hugging Face model.
+
+Only the table is read, never the model. The rule for words without a vector is that of Shen et al. (DiSAN): uniform
+between -0.05 and 0.05, and zero for padding and the unknown word.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float32
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
+from structattn.syntax import ParseError, read_lines, require
+
+_RANGE = 0.05
+# How the table of input embeddings is called: BERT and its kin, GPT-2, LLaMA, T5, ModernBERT, GPT-NeoX, XLNet.
+_TABLES = (
+    "word_embeddings.weight",
+    "wte.weight",
+    "embed_tokens.weight",
+    "shared.weight",
+    "tok_embeddings.weight",
+    "embed_in.weight",
+    "word_embedding.weight",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PretrainedVectors:
+    """The initial embedding table of a vocabulary.
+
+    Attributes:
+        matrix: one row per word id; rows 0 and 1 (padding, unknown) are zero.
+        known: which words had a vector; the others are random.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
+        >>> _ = path.write_text("dog 1 2\\ncat 3 4\\n")
+        >>> vectors = load_vectors(path, Vocabulary(["cat", "emu"]), generator=torch.Generator().manual_seed(0))
+        >>> vectors.matrix[2].tolist(), vectors.known.tolist()
+        ([3.0, 4.0], [False, False, True, False])
+    """
+
+    matrix: Float32[Tensor, "word dim"]
+    known: Bool[Tensor, " word"]
+
+
+def load_vectors(
+    source: str | os.PathLike[str], vocabulary: Vocabulary, *, generator: torch.Generator | None = None
+) -> PretrainedVectors:
+    """The vectors of a vocabulary's words.
+
+    Args:
+        source: a text file with a word and its numbers on each line (GloVe, also gzip; a first line with the two
+            counts, as word2vec and fastText write it, is skipped), or the folder of a Hugging Face model: there a word
+            gets the vector of its piece, or the mean of its pieces, unknown pieces left out.
+        vocabulary: the words. A word that is only known in lower case gets that vector.
+        generator: source of the random vectors; torch's own if ``None``.
+
+    Raises:
+        ParseError: for a missing source, a malformed line, or a folder without an embedding table or a tokenizer.
+        MissingExtra: if the source is a folder and ``tokenizers`` is not installed.
+    """
+    words = vocabulary.words[UNKNOWN_ID + 1 :]
+    found, rows = _from_model(Path(source), words) if Path(source).is_dir() else _from_text(source, words)
+    # Random values come first and for every row, so that they do not depend on which words are known.
+    matrix = torch.rand(len(vocabulary), rows.shape[1], generator=generator) * (2 * _RANGE) - _RANGE
+    matrix[[PADDING_ID, UNKNOWN_ID]] = 0.0
+    known = torch.zeros(len(vocabulary), dtype=torch.bool)
+    ids = torch.tensor(found, dtype=torch.long) + UNKNOWN_ID + 1
+    matrix[ids], known[ids] = rows, True
+    return PretrainedVectors(matrix, known)
+
+
+def vector_words(source: str | os.PathLike[str], words: Iterable[str]) -> set[str]:
+    """Which of the words have a vector in the source, for example to choose a vocabulary's frozen words.
+
+    Raises:
+        ParseError: as ``load_vectors``.
+        MissingExtra: as ``load_vectors``.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
+        >>> _ = path.write_text("dog 1 2\\ncat 3 4\\n")
+        >>> vector_words(path, ["emu", "Dog"])
+        {'Dog'}
+    """
+    distinct = list(dict.fromkeys(words))
+    if Path(source).is_dir():
+        found = [index for index, pieces in enumerate(_pieces(Path(source), distinct)) if pieces]
+    else:
+        found, _ = _from_text(source, distinct)
+    return {distinct[index] for index in found}
+
+
+def _from_text(path: str | os.PathLike[str], words: Sequence[str]) -> tuple[list[int], Tensor]:
+    """Positions of the words that have a vector, and their vectors."""
+    exact = {word: index for index, word in enumerate(words)}
+    lowered: dict[str, list[int]] = {}
+    for word, index in exact.items():
+        if word.lower() != word:
+            lowered.setdefault(word.lower(), []).append(index)
+    vectors: dict[int, list[float]] = {}
+    fallbacks: dict[int, list[float]] = {}
+    dim = 0
+    for number, line in read_lines(path):
+        word, _, numbers = line.rstrip(" ").partition(" ")
+        if number == 1 and word.isdecimal() and numbers.isdecimal():
+            continue
+        width = numbers.count(" ") + 1 if numbers else 0
+        dim = dim or width
+        if width < dim or not dim:
+            raise ParseError(f"expected a word and {dim or 'its'} numbers, got {width} numbers", file=path, line=number)
+        # More fields than numbers: a word with spaces in it, which no tokenised text has.
+        if width == dim and (word in exact or word in lowered):
+            vector = _numbers(numbers, path, number)
+            if word in exact:
+                vectors.setdefault(exact[word], vector)
+            for index in lowered.get(word, ()):
+                fallbacks.setdefault(index, vector)
+    if not dim:
+        raise ParseError("expected word vectors, got an empty file", file=path)
+    chosen = fallbacks | vectors
+    return list(chosen), torch.tensor(list(chosen.values()), dtype=torch.float32).view(len(chosen), dim)
+
+
+def _numbers(text: str, path: str | os.PathLike[str], line: int) -> list[float]:
+    try:
+        vector = [float(number) for number in text.split(" ")]
+    except ValueError as error:
+        raise ParseError(f"expected numbers after the word: {error}", file=path, line=line) from None
+    if not all(map(math.isfinite, vector)):
+        raise ParseError("expected finite numbers after the word, got inf or nan", file=path, line=line)
+    return vector
+
+
+def _from_model(folder: Path, words: Sequence[str]) -> tuple[list[int], Tensor]:
+    """Positions of the words that have a vector, and the mean vectors of their pieces."""
+    table = _embedding_table(folder)
+    pieces = _pieces(folder, words)
+    flat = torch.tensor([piece for word in pieces for piece in word], dtype=torch.long)
+    if len(flat) and int(flat.max()) >= len(table):
+        raise ParseError(
+            f"expected an embedding for every piece, got piece {int(flat.max())} and a table of {len(table)}",
+            file=folder,
+        )
+    counts = torch.tensor([len(word) for word in pieces], dtype=torch.long)
+    owner = torch.arange(len(pieces)).repeat_interleave(counts)
+    sums = torch.zeros(len(pieces), table.shape[1]).index_add(0, owner, table[flat].float())
+    found = counts > 0
+    return found.nonzero().flatten().tolist(), sums[found] / counts[found, None]
+
+
+def _pieces(folder: Path, words: Sequence[str]) -> list[list[int]]:
+    """The piece ids of each word as it stands inside a sentence; none for a word the tokenizer does not know."""
+    tokenizers = require("tokenizers", "train")
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise ParseError("expected the tokenizer of a Hugging Face model, got no such file", file=file)
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:  # the package raises nothing narrower
+        raise ParseError(f"expected a tokenizer, but it cannot be read: {error}", file=file) from None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    # Byte-level tokenizers have other pieces for a word after a space than for one at the start of a text.
+    before = " " if "ByteLevel" in str(tokenizer.pre_tokenizer) else ""
+    unknown = _unknown_piece(tokenizer)
+    encoded = tokenizer.encode_batch([before + word for word in words], add_special_tokens=False)
+    return [[piece for piece in encoding.ids if piece != unknown] for encoding in encoded]
+
+
+def _unknown_piece(tokenizer: Any) -> int | None:
+    model = json.loads(tokenizer.to_str())["model"]
+    token = model.get("unk_token")
+    number: int | None = model.get("unk_id") if token is None else tokenizer.token_to_id(token)
+    return number
+
+
+def _embedding_table(folder: Path) -> Tensor:
+    for file in _weight_files(folder):
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                names = sorted(tensors.keys(), key=len)
+                for ending in _TABLES:
+                    for name in names:
+                        if name == ending or name.endswith(f".{ending}"):
+                            table: Tensor = tensors.get_tensor(name)
+                            return table
+        except SafetensorError as error:
+            raise ParseError(f"expected a safetensors file, but it cannot be read: {error}", file=file) from None
+    raise ParseError(f"expected an input embedding table ({', '.join(_TABLES)}), got none", file=folder)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The file of weights, or the parts of a large model that hold a table."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file() or not index.is_file():
+        if not single.is_file():
+            raise ParseError("expected the weights of a Hugging Face model, got no such file", file=single)
+        return [single]
+    try:
+        parts: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ParseError(f"expected an index with a weight_map, but it cannot be read: {error}", file=index) from None
+    return sorted({folder / part for name, part in parts.items() if name.endswith(_TABLES)})
