@@ -139,11 +139,12 @@ class Subtree(Prior):
         return AttentionBias(torch.where(leaf[:, None], among_leaves, tree.subtrees())[:, None])
 
 
-def _checked(missing: Missing, where: str) -> Missing:
-    known = get_args(Missing)
-    if missing not in known:
-        raise ValueError(f"{where} expects missing to be one of {', '.join(known)}, got {missing!r}")
-    return missing
+def _checked(missing: str, where: str) -> Missing:
+    known: tuple[Missing, ...] = get_args(Missing)
+    for value in known:
+        if missing == value:
+            return value
+    raise ValueError(f"{where} expects missing to be one of {', '.join(known)}, got {missing!r}")
 
 
 def _tree(

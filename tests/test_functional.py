@@ -1,0 +1,96 @@
+"""Laws of the masked functions: against plain loops, and where nothing is allowed."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from structattn.functional import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+GENERATOR = torch.Generator().manual_seed(0)
+SCORES = 5 * torch.randn(3, 4, 5, generator=GENERATOR)
+ALLOWED = torch.rand(3, 4, 5, generator=GENERATOR) < 0.6
+ALLOWED[1, 2] = False
+
+
+def softmax_by_hand(scores: list[float], allowed: list[bool]) -> list[float]:
+    powers = [math.exp(score) if real else 0.0 for score, real in zip(scores, allowed, strict=True)]
+    total = sum(powers)
+    return [power / total if total else 0.0 for power in powers]
+
+
+def test_masked_softmax_agrees_with_a_loop() -> None:
+    weights = masked_softmax(SCORES, ALLOWED)
+    for index in range(3):
+        for row in range(4):
+            expected = softmax_by_hand(SCORES[index, row].tolist(), ALLOWED[index, row].tolist())
+            torch.testing.assert_close(weights[index, row], torch.tensor(expected))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+def test_masked_softmax_normalises_the_chosen_axis(dim: int) -> None:
+    sums = masked_softmax(SCORES, ALLOWED, dim=dim).sum(dim)
+    torch.testing.assert_close(sums, ALLOWED.any(dim).float())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nothing_allowed_gives_zero_and_zero_gradient(dtype: torch.dtype) -> None:
+    scores = torch.tensor([[1.0, 2.0], [3.0, -4.0]], dtype=dtype, requires_grad=True)
+    weights = masked_softmax(scores, torch.tensor([[False, False], [True, False]]))
+    assert weights.dtype == dtype
+    assert weights.tolist() == [[0, 0], [1, 0]]
+    (weights * torch.tensor([[3.0, 5.0], [7.0, 9.0]], dtype=dtype)).sum().backward()
+    assert scores.grad is not None
+    assert not scores.grad.any()
+
+
+def test_masked_softmax_gradient() -> None:
+    scores = SCORES[0].double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda scores: masked_softmax(scores, ALLOWED[0]), (scores,))
+
+
+@pytest.mark.parametrize("garbage", [math.inf, -math.inf, 1e30])
+def test_forbidden_scores_have_no_influence(garbage: float) -> None:
+    expected = masked_softmax(SCORES, ALLOWED)
+    torch.testing.assert_close(masked_softmax(SCORES.masked_fill(~ALLOWED, garbage), ALLOWED), expected)
+
+
+@pytest.mark.parametrize(
+    ("pool", "by_hand"), [(masked_mean, lambda rows: rows.mean(0)), (masked_max, lambda rows: rows.amax(0))]
+)
+@pytest.mark.parametrize("garbage", [0.0, 1e30, math.inf])
+def test_pooling_takes_real_states_only(pool, by_hand, garbage: float) -> None:  # type: ignore[no-untyped-def]
+    mask = ALLOWED[:, :, 0].clone()
+    mask[2] = False
+    states = SCORES.masked_fill(~mask.unsqueeze(-1), garbage).requires_grad_()
+    pooled = pool(states, mask)
+    for index in range(3):
+        expected = by_hand(SCORES[index][mask[index]]) if mask[index].any() else torch.zeros(5)
+        torch.testing.assert_close(pooled[index], expected)
+    pooled.sum().backward()
+    gradient: Tensor | None = states.grad
+    assert gradient is not None
+    assert not gradient[~mask].any()
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_additive_mask_is_the_softmax_of_what_is_allowed(dtype: torch.dtype) -> None:
+    mask = additive_mask(ALLOWED, -SCORES.abs(), dtype)
+    assert mask is not None
+    assert mask.dtype == dtype
+    forbidden = mask[~ALLOWED]
+    assert (forbidden == very_negative(dtype)).all()
+    assert (forbidden - 1000).isfinite().all(), "adding an ordinary score must not overflow"
+    only_mask = additive_mask(ALLOWED, None, dtype)
+    assert only_mask is not None
+    assert not only_mask[ALLOWED].any()
+
+
+def test_additive_mask_without_parts() -> None:
+    assert additive_mask(None, None, torch.float32) is None
+    bias = additive_mask(None, SCORES, torch.float64)
+    assert bias is not None
+    torch.testing.assert_close(bias, SCORES.double())

@@ -1,0 +1,333 @@
+"""Laws that every prior inherits, the algebra, and the matrices printed in the papers."""
+
+import copy
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+import structattn as sa
+from structattn.priors import (
+    AttentionBias,
+    Backward,
+    ConstituencyDistance,
+    DependencyDistance,
+    Forward,
+    LearntAlpha,
+    NotSelf,
+    PerHead,
+    Prior,
+    Relation,
+    Subtree,
+    WordDistance,
+    alibi_slopes,
+)
+from structattn.syntax.errors import MissingStructure
+
+WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
+HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
+DISTANCES = [
+    [0, 1, 3, 3, 2, 2, 4, 3],
+    [1, 0, 2, 2, 1, 1, 3, 2],
+    [3, 2, 0, 2, 1, 3, 5, 4],
+    [3, 2, 2, 0, 1, 3, 5, 4],
+    [2, 1, 1, 1, 0, 2, 4, 3],
+    [2, 1, 3, 3, 2, 0, 2, 1],
+    [4, 3, 5, 5, 4, 2, 0, 1],
+    [3, 2, 4, 4, 3, 1, 1, 0],
+]
+BRACKETS = """
+(S (NP (NP (CD Two) (NNS kids)) (PP (IN at) (NP (DT a) (NN ballgame))))
+   (VP (VBP wash) (NP (PRP their) (NNS hands))))
+"""
+SHORT = sa.Sentence(
+    ["hush", "!"],
+    dependency=sa.DependencyTree([0, 1]),
+    constituency=sa.ConstituencyTree.from_brackets("(S (V hush) (. !))"),
+    relations={"same": [[1.0, 0.0], [0.0, 1.0]]},
+)
+LONG = sa.Sentence(
+    WORDS,
+    dependency=sa.DependencyTree(HEADS),
+    constituency=sa.ConstituencyTree.from_brackets(BRACKETS),
+    relations={"same": [[float(row % 3 == column % 3) for column in range(8)] for row in range(8)]},
+)
+BARE = sa.Sentence(["no", "tree", "here"])
+VOCABULARY = sa.Vocabulary(["hush", *(word.lower() for word in WORDS)])
+PRIORS = {
+    "forward": Forward(),
+    "strictly forward": Forward(include_self=False),
+    "backward": Backward(),
+    "strictly backward": Backward(include_self=False),
+    "not self": NotSelf(),
+    "word": WordDistance(),
+    "dependency": DependencyDistance(),
+    "constituency": ConstituencyDistance(),
+    "relation": Relation("same"),
+    "relation mask": Relation("same", as_mask=True),
+    "sum": Forward() + WordDistance(),
+    "scaled": 0.5 * DependencyDistance(),
+    "learnt": LearntAlpha(3) * (WordDistance() + Backward()),
+    "per head": PerHead([Forward() + 2 * WordDistance(), None, DependencyDistance()]),
+}
+
+
+def collate(*sentences: sa.Sentence) -> sa.SentenceBatch:
+    return sa.collate(sentences, VOCABULARY)
+
+
+BATCH = collate(LONG, SHORT)
+
+
+def assert_equal(first: AttentionBias, second: AttentionBias) -> None:
+    """Equal in meaning: ``None`` is all allowed, or zero."""
+    shape = (2, 3, 8, 8)
+    for kind, neutral in (("allowed", torch.tensor(True)), ("bias", torch.tensor(0.0))):
+        values = [getattr(value, kind) for value in (first, second)]
+        one, other = ((neutral if value is None else value).expand(shape) for value in values)
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_shape_and_type(prior: Prior) -> None:
+    value = prior(BATCH)
+    assert value.allowed is not None or value.bias is not None
+    for part, kind in ((value.allowed, torch.bool), (value.bias, torch.float32)):
+        if part is not None:
+            assert part.dtype == kind
+            assert torch.broadcast_shapes(part.shape, (2, 3, 8, 8)) == (2, 3, 8, 8)
+            assert part.isfinite().all()
+    assert prior.name
+    assert len(prior.names) in (1, 3)
+
+
+@pytest.mark.parametrize("first", PRIORS.values(), ids=PRIORS)
+@pytest.mark.parametrize("second", [Forward(), WordDistance(), DependencyDistance()], ids=lambda prior: prior.name)
+def test_addition_commutes_and_means_both(first: Prior, second: Prior) -> None:
+    assert_equal((first + second)(BATCH), (second + first)(BATCH))
+    assert_equal((first + second)(BATCH), first(BATCH) + second(BATCH))
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_zero_times_a_prior_still_forbids(prior: Prior) -> None:
+    assert_equal((0 * prior)(BATCH), AttentionBias(prior(BATCH).allowed, None))
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_scaling_distributes_over_the_sum(prior: Prior) -> None:
+    assert_equal((1.5 * (prior + WordDistance()))(BATCH), (1.5 * prior + 1.5 * WordDistance())(BATCH))
+
+
+@pytest.mark.parametrize("prior", [*PRIORS.values(), Subtree()], ids=[*PRIORS, "subtree"])
+def test_survives_copying_and_saving(prior: Prior) -> None:
+    twin = copy.deepcopy(prior)
+    twin.load_state_dict(prior.state_dict())
+    first, second = prior(BATCH), twin(BATCH)
+    for kind in ("allowed", "bias"):
+        torch.testing.assert_close(getattr(first, kind), getattr(second, kind))
+
+
+@pytest.mark.parametrize(
+    ("prior", "allows"),
+    [
+        (Forward(), lambda query, key: key <= query),
+        (Forward(include_self=False), lambda query, key: key < query),
+        (Backward(), lambda query, key: key >= query),
+        (Backward(include_self=False), lambda query, key: key > query),
+        (NotSelf(), lambda query, key: key != query),
+    ],
+    ids=lambda part: getattr(part, "name", ""),
+)
+def test_directions(prior: Prior, allows) -> None:  # type: ignore[no-untyped-def]
+    value = prior(BATCH)
+    assert value.allowed.shape == (1, 1, 8, 8), "depends on positions only"
+    assert value.bias is None
+    assert value.allowed[0, 0].tolist() == [[allows(query, key) for key in range(8)] for query in range(8)]
+
+
+def test_word_distance_is_toeplitz_and_free_of_the_batch() -> None:
+    bias = WordDistance()(BATCH).bias
+    assert bias.shape == (1, 1, 8, 8)
+    for query in range(8):
+        for key in range(8):
+            assert bias[0, 0, query, key] == -abs(query - key)
+
+
+def test_dependency_distance_of_the_paper() -> None:
+    bias = DependencyDistance()(BATCH).bias
+    assert bias.shape == (2, 1, 8, 8)
+    assert (-bias[0, 0]).int().tolist() == DISTANCES
+    # From "wash": "kids" is 4 words away but one arc.
+    assert (-WordDistance()(BATCH).bias[0, 0, 5, 1], -bias[0, 0, 5, 1]) == (4, 1)
+
+
+def test_several_roots_hang_below_a_virtual_one() -> None:
+    roots = sa.Sentence(["a", "b", "c"], dependency=sa.DependencyTree([0, 0, 2]))
+    assert (-DependencyDistance()(collate(roots)).bias[0, 0]).tolist() == [[0, 2, 3], [2, 0, 1], [3, 1, 0]]
+
+
+def test_constituency_distance_counts_edges() -> None:
+    bias = -ConstituencyDistance()(BATCH).bias[0, 0]
+    assert bias[0, 1] == 2, "sisters"
+    assert bias[6, 7] == 2
+    assert bias[5, 6] == 3
+    assert bias[0, 5] == 5, "two up from 'Two' to NP, one to S, two down to 'wash'"
+    torch.testing.assert_close(bias, bias.mT)
+
+
+def test_subtree_mask_of_the_paper() -> None:
+    """Leaves 0, 1, 2, then phrase g over all of them and h over the last two (Nguyen et al. 2020)."""
+    tree = sa.ConstituencyTree.from_brackets("(g (a x) (h (b y) (c z)))")
+    batch = collate(sa.Sentence(tree.words, constituency=tree), SHORT)
+    allowed = Subtree()(batch).allowed
+    rows = ["11100", "11100", "11100", "11111", "01101"]
+    assert allowed[0, 0].int().tolist() == [[int(cell) for cell in row] for row in rows]
+    assert not allowed[1, 0, 2].any(), "padding sees nothing"
+    assert not allowed[1, 0, :, 2].any(), "nobody sees padding"
+
+
+def test_relation_as_preference_and_as_mask() -> None:
+    matrix = BATCH.relations["same"]
+    torch.testing.assert_close(Relation("same")(BATCH).bias[:, 0], matrix)
+    assert (Relation("same", as_mask=True)(BATCH).allowed[:, 0] == (matrix == 1)).all()
+
+
+@pytest.mark.parametrize("kind", [DependencyDistance, ConstituencyDistance])
+def test_missing_trees(kind) -> None:  # type: ignore[no-untyped-def]
+    mixed, bare = collate(LONG, BARE), collate(BARE)
+    with pytest.raises(MissingStructure, match=rf"{kind.__name__} .* sentence 1 \('no tree here'\)"):
+        kind()(mixed)
+    with pytest.raises(MissingStructure, match="sentence 0"):
+        kind()(bare)
+    for batch, row in ((mixed, 1), (bare, 0)):
+        assert not kind(missing="none")(batch).bias[row].any()
+        torch.testing.assert_close(kind(missing="word")(batch).bias[row], WordDistance()(batch).bias[0])
+    torch.testing.assert_close(kind(missing="word")(mixed).bias[0], kind()(collate(LONG)).bias[0])
+    with pytest.raises(ValueError, match="one of error, none, word, got 'zero'"):
+        # Tests check types at run time, users do not: behind the check stands our own.
+        inspect.unwrap(kind.__init__)(kind.__new__(kind), "zero")
+
+
+@pytest.mark.parametrize("prior", [DependencyDistance(), ConstituencyDistance(), Subtree(), Relation("same")])
+def test_sentences_without_words_need_no_structure(prior: Prior) -> None:
+    empty = sa.Sentence([])
+    for batch in (collate(empty), collate(empty, SHORT)):
+        value = prior(batch)
+        assert all(part is None or part.isfinite().all() for part in (value.allowed, value.bias))
+
+
+def test_missing_relation_names_it() -> None:
+    with pytest.raises(MissingStructure, match=r"Relation\('coreference'\)"):
+        Relation("coreference")(BATCH)
+    with pytest.raises(ValueError, match="'dependency'"):
+        Relation("dependency")
+
+
+SIX = [
+    Forward() + 1.5 * WordDistance(),
+    Forward() + 0.5 * DependencyDistance(),
+    None,
+    WordDistance() + 2 * (WordDistance() + DependencyDistance()),
+    Backward() + NotSelf(),
+    LearntAlpha(6, initial=[1, 2, 3, 4, 5, 6]) * WordDistance(),
+]
+
+
+def test_per_head_equals_its_heads_one_by_one() -> None:
+    value = PerHead(SIX)(BATCH)
+    assert value.allowed is not None
+    assert value.bias is not None
+    for head, prior in enumerate(SIX):
+        alone = AttentionBias() if prior is None else prior(BATCH)
+        allowed = torch.ones(1, 1, 8, 8, dtype=torch.bool) if alone.allowed is None else alone.allowed
+        bias = torch.zeros(1, 1, 8, 8) if alone.bias is None else alone.bias
+        row = head if bias.shape[1] == 6 else 0
+        assert (value.allowed[:, head] == allowed[:, 0]).all()
+        torch.testing.assert_close(value.bias[:, head], bias[:, row].expand(2, 8, 8))
+
+
+def test_per_head_evaluates_each_base_once() -> None:
+    prior = PerHead(SIX[:5] * 3)
+    assert sorted(base.name for base in prior.bases) == ["backward", "dependency", "forward", "not self", "word"]
+    calls: list[str] = []
+    for base in prior.bases:
+        base.register_forward_hook(lambda module, *_: calls.append(module.name))
+    prior(BATCH)
+    assert sorted(calls) == ["backward", "dependency", "forward", "not self", "word"]
+
+
+def test_per_head_stays_free_of_the_batch_if_it_can() -> None:
+    value = PerHead([Forward() + WordDistance(), Backward()])(BATCH)
+    assert value.allowed.shape == value.bias.shape == (1, 2, 8, 8)
+
+
+def test_one_learnt_alpha_stays_one_parameter_and_learns() -> None:
+    alpha = nn.Parameter(torch.tensor(2.0))
+    prior = PerHead([Forward() + alpha * WordDistance(), alpha * DependencyDistance(), None])
+    assert [parameter is alpha for parameter in prior.parameters()] == [True]
+    bias = prior(BATCH).bias
+    upstream = torch.rand(bias.shape, generator=torch.Generator().manual_seed(1))
+    (bias * upstream).sum().backward()
+    expected = (WordDistance()(BATCH).bias[:, 0] * upstream[:, 0]).sum()
+    expected = expected + (DependencyDistance()(BATCH).bias[:, 0] * upstream[:, 1]).sum()
+    torch.testing.assert_close(alpha.grad, expected)
+
+
+def test_learnt_alpha_per_head() -> None:
+    alpha = LearntAlpha(2, initial=[0.25, 3.0])
+    prior = PerHead([alpha * WordDistance(), alpha * WordDistance()])
+    distance = WordDistance()(BATCH).bias[0, 0]
+    torch.testing.assert_close(prior(BATCH).bias[0], torch.stack((0.25 * distance, 3.0 * distance)))
+    torch.testing.assert_close((alpha * WordDistance())(BATCH).bias, prior(BATCH).bias)
+    prior(BATCH).bias.sum().backward()
+    assert alpha.raw.grad is not None
+    assert alpha.raw.grad.all()
+
+
+def test_tensor_alpha_travels_with_the_prior() -> None:
+    prior = torch.tensor(alibi_slopes(2)) * WordDistance()
+    assert list(prior.state_dict()) == ["alpha.alpha"]
+    torch.testing.assert_close(prior(BATCH).bias[0, :, 0, 4], -4 * torch.tensor(alibi_slopes(2)))
+
+
+def test_alibi_slopes_are_those_of_press_et_al() -> None:
+    assert alibi_slopes(8) == tuple(2.0**-number for number in range(1, 9))
+
+
+def test_double_precision_keeps_a_fixed_alpha_double() -> None:
+    assert PerHead([0.1 * WordDistance()]).double()(BATCH).bias.dtype == torch.float64
+
+
+def test_names() -> None:
+    assert PerHead(SIX).names[:3] == ("forward + 1.5 word", "forward + 0.5 dependency", "none")
+    assert (PerHead([Forward(), None]) + WordDistance()).names == ("forward + word", "none + word")
+    assert (2 * PerHead([WordDistance(), None], names=["near", "plain"])).names == ("2 near", "2 plain")
+    assert PerHead([Forward(), Forward()]).name == "forward"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: PerHead([]), "at least one head"),
+        (lambda: PerHead([None, None], names=["one"]), "1 names for 2 heads"),
+        (lambda: PerHead([PerHead([Forward(), None])]), "prior 0 has 2"),
+        (lambda: PerHead([LearntAlpha(3) * WordDistance()]), "PerHead has 1 heads, but an alpha of prior 0 has 3"),
+        (lambda: PerHead([None] * 2) + PerHead([None] * 3), "equal numbers of heads, got 2 and 3"),
+        (lambda: LearntAlpha(3) * PerHead([None, None]), "3 weights for a prior with 2 heads"),
+        (lambda: float("nan") * WordDistance(), "finite alpha, got nan"),
+        (lambda: torch.zeros(2, 2) * WordDistance(), r"shape \(2, 2\)"),
+        (lambda: LearntAlpha(2, initial=[1.0]), "2 initial weights, one per head, got 1"),
+        (lambda: LearntAlpha(2, initial=0.0), r"positive finite initial weights, got \[0.0, 0.0\]"),
+    ],
+)
+def test_errors(build, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_only_priors_add_and_only_numbers_scale() -> None:
+    with pytest.raises(TypeError):
+        Forward() + 1
+    with pytest.raises(TypeError):
+        "2" * Forward()
