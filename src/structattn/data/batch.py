@@ -26,7 +26,7 @@ class SentenceBatch:
 
     A tree field is there as soon as one sentence has such a tree; in the other sentences every word is then its own
     root, and ``has`` tells them apart. The same holds for relations, whose missing matrices are zero. A sentence
-    without words lacks nothing.
+    without words lacks nothing: whatever is asked for, it has it.
 
     Attributes:
         tokens: word ids, 0 at padding.
@@ -80,7 +80,7 @@ class SentenceBatch:
 
     def available(self, structure: str) -> bool:
         """Whether every sentence has this structure: a tree's name or a relation's."""
-        return structure in self.has and bool(self.has[structure].all())
+        return bool(self._has(structure).all())
 
     @overload
     def require(  # type: ignore[overload-overlap]  # a name known to be a tree's gives the trees
@@ -101,7 +101,7 @@ class SentenceBatch:
             MissingStructure: if a sentence lacks it; the message names the first such sentence and who wanted it.
         """
         if not self.available(structure):
-            index = int((~self._has(structure)).nonzero()[0]) if len(self) else 0
+            index = int((~self._has(structure)).nonzero()[0])
             words = " ".join(self.sentences[index].words[:6]) if index < len(self.sentences) else ""
             kind = structure if structure in _TREES else f"relation {structure!r}"
             raise MissingStructure(
@@ -111,6 +111,8 @@ class SentenceBatch:
             return self.dependency
         if structure == "constituency" and self.constituency is not None:
             return self.constituency
+        if structure not in self.relations:  # no sentence has words
+            return torch.zeros(*self.tokens.shape, self.tokens.shape[1], device=self.device)
         return self.relations[structure]
 
     def to(self, device: torch.device | str) -> "SentenceBatch":
@@ -174,7 +176,8 @@ def collate(sentences: Sequence[Sentence], vocabulary: Vocabulary) -> SentenceBa
 def _dependency(
     sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, Tensor]
 ) -> TreeBatch | None:
-    if all(sentence.dependency is None for sentence in sentences):
+    present = _present(sentences, [sentence.dependency is not None for sentence in sentences])
+    if all(sentence.dependency is None for sentence in sentences) and not present.all():
         return None
     parents, mask, labels = _empty(len(sentences), width)
     for row, sentence in enumerate(sentences):
@@ -185,7 +188,7 @@ def _dependency(
             parents[row, :length] = np.where(heads < 0, np.arange(length), heads)
             if tree.labels is not None:
                 labels[row, :length] = vocabulary.encode_labels(tree.labels)
-    has["dependency"] = _present(sentences, [sentence.dependency is not None for sentence in sentences])
+    has["dependency"] = present
     return TreeBatch(*map(torch.from_numpy, (parents, mask, labels)), num_leaves=width)
 
 
@@ -193,9 +196,10 @@ def _constituency(
     sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, Tensor]
 ) -> TreeBatch | None:
     trees = [sentence.constituency for sentence in sentences]
-    if all(tree is None for tree in trees):
+    present = _present(sentences, [tree is not None for tree in trees])
+    if all(tree is None for tree in trees) and not present.all():
         return None
-    phrases = max(len(tree.spans) for tree in trees if tree is not None)
+    phrases = max((len(tree.spans) for tree in trees if tree is not None), default=0)
     parents, mask, labels = _empty(len(sentences), width + phrases)
     for row, (sentence, tree) in enumerate(zip(sentences, trees, strict=True)):
         length = len(sentence.words)
@@ -211,7 +215,7 @@ def _constituency(
             parents[row, start : start + len(numbers)] = np.where(numbers < 0, own, numbers + width)
         labels[row, :length] = vocabulary.encode_labels(tree.tags)
         labels[row, width:end] = vocabulary.encode_labels(label for label, _, _ in tree.spans)
-    has["constituency"] = _present(sentences, [tree is not None for tree in trees])
+    has["constituency"] = present
     return TreeBatch(*map(torch.from_numpy, (parents, mask, labels)), num_leaves=width)
 
 
