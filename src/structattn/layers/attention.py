@@ -92,6 +92,11 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch head word word"] | None]:
         """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
         num, length, _ = states.shape
+        if (num, length) != batch.mask.shape:
+            raise ValueError(
+                f"MultiHeadAttention got states of {num} sentences with {length} words, "
+                f"but the batch has {batch.mask.shape[0]} with {batch.mask.shape[1]}"
+            )
         projected = self.project(states).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         allowed, bias = self._told(queries, keys, batch)
@@ -114,7 +119,7 @@ class MultiHeadAttention(nn.Module):
                 if part is not None and part.shape[-1] not in (1, queries.shape[2]):
                     raise ValueError(
                         f"MultiHeadAttention got {queries.shape[2]} states a sentence, but its prior "
-                        f"({self.prior.name}) speaks of {part.shape[-1]} nodes"
+                        f"({self.prior.name}) speaks of {part.shape[-1]}"
                     )
             allowed = allowed if prior.allowed is None else allowed & prior.allowed
             bias = prior.bias
