@@ -1,10 +1,13 @@
 """Which child is the head of a phrase, for Penn Treebank labels.
 
 Separate from the tree because this is knowledge about one annotation scheme. The scheme of priorities is that of
-Magerman (1995, appendix) and Collins (1999, appendix A).
+Magerman (1995, appendix) and Collins (1999, appendix A); directions follow the usual conversion to dependencies, in
+which the last conjunct heads a noun phrase or sentence and the verb, not ``to``, heads an infinitive.
 """
 
 from collections.abc import Mapping, Sequence
+
+from structattn.syntax import lexical_heads
 
 _PUNCTUATION = frozenset(["''", "``", ",", ".", ":", "-LRB-", "-RRB-"])
 
@@ -35,22 +38,27 @@ _RULES: Mapping[str, tuple[str, str]] = {
     "WHADVP": ("right", "CC WRB"),
     "WHNP": ("left", "WDT WP WP$ WHADJP WHPP WHNP"),
     "WHPP": ("right", "IN TO FW"),
-    "X": ("right", ""),
 }
 
 
 def find_heads(
-    spans: Sequence[tuple[str, int, int]],
+    words: Sequence[str],
     tags: Sequence[str | None],
+    spans: Sequence[tuple[str, int, int]],
+    *,
     parents: Sequence[int],
     leaf_parents: Sequence[int],
 ) -> list[int]:
     """Head of every word as a CoNLL id, for a tree given as the fields of a ``ConstituencyTree``.
 
     Example:
-        >>> find_heads([("NP", 0, 2)], ["DT", "NN"], [-1], [0, 0])
+        >>> find_heads(["the", "cat"], ["DT", "NN"], [("NP", 0, 2)], parents=[-1], leaf_parents=[0, 0])
         [2, 0]
     """
+    is_penn = any(plain_label(label) in _RULES for label, _, _ in spans)
+    # What the rules know a child by: its label, or the rough class of its words where labels say nothing.
+    names = [plain_label(label) for label, _, _ in spans]
+    word_names = [plain_label(tag or "") for tag in tags] if is_penn else [lexical_heads.word_class(w) for w in words]
     # A child is the index of a span, or ~word for a word; both kinds in one list, sorted by where they start.
     children: list[list[tuple[int, int]]] = [[] for _ in spans]
     for index, parent in enumerate(parents):
@@ -59,17 +67,20 @@ def find_heads(
     for word, parent in enumerate(leaf_parents):
         if parent >= 0:
             children[parent].append((word, ~word))
-    heads = [0] * len(tags)
+    heads = [0] * len(words)
     head_word = [0] * len(spans)
     for index in range(len(spans) - 1, -1, -1):
         ordered = [child for _, child in sorted(children[index])]
-        labels = [plain_label(spans[child][0] if child >= 0 else tags[~child] or "") for child in ordered]
-        words = [head_word[child] if child >= 0 else ~child for child in ordered]
-        chosen = words[choose_head(plain_label(spans[index][0]), labels)]
-        head_word[index] = chosen
-        for word in words:
-            if word != chosen:
-                heads[word] = chosen + 1
+        candidates = [head_word[child] if child >= 0 else ~child for child in ordered]
+        child_names = [names[child] if child >= 0 else word_names[~child] for child in ordered]
+        if is_penn:
+            position = choose_head(names[index], child_names)
+        else:
+            position, names[index] = lexical_heads.choose_head(child_names)
+        head_word[index] = candidates[position]
+        for candidate in candidates:
+            if candidate != head_word[index]:
+                heads[candidate] = head_word[index] + 1
     return heads
 
 

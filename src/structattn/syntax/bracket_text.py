@@ -1,0 +1,186 @@
+r"""The notation of Penn-style brackets: text to words, tags and spans, and back.
+
+Separate from the tree because a notation has its own escapes, and from files because a tree may also come as a string.
+The conventions (Marcus et al. 1993; Bies et al. 1995):
+
+- brackets inside words and tags are written ``-LRB-``, ``-RRB-``, ``-LCB-`` and so on, and ``/`` and ``*`` inside
+  words come as ``\/`` and ``\*``; words are unescaped on reading and escaped on writing, traces are left as they are;
+- the outermost bracket may be empty, ``( (S ...))``; the label of an inner bracket may be empty too;
+- a word without a preterminal is written bare, ``(NP the cat)``, and where that would make it a preterminal of its
+  phrase it is written with the tag ``_``: ``(NP (_ cat))``;
+- only ASCII spaces, tabs and line ends separate; a tree may run over several lines and a line may hold several trees;
+- ``()`` is the tree of no words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from structattn.syntax.errors import ParseError
+
+Parsed = tuple[list[str], list[str | None], list[tuple[str, int, int]]]
+"""Words, tags and spans of one tree."""
+
+_TOKEN = re.compile(r"[()]|[^() \t\r\n]+")
+_ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+_BRACKETS = {escape: bracket for bracket, escape in _ESCAPES.items()}
+_ESCAPED = re.compile(r"-[LR][RSC]B-|\\[/*]", re.IGNORECASE)
+_UNESCAPED = re.compile(r"[][(){}/*]")
+_NO_TAG = "_"
+
+
+def parse_tree(text: str) -> Parsed:
+    """Read exactly one tree.
+
+    Raises:
+        ParseError: with the line in the text.
+    """
+    trees = list(parse_trees(enumerate(text.split("\n"), start=1)))
+    if len(trees) != 1:
+        raise ParseError(f"expected one tree in brackets, got {len(trees)}")
+    return trees[0]
+
+
+def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Iterator[Parsed]:
+    """Stream the trees in numbered lines of text.
+
+    Args:
+        lines: ``(line number, line)``.
+        file: where they come from, for error messages.
+
+    Yields:
+        Words, tags and spans of one tree after the other.
+
+    Raises:
+        ParseError: with the line, if a bracket is missing or too many, a phrase has no words, or a word stands
+            outside every bracket.
+    """
+    tree = _Builder(file)
+    for number, line in lines:
+        for token in _TOKEN.findall(line):
+            if token == "(":
+                tree.open_bracket(number)
+            elif not tree.stack:
+                raise ParseError(f"expected '(' to start a tree, got {token!r}", file=file, line=number)
+            elif token == ")":
+                tree.close_bracket(number)
+                if not tree.stack:
+                    yield tree.finished()
+                    tree = _Builder(file)
+            else:
+                tree.add_token(token)
+    if tree.stack:
+        message = f"expected {len(tree.stack)} more ')' for the tree that starts here, got the end of the text"
+        raise ParseError(message, file=file, line=tree.stack[0].line)
+
+
+def format_tree(words: Sequence[str], tags: Sequence[str | None], spans: Sequence[tuple[str, int, int]]) -> str:
+    """Write one tree, with its spans in the order of a ``ConstituencyTree``, on one line.
+
+    Raises:
+        ValueError: if a word, tag or label cannot stand in brackets.
+    """
+    starting: list[list[tuple[str, int]]] = [[] for _ in words]
+    for label, start, end in spans:
+        starting[start].append((label, end))
+    # Whatever is not one bracket with a label goes into an outermost empty bracket, which reading takes off again.
+    is_single = len(words) == 1 if not spans else spans[0][1:] == (0, len(words)) and spans[0][0] != ""
+    pieces: list[str] = []
+    ends: list[int] = []
+    for position, word in enumerate(words):
+        opened = ""
+        for label, end in starting[position]:
+            pieces.append(f"{' ' if pieces else ''}({_escape_brackets(_checked(label, 'label')) if label else ''}")
+            ends.append(end)
+            opened = label
+        tag = tags[position]
+        # A bare word may not come where a label would be expected, nor be the only thing in its phrase.
+        first = bool(starting[position])
+        alone = first and ends[-1] == position + 1
+        if tag is None and ends and not alone and not (first and opened == ""):
+            pieces.append(f" {_escape(word)}")
+        else:
+            written = _escape(word) if tag != "-NONE-" else _checked(word, "word")
+            name = _NO_TAG if tag is None else _escape_brackets(_checked(tag, "tag"))
+            pieces.append(f"{' ' if pieces else ''}({name} {written})")
+        while ends and ends[-1] == position + 1:
+            ends.pop()
+            pieces.append(")")
+    text = "".join(pieces)
+    return text if is_single else f"( {text})" if text else "()"
+
+
+@dataclass(slots=True)
+class _Open:
+    """A bracket that is not closed yet: its first word, its place among the spans, and what has been read of it."""
+
+    start: int
+    span: int
+    line: int
+    label: str | None = None
+    has_word: bool = False
+
+
+class _Builder:
+    """One tree while it is read; the stack of open brackets takes the place of recursion."""
+
+    def __init__(self, file: object) -> None:
+        self.file = file
+        self.words: list[str] = []
+        self.tags: list[str | None] = []
+        self.spans: list[tuple[str, int, int]] = []
+        self.stack: list[_Open] = []
+
+    def open_bracket(self, line: int) -> None:
+        if self.stack and self.stack[-1].label is None:
+            self.stack[-1].label = ""
+        self.stack.append(_Open(len(self.words), len(self.spans), line))
+        self.spans.append(("", 0, 0))  # keeps the place ahead of the phrases inside, until the end is known
+
+    def add_token(self, token: str) -> None:
+        if self.stack[-1].label is None:
+            self.stack[-1].label = token
+        else:
+            self.stack[-1].has_word = True
+            self.words.append(token)
+            self.tags.append(None)
+
+    def close_bracket(self, line: int) -> None:
+        closed = self.stack.pop()
+        num_words = len(self.words) - closed.start
+        is_empty_tree = closed.label is None and not self.stack
+        if num_words == 0 and not is_empty_tree:
+            message = f"expected a word in the bracket ({closed.label or ''} before it closes, got none"
+            raise ParseError(message, file=self.file, line=line)
+        if num_words == 0:
+            self.spans.pop()
+        elif num_words == 1 and closed.has_word:
+            self.spans.pop()
+            self.tags[-1] = None if closed.label == _NO_TAG else closed.label
+        else:
+            self.spans[closed.span] = (closed.label or "", closed.start, len(self.words))
+
+    def finished(self) -> Parsed:
+        if self.spans and self.spans[0] == ("", 0, len(self.words)):
+            self.spans.pop(0)
+        return [_unescape(*pair) for pair in zip(self.words, self.tags, strict=True)], self.tags, self.spans
+
+
+def _unescape(word: str, tag: str | None) -> str:
+    if tag == "-NONE-":
+        return word
+    return _ESCAPED.sub(lambda found: _BRACKETS.get(found.group().upper(), found.group()[-1]), word)
+
+
+def _escape(word: str) -> str:
+    return _UNESCAPED.sub(lambda found: _ESCAPES.get(found.group(), f"\\{found.group()}"), _checked(word, "word"))
+
+
+def _escape_brackets(tag: str) -> str:
+    return _UNESCAPED.sub(lambda found: _ESCAPES.get(found.group(), found.group()), tag)
+
+
+def _checked(text: str, what: str) -> str:
+    if not text or any(space in text for space in " \t\r\n"):
+        raise ValueError(f"a {what} in brackets must not be empty or have a space in it, got {text!r}")
+    return text
