@@ -13,7 +13,7 @@ from structattn.data.batch import SentenceBatch
 
 
 def word_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """Number of steps between two words in the sentence: ``abs(q - k)`` (Im and Cho 2017; MS-SAN, section 3.2).
+    """Number of steps between two words in the sentence: ``abs(q - k)`` (word mask of Qi et al. 2020, MS-SAN).
 
     Example:
         >>> from structattn.data import Vocabulary, collate
@@ -26,7 +26,9 @@ def word_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
 
 
 def dependency_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """Length of the path between two words in the dependency tree (MS-SAN, section 3.2); several roots are 2 apart.
+    """Length of the path between two words in the dependency tree (dependency mask of Qi et al. 2020, MS-SAN).
+
+    Two roots are 2 apart.
 
     Raises:
         MissingStructure: if a sentence has no dependency tree.

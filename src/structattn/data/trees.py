@@ -1,8 +1,8 @@
 """A batch of trees as parent pointers, and every fact about pairs of nodes that follows from them.
 
 Dependency trees (each node a word) and phrase trees (words first, then phrases) are one kind of thing here, so whatever
-is computed once for one serves the other. The path length is that of Qi et al. 2020 (MS-SAN), mask for dependency distance, and the subtree
-relation that of Nguyen et al. (Tree-Structured Attention, 2020), section 4.
+is computed once for one serves the other. The path length is the dependency distance of Qi et al. 2020 (MS-SAN), the
+subtree relation that of subtree masking in Nguyen et al. 2020 (Tree-Structured Attention).
 """
 
 from collections.abc import Callable
