@@ -7,7 +7,7 @@ Format: https://universaldependencies.org/format.html
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from conllu.exceptions import ParseException
 from conllu.parser import parse_id_value, parse_int_value
@@ -97,7 +97,7 @@ def _parse(block: _Lines, path: object) -> Sentence:
         plain.dependency,
         metadata=plain.metadata,
         rows=() if _plain_rows(plain) == rows else rows,
-        comments=() if _plain_comments(plain) == comments else comments,
+        comments=() if _plain_comments(plain.metadata, len(plain)) == comments else comments,
     )
 
 
@@ -126,34 +126,32 @@ def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: obje
     is_word = []
     word, empty, range_end, range_line = 0, 0, 0, 0
     for row, number in zip(rows, numbers, strict=True):
-        identity = _identity(row[_ID])
-        if isinstance(identity, int):
-            expected = str(word + 1)
-            word, empty = word + 1, 0
-        elif identity is not None and identity[1] == "-":
-            is_new = word >= range_end
-            expected = (
-                f"{word + 1}-{identity[2]}" if is_new else f"a range after word {range_end} or the word {word + 1}"
-            )
-            range_end, range_line = identity[2], number
-        else:
-            expected = f"{word}.{empty + 1}" if identity is not None else f"{word + 1}"
-            empty += 1
+        kind, last = _kind_of_id(row[_ID])
+        expected = {"word": f"{word + 1}", "range": f"{word + 1}-{last}", "empty": f"{word}.{empty + 1}"}[kind]
         if row[_ID] != expected:
             raise ParseError(f"expected the id {expected}, got {row[_ID]!r}", file=path, line=number)
-        is_word.append(isinstance(identity, int))
+        if kind == "range":
+            if word < range_end:
+                message = f"expected no range before the one up to {range_end} is over, got {row[_ID]!r}"
+                raise ParseError(message, file=path, line=number)
+            range_end, range_line = last, number
+        word, empty = (word + 1, 0) if kind == "word" else (word, empty + (kind == "empty"))
+        is_word.append(kind == "word")
     if range_end > word:
-        message = f"expected a range of words up to at most {word}, got one up to {range_end}"
+        message = f"expected a range that ends by the last word {word}, got one up to {range_end}"
         raise ParseError(message, file=path, line=range_line)
     return is_word
 
 
-def _identity(text: str) -> int | tuple[int, str, int] | None:
+def _kind_of_id(text: str) -> tuple[str, int]:
+    """``word``, ``range`` or ``empty``, with the last number in the id; what is no id counts as a word."""
     try:
-        identity: int | tuple[int, str, int] | None = parse_id_value(text)
+        identity = parse_id_value(text)
     except ParseException:
-        return None
-    return identity
+        identity = None
+    if isinstance(identity, tuple):
+        return ("range" if identity[1] == "-" else "empty"), int(identity[2])
+    return "word", 0
 
 
 def _dependency(words: Sequence[Sequence[str]], numbers: Sequence[int], path: object) -> DependencyTree | None:
@@ -191,31 +189,27 @@ def _metadata(comments: Iterable[str]) -> dict[str, str]:
 
 
 def _format(sentence: Sentence) -> str:
-    comments = _current_comments(sentence)
+    comments = _current_comments(sentence) or _plain_comments({}, len(sentence))
     rows = _current_rows(sentence)
-    for text in (*comments, *(column for row in rows for column in row)):
-        if not text or any(mark in text for mark in "\t\n\r"):
-            raise ValueError(
-                f"CoNLL-U cannot hold {text!r} of sentence {sentence.words[:5]}: a word, tag, label or comment must "
-                f"not be empty or have a tab or a line end in it"
-            )
+    for text in (column for row in rows for column in row):
+        if not text or "\t" in text or "\n" in text:
+            message = f"a word, tag or label in CoNLL-U must not be empty or have a tab or line end in it, got {text!r}"
+            raise ValueError(f"{message} in the sentence that starts {' '.join(sentence.words[:5])!r}")
     return "".join(f"{line}\n" for line in (*comments, *map("\t".join, rows))) + "\n"
 
 
 def _current_comments(sentence: Sentence) -> list[str]:
     """The comments as they were read, except where ``metadata`` now says otherwise."""
-    if not sentence.comments:
-        return _plain_comments(sentence)
     read = _metadata(sentence.comments)
-    changed = {key: value for key, value in sentence.metadata.items() if read.get(key) != value}
+    new = {key: _comment(key, value) for key, value in sentence.metadata.items() if read.get(key) != value}
     comments = []
     for comment in sentence.comments:
         key = "".join(_metadata([comment]))
-        if key in changed:
-            comments.append(_comment(key, changed.pop(key)))
-        elif not key or key in sentence.metadata:
+        if key in new and new[key] not in comments:
+            comments.append(new[key])
+        elif not key or (key in sentence.metadata and key not in new):
             comments.append(comment)
-    return comments + [_comment(key, value) for key, value in changed.items()]
+    return comments + [comment for key, comment in new.items() if key not in read]
 
 
 def _current_rows(sentence: Sentence) -> list[tuple[str, ...]]:
@@ -234,15 +228,19 @@ def _current_rows(sentence: Sentence) -> list[tuple[str, ...]]:
     return rows
 
 
-def _plain_comments(sentence: Sentence) -> list[str]:
+def _plain_comments(metadata: Mapping[str, str], num_words: int) -> list[str]:
     # A sentence without any line would disappear from the file, so one without words has at least a bare comment.
-    return [_comment(key, value) for key, value in sentence.metadata.items()] or ([] if sentence.words else ["#"])
+    return [_comment(key, value) for key, value in metadata.items()] or ([] if num_words else ["#"])
 
 
 def _comment(key: str, value: str) -> str:
-    if not key or "=" in key:
-        raise ValueError(f"CoNLL-U cannot hold the metadata key {key!r}: it must not be empty or have '=' in it")
-    return f"# {key} = {value}" if value else f"# {key}"
+    text = f"# {key} = {value}" if value else f"# {key}"
+    if _metadata([text]) != {key: value} or "\n" in text:
+        raise ValueError(
+            f"metadata in CoNLL-U must have no line end, no space at either end and no '=' in its key, "
+            f"got {key!r}: {value!r}"
+        )
+    return text
 
 
 def _plain_rows(sentence: Sentence) -> list[tuple[str, ...]]:

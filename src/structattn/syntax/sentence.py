@@ -59,6 +59,9 @@ class Sentence:
     ) -> None:
         if isinstance(words, str):
             raise TypeError(f"words must be a sequence of words, got one string {words!r}; use Sentence.from_text")
+        for word in words:
+            if not isinstance(word, str):
+                raise TypeError(f"words must be strings, got {word!r}")
         # A hand-written __init__ lets callers pass any sequence while the fields stay tuples for the type checker.
         values = {
             "words": tuple(words),
@@ -95,6 +98,8 @@ class Sentence:
         if self.constituency is not None and len(self.constituency.words) != num_words:
             found = len(self.constituency.words)
             raise ValueError(f"the sentence has {num_words} words but its constituency tree has {found}")
+        if any(len(row) != 10 for row in self.rows):
+            raise ValueError(f"rows must have 10 columns, got rows of {sorted({len(row) for row in self.rows})}")
         num_rows = sum("-" not in row[0] and "." not in row[0] for row in self.rows)
         if self.rows and num_rows != num_words:
             raise ValueError(f"the sentence has {num_words} words but its rows are about {num_rows}; pass rows=()")
