@@ -139,10 +139,6 @@ def test_columns_that_are_not_there(tmp_path: Path, columns: dict[str, str | int
 
 
 def test_a_label_in_conllu_that_is_no_score(tmp_path: Path) -> None:
+    path = write(tmp_path, "# sent_id = s-1\n# label = good\n1\tHush\t_\tINTJ\t_\t_\t0\troot\t_\t_\n\n")
     with pytest.raises(ParseError, match="sentence s-1: expected a number as score, got 'good'"):
-        list(
-            read_examples(
-                write(tmp_path, "# sent_id = s-1\n# label = good\n1\tHush\t_\tINTJ\t_\t_\t0\troot\t_\t_\n\n"),
-                target="score",
-            )
-        )
+        list(read_examples(path, target="score"))
