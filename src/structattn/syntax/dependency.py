@@ -99,6 +99,8 @@ class DependencyTree:
             >>> DependencyTree([3, 0, 2, 1]).projectivised().heads
             (2, 0, 2, 2)
         """
+        if self.is_projective:
+            return self
         heads = [0, *self.heads]
         children = _children(self.heads)
         # below[h] has bit w set when word w is h or below it. Lifting the arc of w away from h takes the words below w

@@ -86,7 +86,7 @@ def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     r"""Write a text file so that readers see the old file or the whole new one, never a part.
 
     The text goes to a temporary name in the same folder, which is renamed when the ``with`` block ends well and
-    removed when it raises.
+    removed when it raises. What is no plain file, such as ``/dev/stdout``, is written directly.
 
     Args:
         path: file to write; compressed when the name ends in ``.gz``.
@@ -102,17 +102,20 @@ def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         >>> [file.name for file in folder.iterdir()]
         ['a.txt']
     """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    target = Path(path).resolve()
+    in_place = target.exists() and not target.is_file()
+    written = target if in_place else target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as raw:
+        with open(written, "wb") as raw:
             # No name and no time in the gzip header: the same text gives the same bytes.
             binary = gzip.GzipFile("", "wb", 6, raw, mtime=0) if target.suffix == ".gz" else raw
             with io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n") as stream:
                 yield stream
-        os.replace(temporary, target)
+        if not in_place:
+            os.replace(written, target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        if not in_place:
+            written.unlink(missing_ok=True)
         raise
 
 
