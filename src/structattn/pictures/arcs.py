@@ -1,0 +1,262 @@
+"""Arcs over a line of words: the drawing under dependency trees, comparisons of trees, and attention on a sentence.
+
+Separate from ``dependency`` because an arc need not belong to a tree. Labelled arcs are stacked in levels, so that
+their labels never collide and crossing arcs stay apart; arcs without labels are smooth curves.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from structattn.pictures.numbers import Number
+from structattn.pictures.svg import (
+    element,
+    fill,
+    is_right_to_left,
+    isolated,
+    number,
+    picture,
+    stroke,
+    text,
+    text_width,
+    tooltip,
+    visible,
+)
+
+_WORD = 14.0
+_LABEL = 10.5
+_LEVEL = 24.0
+_MARGIN = 16.0
+
+
+@dataclass(frozen=True)
+class Arc:
+    """An arrow between two words of a line.
+
+    Attributes:
+        start: 0-based position where the arrow starts; ``None`` for an arrow from the root, above the line.
+        end: 0-based position where the arrow points.
+        label: text on the arc.
+        weight: between 0 and 1, shown as width and opacity; ``None`` for a plain arc.
+        role: the ink, a key of ``colours.INKS``.
+
+    Example:
+        >>> Arc(1, 0, label="det").weight is None
+        True
+    """
+
+    start: int | None
+    end: int
+    label: str = ""
+    weight: Number | None = None
+    role: str = "ink"
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Leftmost and rightmost position, in the order of the words."""
+        start = self.end if self.start is None else self.start
+        return min(start, self.end), max(start, self.end)
+
+
+def arc_diagram(
+    words: Sequence[str],
+    above: Sequence[Arc],
+    *,
+    below: Sequence[Arc] = (),
+    names: tuple[str, str] = ("", ""),
+    notes: Sequence[tuple[str, Sequence[object]]] = (),
+    emphasis: Sequence[int] = (),
+    title: str | None = None,
+    right_to_left: bool | None = None,
+) -> str:
+    """Words in a line with arcs above and, if given, below.
+
+    Args:
+        words: the sentence.
+        above: arcs over the words.
+        below: arcs under the words.
+        names: what the arcs above and below are.
+        notes: rows of small text under the words, each with its name; for example tags or distances.
+        emphasis: positions of words to emphasise.
+        title: a heading.
+        right_to_left: whether the first word stands on the right; by default recognised from the script.
+
+    Returns:
+        A self-contained SVG document; every arc is one element of class ``sa-arc``.
+
+    Raises:
+        ValueError: if an arc leaves the line, or a row of notes has the wrong length.
+
+    Example:
+        >>> svg = arc_diagram(["a", "dog"], [Arc(1, 0, label="det"), Arc(None, 1, label="root")])
+        >>> svg.count('class="sa-arc"')
+        2
+    """
+    _check(words, [*above, *below], notes)
+    label = title or " ".join(visible(word) for word in words)
+    places = _place(words, [*above, *below], notes)
+    gutter = max((text_width(name, 11) + 18 for name, _ in notes), default=0.0)
+    span = (places[-1] + text_width(visible(words[-1]), _WORD) / 2 if words else 40.0) + 8
+    if is_right_to_left(words) if right_to_left is None else right_to_left:
+        places = [span - place for place in places]
+    places = [place + _MARGIN + gutter for place in places]
+    top = _Side(words, above, places, up=True)
+    bottom = _Side(words, below, places, up=False)
+
+    line = _MARGIN + (30 if title else 0) + (16 if names[0] else 0) + top.height + _WORD
+    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
+    body += [text(_MARGIN, _MARGIN + (41 if title else 11), names[0], size=11, role="soft")] if names[0] else []
+    for index, (word, place) in enumerate(zip(words, places, strict=True)):
+        width = text_width(visible(word), _WORD)
+        if index in emphasis:
+            box = {"x": place - width / 2 - 4, "y": line - _WORD - 1, "width": width + 8, "height": _WORD + 8}
+            body.append(element("rect", **box, rx=4, **fill("chip")))
+        weight = 650 if index in emphasis else None
+        body.append(text(place, line, word, size=_WORD, anchor="middle", weight=weight))
+    floor = line + 6
+    for name, row in notes:
+        floor += 16
+        body.append(text(_MARGIN, floor, name, size=11, role="soft"))
+        body += [
+            text(place, floor, str(note), size=11, anchor="middle", role="soft")
+            for place, note in zip(places, row, strict=True)
+            if str(note)
+        ]
+    body += top.draw(line - _WORD - 2)
+    body += bottom.draw(floor + 6)
+    height = floor + 6 + bottom.height
+    if names[1]:
+        height += 12
+        body.append(text(_MARGIN, height, names[1], size=11, role="soft"))
+    wide = [gutter + span, text_width(title or "", 15) * 1.08, *(text_width(name, 11) for name in names)]
+    return picture(_MARGIN * 2 + max(wide), height + _MARGIN, body, label=label)
+
+
+class _Side:
+    """The arcs on one side of the line: their levels, their ends, and how high they reach."""
+
+    def __init__(self, words: Sequence[str], arcs: Sequence[Arc], places: Sequence[Number], *, up: bool) -> None:
+        self.words, self.arcs, self.places = words, arcs, places
+        self.sign = -1.0 if up else 1.0
+        self.stacked = any(arc.label and arc.start is not None for arc in arcs)
+        self.heights = self._heights()
+        self.height = max(self.heights, default=0.0) + (20.0 if arcs else 0.0)
+        self.ports = self._ports()
+
+    def _heights(self) -> list[Number]:
+        heights = [0.0] * len(self.arcs)
+        order = sorted(range(len(self.arcs)), key=lambda i: (self.arcs[i].start is None, _length(self.arcs[i])))
+        for rank, index in enumerate(order):
+            arc = self.arcs[index]
+            covering = [heights[other] for other in order[:rank] if _overlap(arc, self.arcs[other])]
+            distance = abs(self.places[arc.ends[0]] - self.places[arc.ends[1]])
+            if arc.start is None:
+                heights[index] = max(covering, default=6.0) + 22
+            elif self.stacked:
+                heights[index] = max(covering, default=4.0) + _LEVEL
+            else:
+                heights[index] = 20.0 if not distance else min(10 + 0.36 * distance, 66 + 0.1 * distance)
+        return heights
+
+    def _ports(self) -> dict[tuple[int, int], Number]:
+        """Where each end of each arc meets its word: short arcs outside, long arcs inside, so that none cross."""
+        ends: dict[int, list[tuple[Number, int, int]]] = {}
+        for index, arc in enumerate(self.arcs):
+            other = arc.end if arc.start is None else arc.start
+            for role, (here, there) in enumerate(((other, arc.end), (arc.end, other))):
+                if not (arc.start is None and role == 0):
+                    reach = self.places[there] - self.places[here]
+                    key = 0.0 if reach == 0 else 1 / reach
+                    ends.setdefault(here, []).append((key, index, role))
+        ports = {}
+        for word, incident in ends.items():
+            room = text_width(visible(self.words[word]), _WORD) + 10
+            step = min(8.0, room / len(incident))
+            for rank, (_, index, role) in enumerate(sorted(incident)):
+                ports[index, role] = self.places[word] + (rank - (len(incident) - 1) / 2) * step
+        return ports
+
+    def draw(self, base: Number) -> list[str]:
+        order = sorted(range(len(self.arcs)), key=lambda i: (self.arcs[i].weight or 0.0, -self.heights[i]))
+        drawn = [self._arc(index, base) for index in order]
+        return [arc for arc, _ in drawn] + [label for _, label in drawn]
+
+    def _arc(self, index: int, base: Number) -> tuple[str, str]:
+        arc, sign = self.arcs[index], self.sign
+        end = self.ports[index, 1]
+        start = self.ports.get((index, 0), end)
+        peak, tip = base + sign * self.heights[index], base + sign * 5
+        strength = 1.0 if arc.weight is None else min(max(arc.weight, 0.0), 1.0)
+        if arc.start is None:
+            path = f"M{number(end)} {number(peak)}V{number(tip)}"
+        elif arc.start == arc.end:
+            reach = base + sign * 32
+            path = f"M{number(start)} {number(base)}C{number(start - 14)} {number(reach)} "
+            path += f"{number(end + 14)} {number(reach)} {number(end)} {number(tip)}"
+        elif self.stacked:
+            turn = min(9.0, abs(end - start) / 2)
+            turn_x, turn_y = math.copysign(turn, end - start), -sign * turn
+            path = f"M{number(start)} {number(base)}V{number(peak + turn_y)}Q{number(start)} {number(peak)} "
+            path += f"{number(start + turn_x)} {number(peak)}H{number(end - turn_x)}Q{number(end)} {number(peak)} "
+            path += f"{number(end)} {number(peak + turn_y)}V{number(tip)}"
+        else:
+            reach = base + (peak - base) * 4 / 3
+            path = f"M{number(start)} {number(base)}C{number(start)} {number(reach)} "
+            path += f"{number(end)} {number(reach)} {number(end)} {number(tip)}"
+        width = 1.3 if arc.weight is None else 0.8 + 3.4 * strength
+        head = 3.2 + width / 2
+        arrow = f"M{number(end)} {number(base)}l{number(-head)} {number(sign * head * 2)}h{number(2 * head)}z"
+        opacity = None if arc.weight is None else round(0.25 + 0.75 * strength, 3)
+        body = tooltip(self._said(arc)) + element("path", d=path, **stroke(arc.role, width))
+        drawn = element("g", body + element("path", d=arrow, **fill(arc.role)), class_="sa-arc", opacity=opacity)
+        if not arc.label:
+            return drawn, ""
+        if arc.start is None:
+            return drawn, text(end + 6, peak + (8 if sign < 0 else 0), arc.label, size=_LABEL, role=arc.role, halo=True)
+        middle = ((start + end) / 2, peak + _LABEL * 0.36)
+        return drawn, text(*middle, arc.label, size=_LABEL, anchor="middle", role=arc.role, halo=True)
+
+    def _said(self, arc: Arc) -> str:
+        start = "root" if arc.start is None else isolated(visible(self.words[arc.start]))
+        said = f"{start} → {isolated(visible(self.words[arc.end]))}"
+        said += f" ({arc.label})" if arc.label and arc.start is not None else ""
+        return said if arc.weight is None else f"{said}: {arc.weight:.3f}"
+
+
+def _place(words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str, Sequence[object]]]) -> list[Number]:
+    widths = [
+        max(text_width(visible(word), _WORD), *(text_width(str(row[i]), 11) for _, row in notes), 10.0)
+        for i, word in enumerate(words)
+    ]
+    places: list[Number] = []
+    for index, width in enumerate(widths):
+        places.append(places[-1] + (widths[index - 1] + width) / 2 + 18 if places else width / 2 + 4)
+    for arc in sorted(arcs, key=_length):
+        left, right = arc.ends
+        missing = text_width(arc.label, _LABEL) + 34 - (places[right] - places[left]) if arc.label else 0.0
+        if left != right and missing > 0:
+            places[right:] = [place + missing for place in places[right:]]
+    return places
+
+
+def _check(words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str, Sequence[object]]]) -> None:
+    for arc in arcs:
+        for position in (arc.start, arc.end):
+            if position is not None and not 0 <= position < len(words):
+                raise ValueError(
+                    f"an arc touches position {position} of {len(words)} words; expected 0 to {len(words) - 1}"
+                )
+    for name, row in notes:
+        if len(row) != len(words):
+            raise ValueError(f"notes {name!r} have {len(row)} entries; expected one for each of the {len(words)} words")
+
+
+def _length(arc: Arc) -> int:
+    return arc.ends[1] - arc.ends[0]
+
+
+def _overlap(first: Arc, second: Arc) -> bool:
+    (a, b), (c, d) = first.ends, second.ends
+    if first.start is None:
+        return c <= a <= d
+    return max(a, c) < min(b, d)

@@ -1,0 +1,118 @@
+"""What charts share: series of numbers, round ticks, and the marks that tell series apart.
+
+Series differ in colour, dash and marker, so that they can be told apart in print and by colour-blind readers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from structattn.pictures.colours import NUM_SERIES
+from structattn.pictures.numbers import Number
+from structattn.pictures.svg import element, fill, number, stroke
+
+_DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "4 2")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a chart, or one set of bars.
+
+    Attributes:
+        name: for the legend.
+        x: places on the horizontal axis; for bars, leave it empty.
+        y: one value for each.
+        errors: half the length of the error bar at each place, for example a standard deviation over seeds.
+
+    Raises:
+        ValueError: if lengths differ or a value is not finite.
+
+    Example:
+        >>> Series("DiSAN", [0, 1], [0.9, 0.8], errors=[0.01, 0.02]).y
+        [0.9, 0.8]
+    """
+
+    name: str
+    x: Sequence[Number]
+    y: Sequence[Number]
+    errors: Sequence[Number] | None = None
+
+    def __post_init__(self) -> None:
+        for what, given in (("places", self.x), ("errors", self.errors)):
+            if given is not None and len(given) not in ({len(self.y)} if what == "errors" else {0, len(self.y)}):
+                raise ValueError(f"series {self.name!r} has {len(self.y)} values but {len(given)} {what}")
+        for value in [*self.x, *self.y, *(self.errors or ())]:
+            if not math.isfinite(value):
+                raise ValueError(f"series {self.name!r} contains {value}; expected finite numbers")
+
+    def reach(self) -> list[Number]:
+        """Values and the ends of their error bars."""
+        errors = self.errors if self.errors is not None else [0.0] * len(self.y)
+        return [end for y, error in zip(self.y, errors, strict=True) for end in (y - error, y + error)]
+
+
+def nice_ticks(low: Number, high: Number, *, count: int = 5) -> list[Number]:
+    """Round numbers that cover an interval, about ``count`` of them.
+
+    Example:
+        >>> nice_ticks(0.62, 0.93)
+        [0.6, 0.7, 0.8, 0.9, 1.0]
+    """
+    if high <= low:
+        low, high = low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
+    rough = (high - low) / max(count - 1, 1)
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def shown(value: Number, *, percent: bool) -> str:
+    """A value as people read it: three significant digits, or a percentage.
+
+    Example:
+        >>> shown(0.8562, percent=True), shown(0.8562, percent=False), shown(20.0, percent=False)
+        ('85.6%', '0.856', '20')
+    """
+    said = f"{100 * value:.1f}".removesuffix(".0") + "%" if percent else f"{value:.3g}"
+    return said.replace("-", "−")
+
+
+def ink(index: int) -> str:
+    """The ink of a series; after six series the inks repeat."""
+    return f"series{index % NUM_SERIES}"
+
+
+def line_style(index: int) -> dict[str, object]:
+    """The attributes of the line of a series."""
+    return {**stroke(ink(index), 2.0), "stroke_dasharray": _DASHES[index % NUM_SERIES], "stroke_linejoin": "round"}
+
+
+def marker(index: int, x: Number, y: Number, *, size: Number = 4.2) -> str:
+    """The marker of a series: circle, square, triangle, diamond, cross, ring."""
+    paint = fill(ink(index))
+    box = {"x": x - size * 0.85, "y": y - size * 0.85, "width": size * 1.7, "height": size * 1.7}
+    across, up = number(x), number(y - size * 1.2)
+    shapes = (
+        lambda: element("circle", cx=x, cy=y, r=size, **paint),
+        lambda: element("rect", **box, **paint),
+        lambda: element("path", d=f"M{across} {up}" + _triangle(size * 1.15), **paint),
+        lambda: element("path", d=f"M{across} {up}" + _diamond(size * 1.2), **paint),
+        lambda: element("path", d=f"M{number(x - size)} {number(y - size)}" + _cross(size), **stroke(ink(index), 2.2)),
+        lambda: element("circle", cx=x, cy=y, r=size - 0.4, **{**stroke(ink(index), 2.0), "fill": "none"}),
+    )
+    return shapes[index % NUM_SERIES]()
+
+
+def _triangle(size: Number) -> str:
+    return f"l{number(size)} {number(1.75 * size)}h{number(-2 * size)}z"
+
+
+def _diamond(size: Number) -> str:
+    s = number(size)
+    return f"l{s} {s}l-{s} {s}l-{s} -{s}z"
+
+
+def _cross(size: Number) -> str:
+    s = number(2 * size)
+    return f"l{s} {s}m0 -{s}l-{s} {s}"

@@ -1,0 +1,187 @@
+"""The parts of a heat map: its cells, their labels, the colour bar and the legend.
+
+Separate from ``heatmap`` so that other figures (vectors, gates, trees) share one look for one thing.
+"""
+
+import math
+from collections.abc import Sequence
+
+from structattn.pictures.colours import LEVELS, Scale
+from structattn.pictures.matrices import Matrix, Panel
+from structattn.pictures.numbers import Number, tick
+from structattn.pictures.svg import (
+    colour,
+    element,
+    fill,
+    isolated,
+    level_colour,
+    number,
+    stroke,
+    text,
+    text_width,
+    tooltip,
+    visible,
+)
+
+LABEL_LIMIT = 130.0
+TILT = 50.0
+
+
+def draw_cells(
+    panel: Panel, x: Number, y: Number, *, cell: Number, scale: Scale, values_size: Number | None
+) -> list[str]:
+    """The cells of a panel with tooltips; ``values_size`` is the letter size of written values, ``None`` for none."""
+    rows = panel.matrix()
+    boxes, values, hatches = [], [], []
+    whole = all(value is None or value == int(value) for row in rows for value in row)
+    for r, row in enumerate(rows):
+        empty = is_empty(row, scale)
+        for c, value in enumerate(row):
+            left, top = x + c * cell, y + r * cell
+            blank = empty or value is None
+            paint = fill("chip") if blank else colour(scale, value or 0.0)
+            said = tooltip(f"{_name(panel.rows, r)} → {_name(panel.columns, c)}: {_spoken(value)}")
+            boxes.append(element("rect", said, x=left, y=top, width=cell, height=cell, **paint))
+            if blank:
+                hatches.append(hatch(left, top, cell))
+            elif values_size is not None and value is not None:
+                shown = tick(value) if whole else _short(value)
+                middle = (left + cell / 2, top + cell / 2 + values_size * 0.36)
+                values.append(
+                    text(*middle, shown, size=values_size, anchor="middle", role=scale.text_role(value), inert=True)
+                )
+    width, height = cell * max(map(len, rows), default=0), cell * len(rows)
+    parts = [
+        element("g", "".join(boxes), class_="sa-cells sa-s-paper", stroke="#ffffff", stroke_width=min(1.0, cell / 12)),
+        element("path", d="".join(hatches), pointer_events="none", **stroke("hatch", 0.8)) if hatches else "",
+        *values,
+        element("rect", x=x, y=y, width=width, height=height, pointer_events="none", **stroke("rule")),
+    ]
+    inset = max(cell - 3.0, 1.0)
+    parts += [
+        element(
+            "rect",
+            x=x + c * cell + 1.5,
+            y=y + r * cell + 1.5,
+            width=inset,
+            height=inset,
+            pointer_events="none",
+            **stroke("mark", 1.8),
+        )
+        for r, c in panel.marks
+    ]
+    return parts
+
+
+def draw_row_labels(labels: Sequence[str], x: Number, y: Number, *, cell: Number, size: Number) -> list[str]:
+    """Row labels, right-aligned before ``x``."""
+    return [
+        text(x - 7, y + (r + 0.5) * cell + size * 0.36, label, size=size, anchor="end", width=LABEL_LIMIT)
+        for r, label in enumerate(labels)
+    ]
+
+
+def draw_column_labels(
+    labels: Sequence[str], x: Number, y: Number, *, cell: Number, size: Number, tilted: bool
+) -> list[str]:
+    """Column labels above ``y``, tilted if they would not fit side by side."""
+    if not tilted:
+        return [text(x + (c + 0.5) * cell, y - 7, label, size=size, anchor="middle") for c, label in enumerate(labels)]
+    return [
+        text(x + (c + 0.5) * cell + size * 0.3, y - 6, label, size=size, rotate=-TILT, width=LABEL_LIMIT)
+        for c, label in enumerate(labels)
+    ]
+
+
+def label_width(label: str, size: Number) -> Number:
+    """The room that a row or column label takes, at most ``LABEL_LIMIT``."""
+    return min(text_width(visible(label), size), LABEL_LIMIT)
+
+
+def draw_colour_bar(scale: Scale, x: Number, y: Number, *, length: Number, label: str) -> list[str]:
+    """A vertical colour bar, ``length`` high from ``y``, with its name above it and three ticks."""
+    step = length / (LEVELS + 1)
+    bar = [
+        element("rect", x=x, y=y + (LEVELS - level) * step, width=11, height=step + 0.5, **level_colour(scale, level))
+        for level in range(LEVELS + 1)
+    ]
+    ticks = [
+        text(
+            x + 17,
+            y + length * (1 - share) + 3.5,
+            tick(scale.minimum + share * (scale.maximum - scale.minimum)),
+            size=10,
+            role="soft",
+        )
+        for share in (0.0, 0.5, 1.0)
+    ]
+    outline = element("rect", x=x, y=y, width=11, height=length, **stroke("rule", 0.8))
+    return [text(x, y - 9, label, size=10.5, role="soft"), *bar, outline, *ticks]
+
+
+def draw_legend(
+    panels: Sequence[Panel], scale: Scale, x: Number, y: Number, *, marks_label: str
+) -> tuple[list[str], Number]:
+    """The keys that the panels need (hatching, outlines), stacked from ``y``; and the width they take."""
+    keys: list[tuple[str, str]] = []
+    if any(is_empty(row, scale) or None in row for panel in panels for row in panel.matrix()):
+        box = element("rect", x=x, y=y, width=11, height=11, **fill("chip"))
+        keys.append((box + element("path", d=hatch(x, y, 11), **stroke("hatch", 0.8)), "nothing allowed"))
+    if any(panel.marks for panel in panels):
+        top = y + 20 * len(keys)
+        keys.append((element("rect", x=x + 1, y=top + 1, width=9, height=9, **stroke("mark", 1.8)), marks_label))
+    parts = [sign + text(x + 17, y + 20 * i + 9.5, label, size=10, role="soft") for i, (sign, label) in enumerate(keys)]
+    return parts, max((17 + text_width(label, 10) for _, label in keys), default=0.0)
+
+
+def hatch(x: Number, y: Number, size: Number) -> str:
+    """Path data of the diagonals of a square cell; drawn rather than a pattern, so that no ``id`` is needed."""
+    half = size / 2
+    lines = ((x, y + half, half), (x, y + size, size), (x + half, y + size, half))
+    return "".join(f"M{number(a)} {number(b)}l{number(d)} {number(-d)}" for a, b, d in lines)
+
+
+def is_empty(row: Sequence[Number | None], scale: Scale) -> bool:
+    """Whether a row of weights attends to nothing. Where values may be negative, zero is a value like any other."""
+    return scale.minimum == 0.0 and all(value is None or value == 0.0 for value in row)
+
+
+def draw_image(rows: Matrix, x: Number, y: Number, *, width: Number, height: Number, scale: Scale) -> list[str]:
+    """A matrix as an image of the given size: one path per colour level, so thousands of values stay light."""
+    if not rows or not rows[0]:
+        return []
+    cell_width, cell_height = width / len(rows[0]), height / len(rows)
+    paths: dict[int, list[str]] = {}
+    for r, row in enumerate(rows):
+        for c, value in enumerate(row):
+            if value is not None:
+                corner = f"M{number(x + c * cell_width)} {number(y + r * cell_height)}"
+                box = f"h{number(cell_width)}v{number(cell_height)}h{number(-cell_width)}z"
+                paths.setdefault(scale.level(value), []).append(corner + box)
+    return [
+        element("path", d="".join(boxes), shape_rendering="crispEdges", **level_colour(scale, level))
+        for level, boxes in sorted(paths.items())
+    ]
+
+
+def _name(labels: Sequence[str], index: int) -> str:
+    return isolated(visible(labels[index])) if labels else str(index)
+
+
+def _short(value: Number) -> str:
+    rounded = f"{value:.2f}"
+    return "0" if float(rounded) == 0.0 else rounded.replace("0.", ".", 1).replace("-", "−")
+
+
+def _spoken(value: Number | None) -> str:
+    return "not allowed" if value is None else f"{value:.4g}".replace("-", "−")
+
+
+def tilt_height(width: Number, size: Number) -> Number:
+    """How high a tilted label reaches."""
+    return width * math.sin(math.radians(TILT)) + size * 0.7
+
+
+def tilt_reach(width: Number) -> Number:
+    """How far a tilted label reaches to the right."""
+    return width * math.cos(math.radians(TILT))

@@ -1,0 +1,215 @@
+"""Bars and lines for scores: accuracy against sentence length, attractors or data size, with deviations and counts.
+
+Separate because these pictures show results, not words.
+"""
+
+from collections.abc import Callable, Sequence
+
+from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks, shown
+from structattn.pictures.numbers import Number
+from structattn.pictures.svg import element, fill, number, picture, stroke, text, text_width, tooltip, visible
+
+_MARGIN = 16.0
+
+
+def line_chart(
+    series: Sequence[Series],
+    *,
+    title: str | None = None,
+    x_label: str = "",
+    y_label: str = "",
+    x_names: Sequence[str] | None = None,
+    counts: Sequence[int] | None = None,
+    percent: bool = False,
+    from_zero: bool = False,
+    width: Number = 640.0,
+    height: Number = 340.0,
+) -> str:
+    """Lines with markers, error bars, and the number of examples behind each place.
+
+    Args:
+        series: the lines.
+        title: a heading.
+        x_label: name of the horizontal axis.
+        y_label: name of the vertical axis.
+        x_names: names of the places 0, 1, 2, ... of the horizontal axis; by default it is numeric.
+        counts: number of examples at each place of the first series, written under the axis.
+        percent: show values as percentages.
+        from_zero: let the vertical axis start at zero.
+        width: of the plot, without margins.
+        height: of the plot, without margins.
+
+    Raises:
+        ValueError: if there is nothing to draw or lengths differ.
+
+    Example:
+        >>> svg = line_chart([Series("a", [0, 1, 2], [0.9, 0.8, 0.85])], percent=True)
+        >>> svg.count('class="sa-point"')
+        3
+    """
+    values = [value for one in series for value in one.reach()]
+    places = [x for one in series for x in one.x]
+    if not values or any(len(one.x) != len(one.y) for one in series):
+        raise ValueError("a line chart needs series with at least one place and one value for each")
+    if counts is not None and len(counts) != len(series[0].x):
+        raise ValueError(f"got {len(counts)} counts for the {len(series[0].x)} places of {series[0].name!r}")
+    y_ticks = nice_ticks(min([0.0, *values]) if from_zero else min(values), max(values))
+    x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
+    low_x, high_x = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
+    spare = (high_x - low_x or 1.0) * (0.5 / max(len(x_names), 1) if x_names is not None else 0.03)
+    left = _MARGIN + (18 if y_label else 0) + max(text_width(shown(t, percent=percent), 11) for t in y_ticks) + 8
+    legend = len(series) > 1
+    top = _MARGIN + (30 if title else 0) + (24 if legend else 4)
+    bottom = top + height
+
+    def at_x(value: Number) -> Number:
+        return left + width * (value - low_x + spare) / (high_x - low_x + 2 * spare)
+
+    def at_y(value: Number) -> Number:
+        return bottom - height * (value - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
+
+    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
+    for value in y_ticks:
+        y = at_y(value)
+        body.append(element("path", d=f"M{number(left)} {number(y)}h{number(width)}", **stroke("rule", 0.8)))
+        body.append(text(left - 7, y + 4, shown(value, percent=percent), size=11, anchor="end", role="soft"))
+    for index, value in enumerate(x_ticks):
+        name = x_names[index] if x_names is not None else shown(value, percent=False)
+        body.append(text(at_x(value), bottom + 17, name, size=11, anchor="middle", role="soft"))
+    for x, count in zip(series[0].x, counts or (), strict=False):
+        said = f"n = {count}" if len(counts or ()) < 13 else str(count)
+        body.append(text(at_x(x), bottom + 31, said, size=9.5, anchor="middle", role="soft"))
+    # Error bars at one place would hide each other; named places have room to set the series side by side.
+    apart = 5.0 if x_names is not None and any(one.errors is not None for one in series) else 0.0
+    for index, one in enumerate(series):
+        shift = (index - (len(series) - 1) / 2) * apart
+        body += _line(one, index, [at_x(x) + shift for x in one.x], at_y, percent=percent)
+    x = left
+    for index, one in enumerate(series if legend else ()):
+        body += _sample(index, x, top - 14)
+        body.append(text(x + 32, top - 10, one.name, size=11.5))
+        x += 32 + text_width(one.name, 11.5) + 20
+    floor = bottom + (34 if counts is not None else 20)
+    if x_label:
+        floor += 20
+        body.append(text(left + width / 2, floor - 2, x_label, size=11.5, anchor="middle", role="soft"))
+    if y_label:
+        place = (_MARGIN + 9, top + height / 2)
+        body.append(text(*place, y_label, size=11.5, anchor="middle", role="soft", rotate=-90))
+    end = max(left + width, x, _MARGIN + text_width(title or "", 15) * 1.08) + _MARGIN
+    return picture(end, floor + 12, body, label=title or y_label or "line chart")
+
+
+def bar_chart(
+    labels: Sequence[str],
+    series: Sequence[Series],
+    *,
+    title: str | None = None,
+    value_label: str = "",
+    percent: bool = False,
+    width: Number = 420.0,
+) -> str:
+    """Horizontal bars, grouped by label, with their values written at the end and error bars if there are any.
+
+    Args:
+        labels: one for each group of bars.
+        series: one bar for each label; the places ``x`` are not used.
+        title: a heading.
+        value_label: name of the quantity.
+        percent: show values as percentages.
+        width: of the plot, without margins.
+
+    Raises:
+        ValueError: if a series does not have one value for each label.
+
+    Example:
+        >>> bar_chart(["forward", "backward"], [Series("entropy", [], [1.2, 0.4])]).count('class="sa-bar"')
+        2
+    """
+    for one in series:
+        if len(one.y) != len(labels):
+            raise ValueError(f"series {one.name!r} has {len(one.y)} values for {len(labels)} labels")
+    reach = [0.0, *(value for one in series for value in one.reach())]
+    ticks = nice_ticks(min(reach), max(reach))
+    thick = 18.0 if len(series) == 1 else 13.0
+    group = thick * len(series) + 12
+    left = _MARGIN + min(max((text_width(visible(label), 12) for label in labels), default=0.0), 220.0) + 10
+    legend = len(series) > 1
+    top = _MARGIN + (30 if title else 0) + (24 if legend else 0) + 4
+    bottom = top + group * len(labels)
+
+    def at(value: Number) -> Number:
+        return left + width * (value - ticks[0]) / (ticks[-1] - ticks[0])
+
+    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
+    for value in ticks:
+        line = f"M{number(at(value))} {number(top)}V{number(bottom)}"
+        body.append(element("path", d=line, **stroke("soft" if value == 0 else "rule", 0.8)))
+        body.append(text(at(value), bottom + 16, shown(value, percent=percent), size=11, anchor="middle", role="soft"))
+    for row, label in enumerate(labels):
+        y = top + row * group + 6
+        body.append(text(left - 8, y + thick * len(series) / 2 + 4, label, size=12, anchor="end", width=220.0))
+        for index, one in enumerate(series):
+            body += _bar(one, index, row, label, y=y + index * thick, thick=thick, at=at, percent=percent)
+    x = left
+    for index, one in enumerate(series if legend else ()):
+        body.append(element("rect", x=x, y=top - 20, width=12, height=12, rx=2, **fill(ink(index))))
+        body.append(text(x + 18, top - 10, one.name, size=11.5))
+        x += 18 + text_width(one.name, 11.5) + 20
+    if value_label:
+        body.append(text(left + width / 2, bottom + 36, value_label, size=11.5, anchor="middle", role="soft"))
+    end = max(left + width + 64, x, _MARGIN + text_width(title or "", 15) * 1.08) + _MARGIN
+    return picture(end, bottom + (42 if value_label else 22) + 8, body, label=title or value_label or "bar chart")
+
+
+def _line(
+    one: Series, index: int, places: Sequence[Number], at_y: Callable[[Number], Number], *, percent: bool
+) -> list[str]:
+    heights = [at_y(value) for value in one.y]
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    path = "".join(f"{'L' if rank else 'M'}{number(places[i])} {number(heights[i])}" for rank, i in enumerate(order))
+    parts = [element("path", d=path, **line_style(index))]
+    errors = one.errors if one.errors is not None else [0.0] * len(one.y)
+    for x, y, place, value, error in zip(places, heights, one.x, one.y, errors, strict=True):
+        whisker = ""
+        if error:
+            low, high = number(at_y(value - error)), number(at_y(value + error))
+            caps = f"M{number(x - 4)} {low}h8M{number(x - 4)} {high}h8M{number(x)} {low}V{high}"
+            whisker = element("path", d=caps, **stroke(ink(index), 1.2))
+        said = f"{one.name}, {shown(place, percent=False)}: {shown(value, percent=percent)}"
+        said += f" ± {shown(error, percent=percent)}" if error else ""
+        parts.append(element("g", tooltip(said) + whisker + marker(index, x, y), class_="sa-point"))
+    return parts
+
+
+def _bar(
+    one: Series,
+    index: int,
+    row: int,
+    label: str,
+    *,
+    y: Number,
+    thick: Number,
+    at: Callable[[Number], Number],
+    percent: bool,
+) -> list[str]:
+    value, zero = one.y[row], at(0.0)
+    error = one.errors[row] if one.errors is not None else 0.0
+    end = at(value)
+    said = f"{label}, {one.name}: {shown(value, percent=percent)}"
+    box = {"x": min(zero, end), "y": y + 1, "width": abs(end - zero), "height": thick - 2}
+    bar = element("rect", rx=1.5, **box, **fill(ink(index)))
+    if error:
+        low, high, middle = number(at(value - error)), number(at(value + error)), y + thick / 2
+        caps = f"M{low} {number(middle - 3)}v6M{high} {number(middle - 3)}v6M{low} {number(middle)}H{high}"
+        bar += element("path", d=caps, **stroke("ink", 1.1))
+        said += f" ± {shown(error, percent=percent)}"
+    tip, anchor = (at(value + error) + 6, "start") if value >= 0 else (at(value - error) - 6, "end")
+    place = (tip, y + thick / 2 + 3.8)
+    written = text(*place, shown(value, percent=percent), size=10.5, anchor=anchor, role="soft", halo=True)
+    return [element("g", tooltip(said) + bar, class_="sa-bar"), written]
+
+
+def _sample(index: int, x: Number, y: Number) -> list[str]:
+    line = element("path", d=f"M{number(x)} {number(y)}h26", **line_style(index))
+    return [line, marker(index, x + 13, y)]

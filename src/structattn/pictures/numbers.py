@@ -1,0 +1,18 @@
+"""The type of every number that a picture takes: whole or not.
+
+Separate because run-time type checkers take ``float`` literally, and pictures are often fed with counts.
+"""
+
+from typing import TypeAlias
+
+Number: TypeAlias = int | float
+
+
+def tick(value: Number) -> str:
+    """A number for an axis or a colour bar, with a real minus sign.
+
+    Example:
+        >>> tick(0.25), tick(-3.0), tick(0.123456)
+        ('0.25', '−3', '0.12')
+    """
+    return f"{value:.2g}".replace("-", "−") if abs(value) < 100 else f"{value:.0f}".replace("-", "−")

@@ -1,0 +1,221 @@
+"""The small SVG writer under every picture: elements, text that is measured and escaped, two themes in one file.
+
+Separate so that the pictures speak only of cells, arcs and words. Each figure is self-contained: no script, no external
+font, no reference to another file, and no ``id`` (so many figures can live in one HTML page). Colours are written
+as plain attributes for light paper, which every converter to PDF understands; a style sheet replaces them by class
+on a dark screen. Paper is always light.
+"""
+
+import html
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from structattn.pictures.colours import DIVERGING, INKS, SEQUENTIAL, Scale
+from structattn.pictures.numbers import Number
+
+FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CLASS = re.compile(r"\bsa-([fs])-([a-z0-9]+)\b")
+_MAPS = {colour_map.key: colour_map for colour_map in (SEQUENTIAL, DIVERGING)}
+_WIDTHS = {
+    **dict.fromkeys("ijl.,:;'|!`", 0.26),
+    **dict.fromkeys("ftrI()[]{}/\\ -", 0.36),
+    **dict.fromkeys("mM%", 0.86),
+    **dict.fromkeys("wW@", 0.84),
+}
+
+
+def escape(text: object) -> str:
+    """Text that is safe inside XML: markup is escaped, characters XML cannot carry become U+FFFD.
+
+    Example:
+        >>> escape('<b> & "c"')
+        '&lt;b&gt; &amp; &quot;c&quot;'
+    """
+    return html.escape(_FORBIDDEN.sub("\ufffd", str(text)))
+
+
+def number(value: Number) -> str:
+    """A coordinate with at most two decimals and no trailing zeros.
+
+    Example:
+        >>> number(3.0), number(0.125), number(-0.001)
+        ('3', '0.12', '0')
+    """
+    short = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if short in {"-0", ""} else short
+
+
+def element(name: str, content: str = "", /, **attributes: object) -> str:
+    """One XML element; ``content`` is already escaped, ``None`` attributes are left out, ``_`` becomes ``-``.
+
+    Example:
+        >>> element("rect", x=1.5, stroke_width=2)
+        '<rect x="1.5" stroke-width="2"/>'
+    """
+    parts = [name]
+    for key, value in attributes.items():
+        if value is not None:
+            shown = number(value) if isinstance(value, Number) else escape(value)
+            parts.append(f'{key.rstrip("_").replace("_", "-")}="{shown}"')
+    opening = " ".join(parts)
+    return f"<{opening}>{content}</{name}>" if content else f"<{opening}/>"
+
+
+def fill(role: str) -> dict[str, object]:
+    """Attributes that fill with an ink, in both themes."""
+    return {"class_": f"sa-f-{role}", "fill": INKS[role][0]}
+
+
+def stroke(role: str, width: Number = 1.0) -> dict[str, object]:
+    """Attributes that draw a line with an ink, in both themes."""
+    return {"class_": f"sa-s-{role}", "stroke": INKS[role][0], "stroke_width": width, "fill": "none"}
+
+
+def colour(scale: Scale, value: Number) -> dict[str, object]:
+    """Attributes that fill with the colour of a value, in both themes."""
+    return level_colour(scale, scale.level(value))
+
+
+def level_colour(scale: Scale, level: int) -> dict[str, object]:
+    """Attributes that fill with one level of a scale, in both themes."""
+    return {"class_": f"sa-f-{scale.colour_map.key}{level}", "fill": scale.colour_map.light[level]}
+
+
+def tooltip(content: str) -> str:
+    """The element that browsers show when the pointer rests on its parent."""
+    return f"<title>{escape(content)}</title>"
+
+
+def isolated(word: str) -> str:
+    """A word for a tooltip, fenced so that right-to-left script does not reorder its neighbours."""
+    return f"\u2068{word}\u2069"
+
+
+def text(
+    x: Number,
+    y: Number,
+    content: str,
+    *,
+    size: Number = 12.0,
+    anchor: str = "start",
+    role: str = "ink",
+    weight: int | None = None,
+    rotate: Number = 0.0,
+    width: Number = math.inf,
+    halo: bool = False,
+    inert: bool = False,
+) -> str:
+    """A line of text; if it is wider than ``width`` it is cut with an ellipsis and shown whole in a tooltip.
+
+    ``anchor`` is ``start``, ``middle`` or ``end``; ``halo`` puts paper behind the letters, for text on lines;
+    ``inert`` lets the pointer through to what lies below.
+    """
+    shown = shorten(visible(content), width, size)
+    body = escape(shown) + (tooltip(content) if shown != visible(content) else "")
+    attributes: dict[str, object] = {"x": x, "y": y, "font_size": size, **fill(role)}
+    if anchor != "start":
+        attributes["text_anchor"] = anchor
+    if weight is not None:
+        attributes["font_weight"] = weight
+    if rotate:
+        attributes["transform"] = f"rotate({number(rotate)} {number(x)} {number(y)})"
+    if inert:
+        attributes["pointer_events"] = "none"
+    if halo:
+        attributes |= {"class_": f"sa-f-{role} sa-s-paper", "stroke": INKS["paper"][0], "stroke_width": 3.5}
+        attributes |= {"stroke_linejoin": "round", "paint_order": "stroke"}
+    return element("text", body, **attributes)
+
+
+def visible(word: str) -> str:
+    """A word as it can be seen: the empty word and blanks get a sign of their own.
+
+    Example:
+        >>> visible("dog"), visible(""), visible(" ")
+        ('dog', '∅', '␣')
+    """
+    if not word:
+        return "∅"
+    return word if word.strip() else "␣" * len(word)
+
+
+def shorten(content: str, width: Number, size: Number) -> str:
+    """The content, or as much of its beginning as fits into ``width`` with an ellipsis.
+
+    Example:
+        >>> shorten("Donaudampfschifffahrt", 60, 12)
+        'Donauda…'
+    """
+    if text_width(content, size) <= width:
+        return content
+    kept = ""
+    for character in content:
+        if text_width(kept + character + "…", size) > width:
+            break
+        kept += character
+    return kept.rstrip() + "…"
+
+
+def text_width(content: str, size: Number = 12.0) -> Number:
+    """An estimate of the width of a line, in pixels, that errs on the wide side.
+
+    Wide and full-width characters (CJK, emoji) count one em, combining marks nothing.
+
+    Example:
+        >>> text_width("語語", 10), text_width("e\u0301", 10) == text_width("e", 10)
+        (20.0, True)
+    """
+    return size * sum(_character_width(character) for character in content)
+
+
+def is_right_to_left(words: Iterable[str]) -> bool:
+    """Whether most letters of a sentence belong to a script that runs from right to left.
+
+    Example:
+        >>> is_right_to_left(["שלום", "OK"]), is_right_to_left(["hello"])
+        (True, False)
+    """
+    directions = [unicodedata.bidirectional(character) for word in words for character in word]
+    return 2 * sum(d in {"R", "AL"} for d in directions) > sum(d in {"R", "AL", "L"} for d in directions)
+
+
+def picture(width: Number, height: Number, body: Sequence[str], *, label: str) -> str:
+    """A whole SVG document of the given size on its own paper, with the rules for dark screens that it uses.
+
+    Args:
+        width: width in pixels.
+        height: height in pixels.
+        body: elements, back to front.
+        label: what the picture shows, for readers who cannot see it.
+    """
+    width, height = math.ceil(width), math.ceil(height)
+    drawing = element("rect", width=width, height=height, rx=4, **fill("paper")) + "".join(body)
+    rules = "".join(sorted({_dark_rule(kind, role) for kind, role in _CLASS.findall(drawing)}))
+    style = (
+        f".sa-cells>*:hover{{stroke:#f59e0b;stroke-width:2}}@media screen and (prefers-color-scheme:dark){{{rules}}}"
+    )
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'role="img" aria-label="{escape(label)}" font-family="{escape(FONT)}">'
+    )
+    return f"{head}<style>{style}</style>{drawing}</svg>"
+
+
+def _dark_rule(kind: str, role: str) -> str:
+    dark = INKS[role][1] if role in INKS else _MAPS[role[0]].dark[int(role[1:])]
+    return f".sa-{kind}-{role}{{{'fill' if kind == 'f' else 'stroke'}:{dark}}}"
+
+
+def _character_width(character: str) -> Number:
+    known = _WIDTHS.get(character)
+    if known is not None:
+        return known
+    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0.0
+    if unicodedata.east_asian_width(character) in {"W", "F"}:
+        return 1.0
+    return 0.70 if character.isupper() else 0.58

@@ -1,0 +1,458 @@
+"""Pictures: well-formed, complete, self-contained, deterministic; sizes and colours against numbers made by hand."""
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from structattn import pictures
+from structattn.pictures import Arc, Panel, Section, Series
+from structattn.pictures.axes import nice_ticks
+from structattn.pictures.colours import DIVERGING, INKS, LEVELS, SEQUENTIAL, ColourMap, luminance, scale_for
+from structattn.pictures.svg import shorten, text_width
+from structattn.syntax import ConstituencyTree, DependencyTree
+
+WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
+HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
+LABELS = ["nummod", "nsubj", "case", "det", "nmod", "root", "nmod:poss", "obj"]
+HARD_WORDS = ["<b>&\"'", "שלום", "مرحبا", "語言処理", "e\u0301", "", " ", "Donaudampfschifffahrtsgesellschaft"]
+HARD_WORDS.append("\x00\ud800")
+SVG = "{http://www.w3.org/2000/svg}"
+UNIFORM = [[1 / 8] * 8 for _ in range(8)]
+
+# Every picture of the room, drawn from words; a new picture joins here and inherits the laws below.
+DRAWN: dict[str, Callable[[list[str]], str]] = {
+    "heatmap": lambda words: pictures.heatmap(words, words, _identity(len(words)), title=" ".join(words)),
+    "heatmap_values": lambda words: pictures.heatmap(words, words, _identity(len(words)), show_values=True),
+    "heatmap_grid": lambda words: pictures.heatmap_grid([Panel(words, words, _identity(len(words)), title="a")] * 4),
+    "arc_diagram": lambda words: pictures.arc_diagram(words, [Arc(i, i) for i in range(len(words))]),
+    "dependency_tree": lambda words: pictures.dependency_tree(words, list(range(len(words))), tags=words),
+    "constituency_tree": lambda words: pictures.constituency_tree(
+        words, [("S<&>", 0, len(words))] if words else [], tags=words, values=[0.5] if words else []
+    ),
+    "attention_arcs": lambda words: pictures.attention_arcs(words, words, _identity(len(words))),
+    "gate_image": lambda words: pictures.gate_image(words, _identity(len(words)), title="gate"),
+    "bar_chart": lambda words: pictures.bar_chart(words, [Series("a", [], [1.0] * len(words))]),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("words", [WORDS, HARD_WORDS, ["one"], [], [f"word{i}" for i in range(70)]])
+def test_every_picture_is_one_sound_self_contained_file(name: str, words: list[str]) -> None:
+    svg = DRAWN[name](words)
+    root = ET.fromstring(svg)
+    assert root.tag == f"{SVG}svg"
+    assert svg == DRAWN[name](words)
+    assert not re.search(r"href|url\(|@import|<script|<foreignObject|\bid=", svg)
+    assert re.findall(r"\w+://[^\"']*", svg) == ["http://www.w3.org/2000/svg"]
+    assert "nan" not in svg.lower().replace("nanum", "")
+    svg.encode("utf-8")
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    assert root.attrib["viewBox"] == f"0 0 {root.attrib['width']} {root.attrib['height']}"
+    for text in root.iter(f"{SVG}text"):
+        assert 0 <= float(text.attrib["x"]) <= width
+        assert 0 <= float(text.attrib["y"]) <= height
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_words_are_escaped_and_kept_whole_somewhere(name: str) -> None:
+    root = ET.fromstring(DRAWN[name](HARD_WORDS))
+    said = "".join(root.itertext())
+    for word in ("<b>&\"'", "שלום", "語言処理", "Donaudampfschifffahrtsgesellschaft"):
+        assert word in said
+    assert "\x00" not in said
+    assert "\ufffd\ufffd" in said
+
+
+def test_a_heat_map_has_one_cell_for_each_pair_with_its_words_and_value() -> None:
+    svg = pictures.heatmap(["x", "y"], ["u", "v", "w"], [[0.1, 0.2, 0.7], [0.0, 0.25, 0.75]])
+    cells = _cells(svg)
+    assert len(cells) == 6
+    assert cells[2][0] == "⁨x⁩ → ⁨w⁩: 0.7"
+    assert cells[5][1] == SEQUENTIAL.light[LEVELS]
+    assert cells[3][1] == SEQUENTIAL.light[0]
+    assert cells[4][1] == SEQUENTIAL.light[round(LEVELS / 3)]
+    assert "query" in svg
+    assert "key" in svg
+
+
+def test_the_maximum_of_a_heat_map_can_be_fixed() -> None:
+    ((_, colour),) = _cells(pictures.heatmap(["x"], ["y"], [[0.25]], maximum=1.0))
+    assert colour == SEQUENTIAL.light[LEVELS // 4]
+
+
+@pytest.mark.parametrize("nothing", [None, -math.inf])
+def test_what_is_not_allowed_is_hatched(nothing: float | None) -> None:
+    svg = pictures.heatmap(["x", "y"], ["x", "y"], [[0, nothing], [-1, 0]])
+    cells = _cells(svg)
+    assert [colour for _, colour in cells] == [
+        SEQUENTIAL.light[LEVELS],
+        INKS["chip"][0],
+        SEQUENTIAL.light[0],
+        SEQUENTIAL.light[LEVELS],
+    ]
+    assert cells[1][0].endswith("not allowed")
+    assert "nothing allowed" in svg
+
+
+def test_a_row_that_attends_to_nothing_is_hatched_and_named_in_the_legend() -> None:
+    svg = pictures.heatmap(["x", "y"], ["x", "y"], [[0, 0], [1, 0]])
+    assert [colour for _, colour in _cells(svg)][:2] == [INKS["chip"][0]] * 2
+    assert "nothing allowed" in svg
+    assert "nothing allowed" not in pictures.heatmap(["x", "y"], ["x", "y"], [[0, 1], [1, 0]])
+
+
+def test_a_diverging_heat_map_is_symmetric_around_zero() -> None:
+    cells = _cells(pictures.heatmap(["x"], ["a", "b", "c"], [[-0.5, 0.0, 0.25]], diverging=True))
+    expected = [0, LEVELS // 2, 3 * LEVELS // 4]
+    assert [colour for _, colour in cells] == [DIVERGING.light[level] for level in expected]
+
+
+def test_a_grid_draws_every_panel_on_one_scale_and_marks_cells() -> None:
+    panels = [
+        Panel(["x"], ["y"], [[0.5]], title="forward · word"),
+        Panel(["x"], ["y"], [[1.0]], title="backward · none", marks=[(0, 0)]),
+    ]
+    svg = pictures.heatmap_grid(panels, title="heads", marks_label="syntactic head")
+    assert [colour for _, colour in _cells(svg)] == [SEQUENTIAL.light[LEVELS // 2], SEQUENTIAL.light[LEVELS]]
+    for text in ("heads", "forward · word", "backward · none", "syntactic head"):
+        assert text in svg
+    # One outline in the panel, one in the legend.
+    assert svg.count(f'stroke="{INKS["mark"][0]}"') == 2
+
+
+def test_tensors_and_arrays_are_drawn_like_lists() -> None:
+    torch = pytest.importorskip("torch")
+    assert pictures.heatmap(WORDS, WORDS, torch.full((8, 8), 0.125)) == pictures.heatmap(WORDS, WORDS, UNIFORM)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: pictures.heatmap(["a"], ["a"], [[1], [2]]), "weights have 2 rows; expected one for each of the 1 row"),
+        (lambda: pictures.heatmap(["a"], ["a", "b"], [[1]]), "row 0 of weights has 1 values; .* the 2 column labels"),
+        (lambda: pictures.heatmap(["a"], ["b"], [[math.nan]]), r"weights\[0\]\[0\] is nan"),
+        (lambda: pictures.heatmap(["a"], ["b"], [[math.inf]]), r"weights\[0\]\[0\] is inf"),
+        (lambda: pictures.heatmap(["a"], ["b"], [[1]], marks=[(0, 1)]), r"mark \(0, 1\) lies outside weights.* 1 x 1"),
+        (lambda: pictures.heatmap(["a"], ["b"], [[1]], minimum=2, maximum=1), "minimum 2 and maximum 1"),
+        (lambda: pictures.heatmap_grid([]), "0 panels in 3 columns"),
+        (lambda: pictures.dependency_tree(["a", "b"], [0]), "1 heads for 2 words"),
+        (lambda: pictures.dependency_tree(["a"], [2]), "word 1 has head 2; expected another word up to 1, or 0"),
+        (lambda: pictures.dependency_tree(["a"], [1]), "word 1 has head 1"),
+        (lambda: pictures.dependency_tree(["a"], [0], ["x", "y"]), "2 labels for 1 words"),
+        (lambda: pictures.arc_diagram(["a"], [Arc(0, 1)]), "position 1 of 1 words; expected 0 to 0"),
+        (lambda: pictures.arc_diagram(["a"], [], notes=[("n", [])]), "'n' have 0 entries; .* the 1 words"),
+        (lambda: pictures.constituency_tree(["a"], [("S", 0, 2)]), "covers words 0 to 2; expected a part of 0 to 1"),
+        (
+            lambda: pictures.constituency_tree(list("abc"), [("A", 0, 2), ("B", 1, 3)]),
+            r"B \(1, 3\) crosses .* A \(0",
+        ),
+        (lambda: pictures.constituency_tree(["a"], [("S", 0, 1)], values=[1, 2]), "got 2 values; expected 1"),
+        (lambda: pictures.vector_image([1, 2, 3], shape=(1, 2)), "3 values do not fold into 1 rows of 2"),
+        (lambda: pictures.vector_image([1, math.nan], shape=(1, 2)), r"values\[1\] is nan"),
+        (lambda: pictures.vector_comparison([1], [1, 2], ("a", "b"), shape=(1, 2)), "got 1 and 2 values"),
+        (lambda: pictures.gate_image(["a"], [[1], [2]]), "2 rows; expected one for each of the 1 words"),
+        (lambda: Series("s", [1], [1, 2]), "series 's' has 2 values but 1 places"),
+        (lambda: Series("s", [1], [math.nan]), "series 's' contains nan"),
+        (lambda: pictures.line_chart([]), "at least one place"),
+        (lambda: pictures.line_chart([Series("s", [1], [1])], counts=[1, 2]), "2 counts for the 1 places of 's'"),
+        (lambda: pictures.bar_chart(["a"], [Series("s", [], [1, 2])]), "'s' has 2 values for 1 labels"),
+        (lambda: pictures.choices("Head", [("a", ""), ("a", "")]), r"'Head' needs .* got \['a'\]"),
+        (lambda: pictures.table([["a"], ["b", "c"]]), "row 1 of the table has 2 cells; expected 1"),
+    ],
+)
+def test_malformed_input_is_refused_with_its_numbers(draw: Callable[[], str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw()
+
+
+def test_a_dependency_tree_has_one_arc_for_each_word() -> None:
+    root = ET.fromstring(pictures.dependency_tree(WORDS, DependencyTree(HEADS, LABELS)))
+    said = [arc.findtext(f"{SVG}title") or "" for arc in _of_class(root, "sa-arc")]
+    assert len(said) == 8
+    assert "⁨kids⁩ → ⁨Two⁩ (nummod)" in said
+    assert "root → ⁨wash⁩" in said
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert set(LABELS) <= set(texts)
+
+
+def test_two_trees_are_compared_arc_by_arc() -> None:
+    other = [2, 5, 5, 5, 6, 0, 8, 6]
+    svg = pictures.dependency_tree(WORDS, HEADS, other=other, names=("gold", "predicted"))
+    root = ET.fromstring(svg)
+    assert len(_of_class(root, "sa-arc")) == 16
+    assert "predicted · 6 of 8 heads agree" in svg
+    assert sum(path.get("stroke") == INKS["mark"][0] for path in root.iter(f"{SVG}path")) == 2
+    assert sum(path.get("stroke") == INKS["series0"][0] for path in root.iter(f"{SVG}path")) == 2
+
+
+def test_labels_of_arcs_never_share_a_place_even_if_arcs_cross() -> None:
+    words = ["A", "hearing", "is", "scheduled", "on", "the", "issue", "today", "."]
+    root = ET.fromstring(pictures.dependency_tree(words, [2, 4, 4, 0, 2, 7, 5, 4, 4], ["label"] * 9))
+    places = [
+        (float(text.attrib["x"]), float(text.attrib["y"]))
+        for text in root.iter(f"{SVG}text")
+        if text.text == "label" and text.get("text-anchor") == "middle"
+    ]
+    assert len(places) == 8
+    half = text_width("label", 10.5) / 2
+    for i, (x, y) in enumerate(places):
+        for other_x, other_y in places[:i]:
+            assert abs(x - other_x) > 2 * half or abs(y - other_y) >= 10
+
+
+def test_weights_make_arcs_wider_and_darker() -> None:
+    root = ET.fromstring(pictures.dependency_tree(["a", "b", "c"], [0, 1, 1], weights=[1.0, 0.2, 0.8]))
+    arcs = _of_class(root, "sa-arc")
+    drawn = [(float(arc.attrib["opacity"]), float(arc[1].attrib["stroke-width"])) for arc in arcs]
+    assert drawn == sorted(drawn)
+    assert len(set(drawn)) == 3
+
+
+@pytest.mark.parametrize(("words", "mirrored"), [(["שלום", "עולם"], True), (["hello", "world"], False)])
+def test_right_to_left_sentences_start_on_the_right(words: list[str], mirrored: bool) -> None:
+    for svg in (pictures.dependency_tree(words, [0, 1]), pictures.constituency_tree(words, [("S", 0, 2)])):
+        places = {text.text: float(text.attrib["x"]) for text in ET.fromstring(svg).iter(f"{SVG}text")}
+        assert (places[words[0]] > places[words[1]]) is mirrored
+
+
+def test_a_phrase_tree_has_one_box_for_each_phrase_and_one_line_for_each_child() -> None:
+    tree = ConstituencyTree.from_brackets("(S (NP (DT the) (NN dog)) (VP (VBZ barks)))")
+    root = ET.fromstring(pictures.constituency_tree(tree.words, tree))
+    phrases = _of_class(root, "sa-phrase")
+    assert [phrase.findtext(f"{SVG}text") for phrase in phrases] == ["S", "NP", "VP"]
+    assert phrases[1].findtext(f"{SVG}title") == "NP: ⁨the⁩ ⁨dog⁩"
+    (links,) = [path for path in root.iter(f"{SVG}path") if path.get("stroke") == INKS["soft"][0]]
+    assert links.attrib["d"].count("M") == 2 + 3
+    assert {"DT", "NN", "VBZ"} <= {text.text for text in root.iter(f"{SVG}text")}
+    height = {phrase[-1].text: float(phrase[-1].attrib["y"]) for phrase in phrases}
+    assert height["S"] < height["NP"] == height["VP"]
+
+
+def test_phrases_are_shaded_by_their_values() -> None:
+    spans = [("4", 0, 2), ("0", 0, 1)]
+    root = ET.fromstring(
+        pictures.constituency_tree(["a", "b"], spans, values=[4, 0], diverging=True, minimum=0, maximum=4)
+    )
+    boxes = [phrase[1].attrib["fill"] for phrase in _of_class(root, "sa-phrase")]
+    assert boxes == [DIVERGING.light[LEVELS], DIVERGING.light[0]]
+
+
+def test_a_chain_of_unary_phrases_and_a_deep_tree_are_drawn() -> None:
+    spans = [(f"X{i}", 0, 1) for i in range(1200)]
+    assert pictures.constituency_tree(["a"], spans).count('class="sa-phrase"') == 1200
+
+
+def test_attention_lines_are_those_above_the_threshold() -> None:
+    weights = [[0.6, 0.35, 0.05], [0.0, 0.0, 0.0], [0.2, 0.2, 0.6]]
+    words = ["a", "b", "c"]
+    for threshold, expected in ((0.0, 6), (0.1, 5), (0.5, 2), (1.0, 0)):
+        svg = pictures.attention_arcs(words, words, weights, threshold=threshold)
+        assert svg.count('class="sa-arc"') == expected
+
+
+def test_a_vector_is_drawn_value_by_value() -> None:
+    values = [i / 599 for i in range(600)]
+    root = ET.fromstring(pictures.vector_image(values, shape=(20, 30)))
+    boxes = "".join(p.attrib["d"] for p in root.iter(f"{SVG}path") if p.get("shape-rendering"))
+    assert boxes.count("M") == 600
+
+
+def test_two_vectors_share_a_scale_and_give_their_cosine() -> None:
+    svg = pictures.vector_comparison([1, 0, 0, 0], [0.6, 0.8, 0, 0], ("first", "second"), shape=(2, 2))
+    assert "cosine 0.600" in svg
+    assert "difference" in svg
+    assert "cosine 0.000" in pictures.vector_comparison([0, 0], [0, 1], ("a", "b"), shape=(1, 2))
+
+
+def test_a_gate_shows_the_mean_of_each_word() -> None:
+    svg = pictures.gate_image(["a", "dog"], [[0.5, 1.0], [0.0, 0.5]])
+    assert "⁨a⁩: mean gate 0.7500, 2 features" in svg
+    assert "⁨dog⁩: mean gate 0.2500, 2 features" in svg
+
+
+def test_a_line_chart_has_a_point_for_each_value_with_its_deviation_and_count() -> None:
+    series = [Series("DiSAN", [0, 1, 2], [0.9, 0.8, 0.7], errors=[0.01, 0.02, 0.0]), Series("LSTM", [0, 1], [0.8, 0.5])]
+    svg = pictures.line_chart(series, x_names=["1-9", "10-19", "20+"], counts=[5, 40, 7], percent=True, title="T")
+    assert svg.count('class="sa-point"') == 5
+    assert "DiSAN, 1: 80% ± 2%" in svg
+    for text in ("n = 40", "10-19", "LSTM"):
+        assert text in svg
+    ET.fromstring(svg)
+
+
+def test_points_stand_at_their_heights() -> None:
+    root = ET.fromstring(pictures.line_chart([Series("s", [0, 1, 2], [0.0, 0.5, 1.0])], height=200))
+    low, middle, high = (float(circle.attrib["cy"]) for circle in root.iter(f"{SVG}circle"))
+    assert low - high == pytest.approx(200, abs=0.1)
+    assert middle == pytest.approx((low + high) / 2, abs=0.1)
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    root = ET.fromstring(pictures.bar_chart(["a", "b", "c"], [Series("s", [], [4.0, 2.0, -1.0])]))
+    lengths = [float(bar[1].attrib["width"]) for bar in _of_class(root, "sa-bar")]
+    assert lengths[0] == pytest.approx(2 * lengths[1], abs=0.1)
+    assert lengths[1] == pytest.approx(2 * lengths[2], abs=0.1)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.617, 0.934), (3.0, 3.0), (-2.0, 5e6), (1e-9, 2e-9)])
+def test_ticks_are_even_and_cover(low: float, high: float) -> None:
+    ticks = nice_ticks(low, high)
+    assert ticks[0] <= low + 1e-12
+    assert ticks[-1] >= high - 1e-12
+    steps = [b - a for a, b in pairwise(ticks)]
+    assert 2 <= len(ticks) <= 9
+    assert max(steps) == pytest.approx(min(steps))
+
+
+@pytest.mark.parametrize("colours", [SEQUENTIAL, DIVERGING])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colour_maps_are_perceptually_even(colours: ColourMap, theme: str) -> None:
+    labs = [_lab(colour) for colour in getattr(colours, theme)]
+    steps = [math.dist(a, b) for a, b in zip(labs[::4], labs[4::4], strict=False)]
+    assert max(steps) / min(steps) < 1.6
+    lightness = [lab[0] for lab in labs]
+    halves = [lightness] if colours is SEQUENTIAL else [lightness[: LEVELS // 2 + 1], lightness[LEVELS // 2 :]]
+    for half in halves:
+        falls = [a - b for a, b in pairwise(half)]
+        assert all(fall > -0.35 for fall in falls) or all(fall < 0.35 for fall in falls)
+        assert abs(half[0] - half[-1]) > 45
+
+
+def test_letters_can_be_read_on_every_colour_in_both_themes() -> None:
+    for diverging in (False, True):
+        scale = scale_for([-1.0, 1.0] if diverging else [0.0, 1.0], diverging=diverging)
+        for level in range(LEVELS + 1):
+            value = scale.minimum + (scale.maximum - scale.minimum) * level / LEVELS
+            light, dark = INKS[scale.text_role(value)]
+            assert _contrast(light, scale.colour_map.light[level]) > 4
+            assert _contrast(dark, scale.colour_map.dark[level]) > 4
+    for role in ("ink", "soft", "mark", *(f"series{i}" for i in range(6))):
+        assert _contrast(INKS[role][0], INKS["paper"][0]) > 4.5
+        assert _contrast(INKS[role][1], INKS["paper"][1]) > 4.5
+
+
+def test_every_class_that_is_used_has_a_rule_for_dark_screens() -> None:
+    svg = pictures.heatmap(WORDS, WORDS, _identity(8), marks=[(0, 0)])
+    style = ET.fromstring(svg).findtext(f"{SVG}style") or ""
+    used = set(re.findall(r"sa-[fs]-\w+", svg.replace(style, "")))
+    assert used
+    assert used == set(re.findall(r"sa-[fs]-\w+", style))
+
+
+def test_long_words_are_shortened_to_their_room() -> None:
+    for word in ("Donaudampfschifffahrtsgesellschaft", "語" * 40, "i" * 100):
+        short = shorten(word, 100, 12)
+        assert short.endswith("…")
+        assert text_width(short, 12) <= 100
+    assert shorten("dog", 100, 12) == "dog"
+
+
+class _Tags(HTMLParser):
+    """Checks that tags close in order, and collects them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag not in {"meta", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_page_is_one_file_without_network() -> None:
+    heads = [(f"head {i}", pictures.heatmap(HARD_WORDS, HARD_WORDS, _identity(9), title=f"{i}")) for i in range(3)]
+    sections = [
+        Section("Sentence <1>", pictures.choices("Sentence", [("<b>", pictures.choices("Head", heads))]), note="a < b"),
+        ("Scores", pictures.table([["encoder", "accuracy"], ["<i>", 0.85]], caption="dev & test")),
+        ("Tree", pictures.side_by_side([pictures.dependency_tree(WORDS, HEADS), pictures.figure("<svg/>", "<u>")])),
+    ]
+    html = pictures.page("Page <title>", sections, lead="x & y")
+    tags = _Tags()
+    tags.feed(html)
+    tags.close()
+    assert tags.open == []
+    assert tags.seen.count("svg") == 5
+    assert tags.seen.count("section") == 3
+    assert not {"b", "i", "u", "link", "img", "iframe"} & set(tags.seen)
+    assert tags.seen.count("title") > 1
+    assert not re.search(r"\bsrc=|@import|url\(|fetch\(|XMLHttp", html)
+    assert set(re.findall(r"https?://[^\"'<\s]*", html)) == {"http://www.w3.org/2000/svg"}
+    assert html == pictures.page("Page <title>", sections, lead="x & y")
+
+
+def test_tables_align_numbers_on_the_right() -> None:
+    html = pictures.table([["name", "score", "±"], ["a", 0.123456, "85.6% ± 0.4"], ["b", 2, "−3"]])
+    assert html.count('class="number"') == 6
+    assert "0.1235" in html
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
+def test_matplotlib_writes_panels_and_lines(ending: str, tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    before = dict(matplotlib.rcParams)
+    words = ["$x$", "dog", "語"] if "Noto Sans CJK JP" in _installed_fonts() else ["$x$", "dog", "cat_1"]
+    panels = [
+        Panel(words, words, [[0, 0, 0], [1, None, 0], [0.2, 0.3, 0.5]], title="forward", marks=[(1, 0)]),
+        Panel(words, (), [[i / 40 for i in range(40)]] * 3, title="gate"),
+    ]
+    first, second, lines = (tmp_path / f"{name}.{ending}" for name in ("first", "second", "lines"))
+    for path in (first, second):
+        pictures.save_panels(path, panels, title="heads")
+    pictures.save_lines(lines, [Series("a", [0, 1], [0.5, 0.7], [0.1, 0.1])], x_names=["short", "long"], percent=True)
+    start = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[ending]
+    assert first.read_bytes().startswith(start)
+    assert lines.read_bytes().startswith(start)
+    assert first.read_bytes() == second.read_bytes()
+    assert dict(matplotlib.rcParams) == before
+
+
+def _installed_fonts() -> set[str]:
+    from matplotlib.font_manager import fontManager
+
+    return {entry.name for entry in fontManager.ttflist}
+
+
+def _identity(size: int) -> list[list[float]]:
+    return [[float(r == c) for c in range(size)] for r in range(size)]
+
+
+def _cells(svg: str) -> list[tuple[str, str]]:
+    """The tooltip and the fill of each cell, row by row."""
+    groups = _of_class(ET.fromstring(svg), "sa-cells sa-s-paper")
+    return [(cell.findtext(f"{SVG}title") or "", cell.attrib["fill"]) for group in groups for cell in group]
+
+
+def _of_class(root: ET.Element, name: str) -> list[ET.Element]:
+    return [element for element in root.iter() if element.get("class") == name]
+
+
+def _contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _lab(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (_linear(int(colour[i : i + 2], 16) / 255) for i in (1, 3, 5))
+    x = (0.4124564 * red + 0.3575761 * green + 0.1804375 * blue) / 0.95047
+    y = 0.2126729 * red + 0.7151522 * green + 0.0721750 * blue
+    z = (0.0193339 * red + 0.1191920 * green + 0.9503041 * blue) / 1.08883
+    a, b, c = (t ** (1 / 3) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116 for t in (x, y, z))
+    return 116 * b - 16, 500 * (a - b), 200 * (b - c)
+
+
+def _linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
