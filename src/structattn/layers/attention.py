@@ -79,6 +79,8 @@ class MultiHeadAttention(nn.Module):
         # One matrix for queries, keys and values: one large product is faster than three small ones.
         self.project = glorot_linear(dim, 3 * num_heads * self.head_dim, bias=bias, blocks=3)
         self.output = glorot_linear(num_heads * self.head_dim, dim, bias=bias) if output is None else output
+        # The heads are zero at padding; a linear map without a bias keeps them so, anything else need not.
+        self.output_moves_zero = bias or output is not None
         self.dropout = dropout
 
     @property
@@ -105,8 +107,8 @@ class MultiHeadAttention(nn.Module):
         else:
             heads, weights = self._fused(queries, keys, values, allowed=allowed, bias=bias), None
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))
-        # A bias of W^O would leak into padding.
-        output = output.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+        if self.output_moves_zero:
+            output = output.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
         return output, weights if need_weights else None
 
     def _told(self, queries: Tensor, keys: Tensor, batch: SentenceBatch) -> tuple[Tensor, Tensor | None]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from structattn.layers.linear import glorot_linear
 
@@ -46,8 +47,12 @@ class FusionGate(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch query dim"], Float[Tensor, "batch query dim"] | None]:
         """Mix ``input`` and ``update``; the second result is the gate, or ``None`` if it is not asked for."""
-        scores = self.from_input(self.dropout(input)) + self.from_update(self.dropout(update)) + self.bias
-        gate = scores.sigmoid()
+        # The biases are added to each other first: they are vectors, the scores are not.
+        bias: Tensor = self.bias
+        for linear in (self.from_input, self.from_update):
+            bias = bias if linear.bias is None else bias + linear.bias
+        scores = F.linear(self.dropout(input), self.from_input.weight, bias)
+        gate = (scores + F.linear(self.dropout(update), self.from_update.weight)).sigmoid()
         return torch.lerp(update, input, gate), gate if need_weights else None
 
 

@@ -42,11 +42,9 @@ class AttentivePooling(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch key feature"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; the weights sum to one over the real states, feature by feature."""
+        """Pool; the weights sum to one over the real states, feature by feature. Padding must be finite."""
         weights = masked_softmax(self.scorer(states), mask.unsqueeze(-1), dim=1)
-        # Zero weight does not silence an infinite state, so padding is cleared as well.
-        vector = (weights * states.masked_fill(~mask.unsqueeze(-1), 0.0)).sum(1)
-        return vector, weights if need_weights else None
+        return (weights * states).sum(1), weights if need_weights else None
 
 
 class MaxPooling(nn.Module):
