@@ -1,0 +1,219 @@
+"""Distributions over sequences: one state per word (linear chain), or labelled segments of words (semi-Markov).
+
+Separate from trees because a sequence is read from left to right.
+
+Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Sarawagi and Cohen (2004), Semi-Markov
+conditional random fields; Kim et al. (2017), section 3.1.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from structattn import kernels
+from structattn.distributions.distribution import Selector, StructuredDistribution
+from structattn.distributions.lengths import checked_lengths, within
+from structattn.distributions.semirings import ChartSelector
+
+
+class LinearChainCRF(StructuredDistribution):
+    r"""A linear chain over states ``y_i``: Lafferty et al. (2001); Kim et al. (2017), section 3.1.
+
+    ``p(y) = exp( sum_i unary[i, y_i] + sum_i transition[(i,) y_i, y_{i+1}] - A )``. Parts are ``z[i, c] = 1`` if
+    ``y_i = c``. Start and stop scores belong into the first and last unary.
+
+    Args:
+        unary: score of each state of each word.
+        transition: ``[from, to]`` for all positions, or ``[position, from, to]`` for ``n - 1`` positions, with the
+            batch axes.
+        lengths: number of words of each sentence; all ``n`` if not given.
+        validate_args: check the scores and the arguments of `log_prob` (costs time).
+
+    Raises:
+        ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
+
+    Example:
+        >>> from structattn.distributions import LinearChainCRF
+        >>> unary, transition = torch.tensor([[0.0, 1.0], [0.0, 2.0]]), torch.tensor([[0.0, 0.0], [0.0, -torch.inf]])
+        >>> chain = LinearChainCRF(unary, transition)
+        >>> chain.to_structure(chain.argmax()).tolist(), round(chain.log_count().exp().item())
+        ([0, 1], 3)
+    """
+
+    def __init__(
+        self,
+        unary: Float[Tensor, "*batch word state"],
+        transition: Float[Tensor, "*_ state state"],
+        lengths: Tensor | None = None,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        if unary.dim() < 2 or unary.shape[-1] == 0:
+            raise ValueError(f"LinearChainCRF: unary of shape {tuple(unary.shape)}: expected (..., n, states)")
+        *batch, words, states = unary.shape
+        steps = max(words - 1, 0)
+        expected = (*batch, steps, states, states)
+        self._shared = transition.dim() == 2
+        try:
+            transition = transition.expand(*batch, states, states) if self._shared else transition.expand(expected)
+        except RuntimeError:
+            raise ValueError(
+                f"LinearChainCRF: transition of shape {tuple(transition.shape)}: "
+                f"expected {(states, states)} or {expected}"
+            ) from None
+        lengths = checked_lengths(lengths, unary.shape[:-2], num_words=words, like=unary)
+        unary = unary.masked_fill(~within(lengths, words)[..., None], -torch.inf)
+        if not self._shared:
+            transition = transition.masked_fill(~within(lengths - 1, steps)[..., None, None], -torch.inf)
+        scores = torch.cat([unary.flatten(-2), transition.to(unary.dtype).flatten(len(batch))], -1)
+        super().__init__(scores, lengths, event_shape=unary.shape[-2:], validate_args=validate_args)
+
+    def edge_marginals(self) -> Float[Tensor, "*batch position state state"]:
+        """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero where padding begins."""
+        chain = self._per_position()
+        _, _, parts, _ = chain._evaluate()
+        words, states = self.event_shape
+        edges = parts[..., words * states :]
+        return edges.reshape(*self.batch_shape, max(words - 1, 0), states, states).to(self._scores.dtype)
+
+    def to_structure(self, parts: Float[Tensor, "*shape word state"]) -> Int[Tensor, "*shape word"]:
+        """Tags; 0 beyond the end of a sentence."""
+        return parts.argmax(-1)
+
+    def from_structure(self, structure: Int[Tensor, "*shape word"]) -> Float[Tensor, "*shape word state"]:
+        """Parts of a sequence of tags; tags beyond the end are ignored."""
+        words, states = self.event_shape
+        real = within(self.lengths, words)
+        parts = torch.nn.functional.one_hot(structure.where(real, 0), states) * real[..., None]
+        return parts.to(self._scores.dtype)
+
+    def _per_position(self) -> "LinearChainCRF":
+        """The same chain with a transition matrix for every position."""
+        if not self._shared:
+            return self
+        words, states = self.event_shape
+        unary, transition = self._scores.split([words * states, states * states], -1)
+        matrix = (*self.batch_shape, max(words - 1, 0), states, states)
+        transition = transition.unflatten(-1, (1, states, states)).expand(matrix)
+        unary = unary.unflatten(-1, (words, states))
+        return LinearChainCRF(unary, transition, self.lengths, validate_args=False)
+
+    def _comparable(self, other: StructuredDistribution) -> tuple[StructuredDistribution, StructuredDistribution]:
+        mine, theirs = super()._comparable(other)
+        if isinstance(mine, LinearChainCRF) and isinstance(theirs, LinearChainCRF) and mine._shared != theirs._shared:
+            return mine._per_position(), theirs._per_position()
+        return mine, theirs
+
+    def _split(self, flat: Tensor) -> tuple[Tensor, Tensor]:
+        words, states = self.event_shape
+        unary, transition = flat[..., : words * states], flat[..., words * states :]
+        steps = () if self._shared else (max(words - 1, 0),)
+        return unary.unflatten(-1, (words, states)), transition.unflatten(-1, (*steps, states, states))
+
+    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        log_partition, unary, transition = kernels.chain.marginals(*self._split(scores), lengths)
+        return log_partition, torch.cat([unary.flatten(1), transition.flatten(1)], 1)
+
+    def _selector(self) -> Selector:
+        words, states = self.event_shape
+        return ChartSelector(kernels.chain.chart(words, states, self._shared))
+
+    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Every sequence has one state for each word: the best unary of a word may be taken out."""
+        unary, transition = self._split(scores)
+        best = unary.amax(-1, keepdim=True)
+        best = best.masked_fill(best == -torch.inf, 0)
+        shift = torch.cat([best.expand_as(unary).flatten(1), torch.zeros_like(transition).flatten(1)], 1)
+        return shift, best.sum((-1, -2))
+
+    def _to_parts(self, flat: Tensor, *sample_shape: int) -> Tensor:
+        words, states = self.event_shape
+        return super()._to_parts(flat[..., : words * states], *sample_shape)
+
+    def _from_parts(self, parts: Tensor) -> Tensor:
+        edges = parts[..., :-1, :, None] * parts[..., 1:, None, :]
+        edges = edges.sum(-3) if self._shared else edges.flatten(-3, -2)
+        return torch.cat([parts.flatten(-2), edges.flatten(-2)], -1)
+
+
+class SemiMarkovCRF(StructuredDistribution):
+    r"""Segmentations with a label for each segment: Sarawagi and Cohen (2004), equation 1.
+
+    ``p(y) = exp( sum over segments of scores[start, width - 1, previous label, label] - A )``. A segment covers the
+    words ``start .. start + width - 1``; segments follow each other without a gap and end with the sentence. The first
+    segment has no predecessor: it reads ``scores[0, :, 0, :]``, and the other rows at ``start = 0`` are ignored. Parts
+    have the shape of the scores.
+
+    Args:
+        scores: score of each segment after each label.
+        lengths: number of words of each sentence; all ``n`` if not given.
+        validate_args: check the scores and the arguments of `log_prob` (costs time).
+
+    Raises:
+        ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
+
+    Example:
+        >>> from structattn.distributions import SemiMarkovCRF
+        >>> segments = SemiMarkovCRF(torch.zeros(3, 2, 1, 1))
+        >>> round(segments.log_count().exp().item())
+        3
+        >>> segments.to_structure(segments.topk(3))[:, :, :2].tolist()
+        [[[0, 1], [1, 3], [0, 0]], [[0, 2], [2, 3], [0, 0]], [[0, 1], [1, 2], [2, 3]]]
+    """
+
+    def __init__(
+        self,
+        scores: Float[Tensor, "*batch word width state state"],
+        lengths: Tensor | None = None,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        if scores.dim() < 4 or scores.shape[-1] != scores.shape[-2] or 0 in scores.shape[-3:]:
+            raise ValueError(
+                f"SemiMarkovCRF: scores of shape {tuple(scores.shape)}: expected (..., n, max_width, states, states)"
+            )
+        words, widths, states, _ = scores.shape[-4:]
+        lengths = checked_lengths(lengths, scores.shape[:-4], num_words=words, like=scores)
+        start = torch.arange(words, device=scores.device)[:, None]
+        end = start + torch.arange(1, widths + 1, device=scores.device)
+        part = (end <= lengths[..., None, None])[..., None, None]
+        first = ((start > 0)[..., None, None]) | (torch.arange(states, device=scores.device)[:, None] == 0)
+        scores = scores.masked_fill(~(part & first), -torch.inf)
+        super().__init__(scores.flatten(-4), lengths, event_shape=scores.shape[-4:], validate_args=validate_args)
+
+    def to_structure(self, parts: Float[Tensor, "*shape word width state state"]) -> Int[Tensor, "*shape word 3"]:
+        """Segments ``(start, end, label)`` from left to right, half-open; ``(0, 0, 0)`` where there are no more."""
+        words, _, _, states = self.event_shape
+        labelled = parts.sum(-2).flatten(-2)
+        used, index = labelled.max(-1)
+        start = torch.arange(words, device=parts.device).expand_as(index)
+        segments = torch.stack([start, start + index // states + 1, index % states], -1)
+        order = (used == 0).long().argsort(dim=-1, stable=True)
+        segments = segments.masked_fill((used == 0)[..., None], 0)
+        return segments.gather(-2, order[..., None].expand_as(segments))
+
+    def from_structure(self, structure: Int[Tensor, "*shape word 3"]) -> Float[Tensor, "*shape word width state state"]:
+        """Parts of segments ``(start, end, label)`` in order."""
+        _, widths, states, _ = self.event_shape
+        start, end, label = structure.unbind(-1)
+        before = torch.cat([torch.zeros_like(label[..., :1]), label[..., :-1]], -1)
+        width = (end - start).clamp(min=1)
+        if self._validate_args and (width > widths).any():
+            raise ValueError(f"a segment has {int(width.max())} words: expected at most {widths}")
+        index = ((start * widths + width - 1) * states + before) * states + label
+        parts = torch.zeros(*structure.shape[:-2], self._scores.shape[-1], device=structure.device)
+        real = (end > start).to(parts.dtype)
+        parts = parts.scatter_add(-1, index * real.long(), real)
+        return parts.reshape((*structure.shape[:-2], *self.event_shape)).to(self._scores.dtype)
+
+    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        log_partition, parts = kernels.segments.marginals(scores.unflatten(-1, tuple(self.event_shape)), lengths)
+        return log_partition, parts.flatten(1)
+
+    def _selector(self) -> Selector:
+        words, widths, states, _ = self.event_shape
+        return ChartSelector(kernels.segments.chart(words, widths, states))
+
+    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Nothing can be taken out: structures differ in their number of segments."""
+        return torch.zeros_like(scores), scores.new_zeros(len(scores))

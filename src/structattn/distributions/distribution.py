@@ -1,0 +1,279 @@
+"""What is written once for every structured distribution: probabilities, entropies, the best and random structures.
+
+Separate because a family adds only its dynamic program and the translation between parts and structures.
+
+Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwright and Jordan (2008), section 3
+(exponential families: marginals are the gradient of the log-partition).
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+from torch.distributions import Distribution, register_kl
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """How a family finds its best structures and draws random ones; scores are ``(batch, part)``, float64."""
+
+    def best(self, scores: Tensor, lengths: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The best ``count`` structures: scores ``(count, batch)``, parts ``(count, batch, part)`` as ``bool``."""
+        ...
+
+    def draw(self, scores: Tensor, lengths: Tensor, count: int, *, generator: Generator | None) -> Tensor:
+        """``count`` independent structures: parts ``(count, batch, part)`` as ``bool``."""
+        ...
+
+
+class StructuredDistribution(Distribution, ABC):
+    r"""``p(z) = exp(sum_parts z_part score_part - A)`` over the structures ``z`` of a family.
+
+    A structure is a 0/1 tensor of *parts*, shaped like the scores; the mean, the marginals, lies between. Everything is
+    computed in float64, whatever the type of the scores, and returned in their type. A score of ``-inf`` forbids a
+    part. If nothing is allowed, the log-partition is ``-inf``, and marginals, samples and the best structure are zero.
+
+    Args:
+        scores: score of every part, flat; ``-inf`` where a part is padding or no part at all.
+        lengths: number of words of each sentence.
+        event_shape: shape of the parts of one structure.
+        validate_args: as in ``torch.distributions``.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self,
+        scores: Float[Tensor, "*batch part"],
+        lengths: Int[Tensor, "*batch"],
+        *,
+        event_shape: torch.Size,
+        validate_args: bool | None = None,
+    ) -> None:
+        self._scores = scores
+        self.lengths = lengths
+        super().__init__(scores.shape[:-1], event_shape, validate_args=validate_args)
+        if self._validate_args and not torch.compiler.is_compiling():
+            self._refuse_undefined_scores()
+
+    @abstractmethod
+    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-partition ``(batch,)`` and marginals ``(batch, part)`` of flat scores, by the kernel of the family."""
+
+    @abstractmethod
+    def _selector(self) -> Selector:
+        """What finds the best structures and draws random ones."""
+
+    @abstractmethod
+    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """What may be subtracted from the scores ``(batch, part)`` and the sum of it, the same in every structure.
+
+        It keeps huge scores from swallowing small differences. Zero is always right.
+        """
+
+    @abstractmethod
+    def to_structure(self, parts: Tensor) -> Tensor:
+        """The structure (tags, heads, spans) whose parts these are."""
+
+    @abstractmethod
+    def from_structure(self, structure: Tensor) -> Tensor:
+        """The parts (0 or 1) of a structure."""
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        """``A = log sum_z exp(score(z))``; ``-inf`` if nothing is allowed."""
+        _, log_partition, _, total = self._evaluate()
+        return self._per_item(log_partition + total)
+
+    def marginals(self) -> Float[Tensor, "..."]:
+        """``mu = E[z]``, the probability of every part: the gradient of the log-partition; zero on padding."""
+        _, _, parts, _ = self._evaluate()
+        return self._to_parts(parts)
+
+    @property
+    def mean(self) -> Tensor:
+        """The same as `marginals`."""
+        return self.marginals()
+
+    @property
+    def mode(self) -> Tensor:
+        """The same as `argmax`."""
+        return self.argmax()
+
+    def argmax(self) -> Float[Tensor, "..."]:
+        """Parts of a best structure; the family says which of several."""
+        return self.topk(1)[0]
+
+    def topk(self, count: int) -> Float[Tensor, "{count} ..."]:
+        """Parts of the ``count`` best structures, the best first; zero where there are fewer structures."""
+        return self._best(count)[1]
+
+    def topk_scores(self, count: int) -> Float[Tensor, "{count} *batch"]:
+        """Scores of the ``count`` best structures; ``-inf`` where there are fewer structures."""
+        return self._best(count)[0]
+
+    def sample(
+        self, sample_shape: torch.Size | list[int] | tuple[int, ...] = (), generator: Generator | None = None
+    ) -> Float[Tensor, "..."]:
+        """Independent exact samples, as parts of shape ``sample_shape + batch_shape + event_shape``.
+
+        Args:
+            sample_shape: how many, as in ``torch.distributions``.
+            generator: source of randomness; torch's own if not given.
+        """
+        shape = torch.Size(sample_shape)
+        with torch.no_grad():
+            scores, _ = self._shifted()
+            parts = self._selector().draw(scores, self._flat_lengths(), shape.numel(), generator=generator)
+        return self._to_parts(parts, *shape)
+
+    def entropy(self) -> Float[Tensor, "*batch"]:
+        """``H = A - <mu, scores>``; zero if nothing is allowed."""
+        scores, log_partition, parts, _ = self._evaluate()
+        entropy = log_partition - (parts * _finite(scores)).sum(-1)
+        return self._per_item(entropy.masked_fill(log_partition == -torch.inf, 0))
+
+    def cross_entropy(self, other: "StructuredDistribution") -> Float[Tensor, "*batch"]:
+        """``-sum_z p(z) log q(z)`` for another distribution ``q`` over the same parts; ``inf`` where ``q`` forbids what
+        ``p`` has.
+
+        Raises:
+            ValueError: if the other has another family or shape.
+        """
+        mine, theirs = self._comparable(other)
+        _, log_partition, parts, _ = mine._evaluate()
+        scores, other_log_partition, _, _ = theirs._evaluate()
+        return self._per_item(_cross_entropy(log_partition, parts, scores, other_log_partition))
+
+    def log_prob(self, value: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """``score(z) - A`` of parts ``(*sample, *batch, *event)``; ``-inf`` if they use a forbidden part.
+
+        Raises:
+            ValueError: if the parts have a wrong shape or, with ``validate_args``, are no structure of this family.
+        """
+        event = tuple(self.event_shape)
+        if value.shape[value.dim() - len(event) :] != event:
+            raise ValueError(f"log_prob: parts of shape {tuple(value.shape)}: expected {event} at the end")
+        parts = self._from_parts(value.double())
+        if self._validate_args and not torch.compiler.is_compiling():
+            self._refuse_parts_of_no_structure(parts)
+        scores, log_partition, _, _ = self._evaluate()
+        scores = scores.view_as(self._scores)
+        log_partition = log_partition.view(self.batch_shape)
+        log_prob = (parts * _finite(scores)).sum(-1) - log_partition
+        impossible = ((parts > 0) & (scores == -torch.inf)).any(-1) | (log_partition == -torch.inf)
+        return log_prob.masked_fill(impossible, -torch.inf).to(self._scores.dtype)
+
+    def log_count(self) -> Float[Tensor, "*batch"]:
+        """Logarithm of the number of structures that are allowed."""
+        with torch.no_grad():
+            scores = self._flat_scores()
+            allowed = torch.zeros_like(scores).masked_fill(scores == -torch.inf, -torch.inf)
+            count, _ = self._infer(allowed, self._flat_lengths())
+        return self._per_item(count)
+
+    def expand(
+        self, batch_shape: torch.Size | list[int] | tuple[int, ...], _instance: Any = None
+    ) -> "StructuredDistribution":
+        """The same distribution for a larger batch, without copying the scores.
+
+        Args:
+            batch_shape: the new batch shape; the old one must broadcast to it.
+        """
+        shape = torch.Size(batch_shape)
+        new = copy.copy(self)
+        new._scores = self._scores.expand(*shape, self._scores.shape[-1])
+        new.lengths = self.lengths.expand(shape)
+        new._batch_shape = shape
+        return new
+
+    def _best(self, count: int) -> tuple[Tensor, Tensor]:
+        if count < 1:
+            raise ValueError(f"topk of {count}: expected at least 1")
+        with torch.no_grad():
+            scores, total = self._shifted()
+            values, parts = self._selector().best(scores, self._flat_lengths(), count)
+        return self._per_item(values + total, count), self._to_parts(parts, count)
+
+    def _evaluate(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Shifted scores, their log-partition, the marginals, and what the shift took from the log-partition."""
+        scores, total = self._shifted()
+        log_partition, parts = self._infer(scores, self._flat_lengths())
+        return scores, log_partition, parts, total
+
+    def _shifted(self) -> tuple[Tensor, Tensor]:
+        scores = self._flat_scores()
+        shift, total = self._shift(scores.detach())
+        return scores - shift, total
+
+    def _flat_scores(self) -> Tensor:
+        return self._scores.double().reshape(self.batch_shape.numel(), self._scores.shape[-1])
+
+    def _flat_lengths(self) -> Tensor:
+        return self.lengths.reshape(self.batch_shape.numel())
+
+    def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
+        return values.reshape((*sample_shape, *self.batch_shape)).to(self._scores.dtype)
+
+    def _to_parts(self, flat: Tensor, *sample_shape: int) -> Tensor:
+        """Parts from flat parts; a family that keeps more parts than it shows drops the others here."""
+        return flat.reshape((*sample_shape, *self.batch_shape, *self.event_shape)).to(self._scores.dtype)
+
+    def _from_parts(self, parts: Tensor) -> Tensor:
+        """Flat parts ``(*sample, *batch, part)`` from parts."""
+        return parts.flatten(parts.dim() - len(self.event_shape))
+
+    def _comparable(self, other: "StructuredDistribution") -> tuple["StructuredDistribution", "StructuredDistribution"]:
+        """Both distributions, over the same flat parts."""
+        if type(other) is not type(self) or other.event_shape != self.event_shape:
+            raise ValueError(
+                f"{type(self).__name__} with parts {tuple(self.event_shape)} cannot be compared with "
+                f"{type(other).__name__} with parts {tuple(other.event_shape)}: expected the same family and shape"
+            )
+        shape = torch.broadcast_shapes(self.batch_shape, other.batch_shape)
+        return self.expand(shape), other.expand(shape)
+
+    def _refuse_undefined_scores(self) -> None:
+        undefined = torch.isnan(self._scores) | (self._scores == torch.inf)
+        if undefined.any():
+            raise ValueError(
+                f"{type(self).__name__}: {int(undefined.sum())} of {undefined.numel()} scores are nan or +inf; "
+                "expected finite scores, or -inf to forbid a part"
+            )
+
+    def _refuse_parts_of_no_structure(self, parts: Tensor) -> None:
+        with torch.no_grad():
+            only = torch.zeros_like(parts).masked_fill(parts == 0, -torch.inf)
+            shape = only.shape[:-1]
+            lengths = self.lengths.expand(shape).reshape(shape.numel())
+            log_count, used = self._infer(only.reshape(shape.numel(), parts.shape[-1]), lengths)
+            right = (log_count == 0) & (used.view_as(parts) == parts).all(-1).reshape(shape.numel())
+        if not right.all():
+            raise ValueError(
+                f"log_prob: {int((~right).sum())} of {right.numel()} items are no structure of {type(self).__name__} "
+                "for their lengths; expected the 0/1 parts of one structure each"
+            )
+
+
+@register_kl(StructuredDistribution, StructuredDistribution)  # type: ignore[untyped-decorator]
+def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tensor:
+    """``KL(p || q) = sum_z p(z) (log p(z) - log q(z))``; ``inf`` where ``q`` forbids what ``p`` has."""
+    p, q = p._comparable(q)
+    scores, log_partition, parts, _ = p._evaluate()
+    other_scores, other_log_partition, _, _ = q._evaluate()
+    negative_entropy = -_cross_entropy(log_partition, parts, scores, log_partition)
+    divergence = negative_entropy + _cross_entropy(log_partition, parts, other_scores, other_log_partition)
+    return p._per_item(divergence)
+
+
+def _cross_entropy(log_partition: Tensor, parts: Tensor, scores: Tensor, other_log_partition: Tensor) -> Tensor:
+    impossible = ((parts > 0) & (scores == -torch.inf)).any(-1) | (other_log_partition == -torch.inf)
+    expected = other_log_partition - (parts * _finite(scores)).sum(-1)
+    return expected.masked_fill(impossible, torch.inf).masked_fill(log_partition == -torch.inf, 0)
+
+
+def _finite(scores: Tensor) -> Tensor:
+    """Scores without ``-inf``: a forbidden part has probability zero, and ``0 * -inf`` shall be zero."""
+    return scores.masked_fill(scores == -torch.inf, 0)

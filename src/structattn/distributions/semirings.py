@@ -1,0 +1,159 @@
+"""What else a chart can compute besides sums: the best, the k best and random structures.
+
+``kernels.chart`` adds the alternatives of a cell up (the log semiring, with derivatives). Here a cell keeps its ``k``
+best alternatives (the k-best semiring, with ``k = 1`` the max semiring) or draws one of them, and a top-down pass
+collects the parts. Separate because one implementation serves every chart.
+
+Reference: Goodman (1999), Semiring parsing; Huang and Chiang (2005), Better k-best parsing; Finkel et al. (2006),
+Solving the problem of cascading errors (sampling).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from structattn.kernels.chart import Chart, Rule, inside
+from structattn.kernels.numbers import add_up
+
+
+@dataclass(frozen=True)
+class ChartSelector:
+    """Best and random structures of a chart.
+
+    Among equal alternatives the first split wins, and the better ranks of its left part; sorts are stable.
+
+    Attributes:
+        chart: the dynamic program.
+    """
+
+    chart: Chart
+
+    def best(
+        self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], count: int
+    ) -> tuple[Float[Tensor, "{count} batch"], Bool[Tensor, "{count} batch part"]]:
+        """The ``count`` best structures, by cells that keep sorted lists (the k-best semiring)."""
+        table = scores.new_full((1, self.chart.num_cells, count, len(scores)), -torch.inf)
+        table[0, : self.chart.num_scores, 0] = scores.T
+        kept = {}
+        for number, rule in enumerate(self.chart.rules):
+            target = rule.target.of(table, rule.cells)
+            if not rule.sources:
+                target[:, ..., 0, :] = 0
+                continue
+            values, kept[number] = _first(_combinations(self.chart, rule, table), count)
+            target.copy_(values)
+        goals = self.chart.goals(lengths).expand(count, -1)
+        values = table[0].movedim(1, 0).gather(1, goals.unsqueeze(1)).squeeze(1)
+        ranks = torch.arange(count, device=scores.device).unsqueeze(-1).expand(-1, len(scores))
+
+        def choose(number: int, rank: Tensor) -> Tensor:
+            return kept[number].gather(-2, rank.clamp(min=0))
+
+        return values, _descend(self.chart, goals, ranks.masked_fill(values == -torch.inf, -1), choose, ranks=count)
+
+    def draw(
+        self,
+        scores: Float[Tensor, "batch part"],
+        lengths: Int[Tensor, " batch"],
+        count: int,
+        *,
+        generator: Generator | None,
+    ) -> Bool[Tensor, "{count} batch part"]:
+        """``count`` exact samples: from the goal down, every cell draws one of its alternatives by its share."""
+        table = inside(self.chart, scores.unsqueeze(0))
+        goals = self.chart.goals(lengths)
+        impossible = table[0].gather(0, goals.unsqueeze(0)) == -torch.inf
+
+        def choose(number: int, rank: Tensor) -> Tensor:
+            rule = self.chart.rules[number]
+            if not rule.splits:
+                return torch.zeros_like(rank)
+            _, shares = add_up(rule.terms(table), rule.split_axes())
+            shares = shares[0].flatten(len(rule.cells), -2).movedim(-1, -2)
+            return drawn(shares, count, generator).movedim(-1, -2)
+
+        start = torch.zeros(count, len(scores), dtype=torch.int64, device=scores.device).masked_fill(impossible, -1)
+        return _descend(self.chart, goals.expand(count, -1), start, choose, ranks=1)
+
+
+def _combinations(chart: Chart, rule: Rule, table: Tensor) -> Tensor:
+    """Scores of all alternatives ``(order, *cells, split x rank of each computed source, batch)``."""
+    computed = [source for source in rule.sources if source.offset >= chart.num_scores]
+    factors = []
+    for source in rule.sources:
+        view = source.of(table, rule.sizes)
+        ranks = [1] * len(computed)
+        if source in computed:
+            ranks[computed.index(source)] = view.shape[-2]
+        else:
+            view = view[..., :1, :]
+        factors.append(view.reshape(*view.shape[:-2], *(ranks or [1]), view.shape[-1]))
+    return reduce(torch.add, factors).flatten(1 + len(rule.cells), -2)
+
+
+def _first(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` highest along the last axis but one, and where they are; ``-inf`` if there are fewer."""
+    if count == 1:
+        best, index = values.max(-2, keepdim=True)
+        return best, index[0]
+    best, index = values.sort(dim=-2, descending=True, stable=True)
+    best, index = best[..., :count, :], index[..., :count, :]
+    missing = count - best.shape[-2]
+    if missing:
+        shape = (*best.shape[:-2], missing, best.shape[-1])
+        best = torch.cat([best, best.new_full(shape, -torch.inf)], -2)
+        index = torch.cat([index, index.new_zeros(shape)], -2)
+    return best, index[0]
+
+
+def drawn(shares: Float[Tensor, "*cell batch split"], count: int, generator: Generator | None) -> Tensor:
+    """Indices ``(*cell, batch, count)`` with the probabilities ``shares``; any index where all shares are zero."""
+    steps = shares.cumsum(-1)
+    uniform = torch.rand(*shares.shape[:-1], count, dtype=shares.dtype, device=shares.device, generator=generator)
+    index = torch.searchsorted(steps, uniform * steps[..., -1:], right=True)
+    # A product rounded up to the total would point behind the last possible alternative.
+    splits = torch.arange(shares.shape[-1], device=shares.device)
+    return index.minimum(splits.where(shares > 0, 0).amax(-1, keepdim=True))
+
+
+def _descend(
+    chart: Chart, goals: Tensor, start: Tensor, choose: Callable[[int, Tensor], Tensor], *, ranks: int
+) -> Bool[Tensor, "count batch part"]:
+    """From the goal down: mark the cells that each structure uses (by the rank they are used with; -1 is unused).
+
+    Args:
+        chart: the dynamic program.
+        goals: goal cells ``(count, batch)``.
+        start: rank of each goal.
+        choose: alternative of each cell of a rule, given ``(number of the rule, ranks (*cells, count, batch))``.
+        ranks: how many ranks a computed cell has.
+    """
+    used = torch.full((1, chart.num_cells, *start.shape), -1, dtype=torch.int64, device=start.device)
+    used[0].scatter_(0, goals.unsqueeze(0), start.unsqueeze(0))
+    for number in reversed(range(len(chart.rules))):
+        rule = chart.rules[number]
+        if not rule.sources:
+            continue
+        rank = rule.target.of(used, rule.cells)[0]
+        alternative = choose(number, rank)
+        source_ranks = {}
+        for source in reversed([s for s in rule.sources if s.offset >= chart.num_scores]):
+            source_ranks[source] = alternative % ranks
+            alternative = alternative // ranks
+        num_splits = int(torch.Size(rule.splits).numel())
+        splits = torch.arange(num_splits, device=start.device).view(-1, 1, 1)
+        chosen = (alternative.unsqueeze(-3) == splits) & (rank >= 0).unsqueeze(-3)
+        shape = (*rule.sizes, *start.shape)
+        chosen = chosen.reshape(shape)
+        for source in rule.sources:
+            value = source_ranks.get(source, torch.zeros_like(rank))
+            value = value.reshape(*rule.cells, *(1 for _ in rule.splits), *start.shape)
+            marks = value.where(chosen, -1)
+            axes = source.repeated()
+            view = source.of(used, rule.sizes)[0]
+            view.copy_(view.maximum(marks.amax(axes, keepdim=True) if axes else marks))
+    return used[0, : chart.num_scores].movedim(0, -1) >= 0

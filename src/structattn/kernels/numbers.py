@@ -1,0 +1,117 @@
+"""Numbers that carry their derivatives: the arithmetic under every plain-torch kernel.
+
+A tensor of numbers has the *order* axis in front: one slice for plain numbers, two for dual numbers
+``x + x1 e`` (``e^2 = 0``), four for hyper-dual numbers ``x + x1 e1 + x2 e2 + x12 e1 e2``. One program over these
+numbers gives marginals, their directional derivative and their second directional derivative, without a tape.
+It is separate because the charts and the matrix-tree elimination share it.
+
+Reference: Li and Eisner (2009), First- and second-order expectation semirings; Fike and Alonso (2011), hyper-dual
+numbers.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def seed(scores: Float[Tensor, "*shape"], *directions: Float[Tensor, "*shape"]) -> Float[Tensor, "order *shape"]:
+    """Scores with zero, one or two directions of derivation; a forbidden score (``-inf``) has no derivative.
+
+    Example:
+        >>> seed(torch.tensor([1.0, -torch.inf]), torch.tensor([3.0, 4.0])).tolist()
+        [[1.0, -inf], [3.0, 0.0]]
+    """
+    forbidden = scores == -torch.inf
+    slices = [scores, *(direction.masked_fill(forbidden, 0) for direction in directions)]
+    if len(directions) == 2:
+        slices.append(torch.zeros_like(scores))
+    return torch.stack(slices)
+
+
+def multiply(a: Float[Tensor, "order *_"], b: Float[Tensor, "order *_"]) -> Float[Tensor, "order *_"]:
+    """Product of two tensors of numbers: the Leibniz rule.
+
+    Example:
+        >>> multiply(torch.tensor([2.0, 1.0]), torch.tensor([5.0, 3.0])).tolist()
+        [10.0, 11.0]
+    """
+    if a.shape[0] == 1:
+        return a * b
+    if a.shape[0] == 2:
+        return torch.stack([a[0] * b[0], a[0] * b[1] + a[1] * b[0]])
+    return torch.stack(
+        [
+            a[0] * b[0],
+            a[0] * b[1] + a[1] * b[0],
+            a[0] * b[2] + a[2] * b[0],
+            a[0] * b[3] + a[1] * b[2] + a[2] * b[1] + a[3] * b[0],
+        ]
+    )
+
+
+def one_like(numbers: Float[Tensor, "order *shape"]) -> Float[Tensor, "order *shape"]:
+    """The number one, in the shape of other numbers."""
+    one = torch.zeros_like(numbers)
+    one[0] = 1
+    return one
+
+
+def add_up(
+    terms: Float[Tensor, "order *_"], axes: tuple[int, ...]
+) -> tuple[Float[Tensor, "order *_"], Float[Tensor, "order *_"]]:
+    r"""Log-sum-exp over some axes, and the share of every term in the sum.
+
+    ``value = log sum_j exp(x_j)`` and ``share_j = exp(x_j) / sum exp(x)``. Shares are normalised before use, so they
+    sum to one at any magnitude of the scores. If nothing is allowed, the value is ``-inf`` and every share is zero.
+
+    Args:
+        terms: numbers in log space.
+        axes: negative axes to add over; they stay, with size one, in the value.
+
+    Returns:
+        Values and shares, with the derivatives that the terms carry.
+
+    Example:
+        >>> value, share = add_up(torch.tensor([[0.0, 0.0]]), (-1,))
+        >>> share.tolist(), round(value.item(), 4)
+        ([[0.5, 0.5]], 0.6931)
+    """
+    raised, total, top = _raised(terms[0], axes)
+    value = total.log() + top
+    share = raised / total.masked_fill(total == 0, 1)
+    if len(terms) == 1:
+        return value.unsqueeze(0), share.unsqueeze(0)
+    first = (share * terms[1]).sum(axes, keepdim=True)
+    first_gap = terms[1] - first
+    if len(terms) == 2:
+        return torch.stack([value, first]), torch.stack([share, share * first_gap])
+    second = (share * terms[2]).sum(axes, keepdim=True)
+    second_gap = terms[2] - second
+    curved = terms[3] + first_gap * second_gap
+    both = (share * curved).sum(axes, keepdim=True)
+    values = torch.stack([value, first, second, both])
+    return values, torch.stack([share, share * first_gap, share * second_gap, share * (curved - both)])
+
+
+def log_shares(terms: Float[Tensor, "order *_"], axes: tuple[int, ...]) -> Float[Tensor, "order *_"]:
+    """Logarithm of the shares of `add_up`, without underflow; ``-inf`` where a term is impossible.
+
+    Args:
+        terms: numbers in log space.
+        axes: negative axes to normalise over.
+
+    Example:
+        >>> log_shares(torch.tensor([[0.0, -2000.0, -torch.inf]]), (-1,)).tolist()
+        [[0.0, -2000.0, -inf]]
+    """
+    _, total, top = _raised(terms[0], axes)
+    plain = terms[0] - top - total.masked_fill(total == 0, 1).log()
+    value, _ = add_up(terms, axes)
+    return torch.cat([plain.unsqueeze(0), terms[1:] - value[1:]])
+
+
+def _raised(terms: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    top = terms.amax(axes, keepdim=True)
+    top = top.masked_fill(top == -torch.inf, 0)
+    raised = (terms - top).exp_()
+    return raised, raised.sum(axes, keepdim=True), top
