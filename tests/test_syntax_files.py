@@ -1,6 +1,7 @@
 """Text files: gzip, encodings, damage with its true line, and files that appear whole or not at all."""
 
 import gzip
+import zlib
 
 import pytest
 
@@ -43,9 +44,14 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     target = tmp_path / "a.txt.gz"
     with replace_text(target) as stream:
         stream.write("old\n")
-    with pytest.raises(RuntimeError), replace_text(target) as stream:
-        stream.write("new\n")
-        raise RuntimeError
+
+    def write_half():
+        with replace_text(target) as stream:
+            stream.write("new\n")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
     assert list(read_lines(target)) == [(1, "old")]
     assert [file.name for file in tmp_path.iterdir()] == [target.name]
 
@@ -68,14 +74,14 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path, pack):
 
 def test_a_truncated_gzip_file_names_the_line_it_ends_in(tmp_path):
     path = tmp_path / "a.gz"
-    lines = "".join(f"line {number} {hash(number) % 97}\n" for number in range(20_000))
-    path.write_bytes(gzip.compress(lines.encode())[:10_000])
-    seen = 0
-    with pytest.raises(ParseError, match="expected a whole gzip file, but it is damaged") as caught:
-        for number, _ in read_lines(path):
-            seen = number
-    assert caught.value.file == str(path)
-    assert 0 < seen <= caught.value.line <= 20_000
+    lines = "".join(f"line {number} {number * 7919 % 97}\n" for number in range(20_000))
+    packed = gzip.compress(lines.encode())
+    for size in (5, 100, 10_000, len(packed) - 1):
+        path.write_bytes(packed[:size])
+        whole = zlib.decompressobj(31).decompress(packed[:size])
+        with pytest.raises(ParseError, match="expected a whole gzip file, but it is damaged") as caught:
+            list(read_lines(path))
+        assert (caught.value.file, caught.value.line) == (str(path), whole.count(b"\n") + 1)
 
 
 def test_a_damaged_gzip_file(tmp_path):

@@ -40,7 +40,7 @@ class Sentence:
     tags: tuple[str, ...] | None = None
     dependency: DependencyTree | None = None
     constituency: ConstituencyTree | None = None
-    relations: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict, hash=False)
+    relations: Mapping[str, Sequence[Sequence[float | int]]] = field(default_factory=dict, hash=False)
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
     rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
     comments: tuple[str, ...] = field(default=(), repr=False)
@@ -51,7 +51,7 @@ class Sentence:
         tags: Sequence[str] | None = None,
         dependency: DependencyTree | None = None,
         constituency: ConstituencyTree | None = None,
-        relations: Mapping[str, Sequence[Sequence[float]]] | None = None,
+        relations: Mapping[str, Sequence[Sequence[float | int]]] | None = None,
         *,
         metadata: Mapping[str, str] | None = None,
         rows: Sequence[Sequence[str]] = (),
@@ -68,7 +68,7 @@ class Sentence:
             "tags": None if tags is None else tuple(tags),
             "dependency": dependency,
             "constituency": constituency,
-            "relations": dict(relations or {}),
+            "relations": {name: tuple(map(tuple, matrix)) for name, matrix in (relations or {}).items()},
             "metadata": dict(metadata or {}),
             "rows": tuple(tuple(row) for row in rows),
             "comments": tuple(comments),
@@ -92,12 +92,10 @@ class Sentence:
 
     def _check(self) -> None:
         num_words = len(self.words)
-        for name, value in (("tags", self.tags), ("dependency", self.dependency)):
+        for name in ("tags", "dependency", "constituency"):
+            value = getattr(self, name)
             if value is not None and len(value) != num_words:
                 raise ValueError(f"the sentence has {num_words} words but its {name} has {len(value)} entries")
-        if self.constituency is not None and len(self.constituency.words) != num_words:
-            found = len(self.constituency.words)
-            raise ValueError(f"the sentence has {num_words} words but its constituency tree has {found}")
         if any(len(row) != 10 for row in self.rows):
             raise ValueError(f"rows must have 10 columns, got rows of {sorted({len(row) for row in self.rows})}")
         num_rows = sum("-" not in row[0] and "." not in row[0] for row in self.rows)

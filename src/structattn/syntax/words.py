@@ -17,14 +17,15 @@ _INITIAL = re.compile(r"[^\W\d_]\.")
 _LETTER = r"[^\s!-/:-@\[-^`{-~…–—“”‘’«»„¡¿€£¥©®™°·、。，！？；：（）「」]"
 _TOKEN = re.compile(
     rf"""
-    \.{{2,}} | -{{2,}} | `` | ''                            # ellipsis, dash, Penn quotes
+    (?<![\w.]) (?: {_ABBREVIATION.pattern} )                # Mr.
+  | \.{{2,}} | -{{2,}} | `` | ''                            # ellipsis, dash, Penn quotes
   | -[LR][RCS]B-                                            # escaped brackets
   | (?:https?://|www\.)[^\s<>()"]*[^\s<>()",.;:!?'’]        # addresses
   | {_LETTER}[\w.+-]*@[\w-]+(?:\.[\w-]+)+
   | \d+(?:[.,:/]\d+)+                                       # numbers, times, dates, fractions
   | (?:[^\W\d_]\.){{2,}}                                    # U.S.
   | n['’]t$ | ['’](?:s|m|d|t|ll|re|ve)$                     # clitics that stand alone already
-  | {_LETTER}+(?:[.@/\\*&-]+{_LETTER}+|['’]{_LETTER}+)*     # words, with what may stand inside one
+  | {_LETTER}+(?:\\?[.@/*&-]{_LETTER}+|['’]{_LETTER}+)*     # words, with what may stand inside one
   | [:;=][-']?[)(dDpP]+$                                    # faces
   | \S
     """,
@@ -70,6 +71,4 @@ def _split_once(piece: str, is_last: bool) -> list[str]:
     if clitic:
         return [piece[: clitic.start()], clitic.group()]
     tokens: list[str] = _TOKEN.findall(piece)
-    if len(tokens) > 1 and tokens[-1] == "." and _ABBREVIATION.fullmatch(f"{tokens[-2]}."):
-        tokens[-2:] = [f"{tokens[-2]}."]
     return tokens

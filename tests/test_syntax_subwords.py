@@ -1,0 +1,113 @@
+"""Words and pieces: alignment by characters and trees carried onto pieces, against loops over single characters."""
+
+import itertools
+import random
+
+import pytest
+
+from structattn.syntax import DependencyTree, align_words, project_heads, project_relation
+
+
+def test_words_in_a_text():
+    text = '  He said: "(It  isn\'t)"'
+    words = ["He", "said", ":", "``", "-LRB-", "It", "is", "n't", "-RRB-", "''"]
+    places = align_words(words, text)
+    assert [text[start:end] for start, end in places] == ["He", "said", ":", '"', "(", "It", "is", "n't", ")", '"']
+
+
+def test_a_word_that_does_not_come_next_is_named():
+    with pytest.raises(ValueError, match="expected word 1 'dog' at character 4 of the text, got 'cat sat'"):
+        align_words(["the", "dog"], "the cat sat")
+
+
+@pytest.mark.parametrize(
+    ("words", "offsets", "text", "expected"),
+    [
+        (["a", "bcd"], [(0, 1), (2, 3), (3, 5)], None, [0, 1, 1]),
+        (["a", "bcd"], [None, (0, 0), (0, 1), (1, 5), (5, 5)], None, [None, None, 0, 1, None]),
+        (["do", "n't"], [(0, 5)], "don't", [0]),
+        (["do", "n't"], [(0, 3), (3, 5)], "don't", [0, 1]),
+        (["a", "bcd"], [(0, 3)], "abcd", [1]),
+        (["ab", "cd"], [(1, 3)], "abcd", [0]),
+        (["ab", "c"], [(0, 5), (4, 5)], "ab  c", [0, 1]),
+        (["a"], [(1, 2)], "a ", [None]),
+        ([], [(0, 0)], None, [None]),
+    ],
+)
+def test_the_word_of_a_piece(words, offsets, text, expected):
+    assert align_words(words, offsets, text=text) == expected
+
+
+def test_pieces_inside_words_belong_to_them():
+    generator = random.Random(4)
+    for _ in range(100):
+        words = ["".join(generator.choices("abc", k=generator.randrange(1, 6))) for _ in range(generator.randrange(6))]
+        joiner = generator.choice(["", " "])
+        text = joiner.join(words)
+        owner = [number for number, word in enumerate(words) for _ in word + joiner][: len(text)]
+        offsets, expected = [], []
+        for start in range(len(text)):
+            end = start + 1
+            while end < len(text) and owner[end] == owner[start] and generator.random() < 0.5:
+                end += 1
+            letters = [owner[k] for k in range(start, end) if not text[k].isspace()]
+            offsets.append((start, end))
+            expected.append(letters[0] if letters else None)
+        assert align_words(words, offsets, text=text) == expected
+
+
+def test_offsets_outside_the_text_are_refused():
+    for offsets in ((0, 4), (-1, 2), (2, 1)):
+        with pytest.raises(ValueError, match="offsets must lie in a text of 3 characters, got"):
+            align_words(["abc"], [offsets])
+
+
+@pytest.mark.parametrize("relation", ["arc", "head", "child"])
+@pytest.mark.parametrize("subword", ["all", "first"])
+def test_a_piece_takes_the_relations_of_its_word(relation, subword):
+    heads = [2, 0, 2, 3]
+    word_ids = [None, 0, 0, 1, 2, 2, 2, 3, None]
+    holds = {
+        "arc": lambda i, j: heads[i] == j + 1 or heads[j] == i + 1,
+        "head": lambda i, j: heads[i] == j + 1,
+        "child": lambda i, j: heads[j] == i + 1,
+    }[relation]
+    matrix = project_heads(heads, word_ids, subword=subword, relation=relation)
+    for a, b in itertools.product(range(len(word_ids)), repeat=2):
+        i, j = word_ids[a], word_ids[b]
+        seen = all(k == 0 or word_ids[k - 1] != word_ids[k] for k in (a, b)) or subword == "all"
+        assert matrix[a][b] == int(i is not None and j is not None and seen and holds(i, j))
+
+
+def test_counts_of_the_relations():
+    heads, word_ids = [2, 6, 5, 5, 2, 0, 8, 6], range(8)
+    ones = {r: sum(map(sum, project_heads(heads, word_ids, relation=r))) for r in ("arc", "head", "child")}
+    assert ones == {"arc": 14, "head": 7, "child": 7}
+    arc, head, child = (project_heads(heads, word_ids, relation=r) for r in ("arc", "head", "child"))
+    assert [list(column) for column in zip(*head, strict=True)] == child
+    assert arc == [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(head, child, strict=True)]
+
+
+def test_a_word_without_pieces_is_contracted():
+    # 1 <- 2 <- 3 <- 4 with words 2 and 3 gone: 1 is the child of 4.
+    assert project_heads([2, 3, 4, 0], [0, 3]) == [[0, 1], [1, 0]]
+    assert project_heads([2, 0, 2], [0, 2]) == [[0, 0], [0, 0]]  # the root gone: two roots
+
+
+def test_distances_between_pieces():
+    distances = DependencyTree([2, 0, 2]).distances()
+    assert project_relation(distances, [0, 1, 1, 2]) == [[0, 1, 1, 2], [1, 0, 0, 1], [1, 0, 0, 1], [2, 1, 1, 0]]
+    assert project_relation(distances, [0, 1, 1, 2], subword="first")[2] == [0, 0, 0, 0]
+
+
+def test_word_numbers_and_options_are_checked():
+    for word in (-1, 2):
+        with pytest.raises(ValueError, match=f"word ids must be from 0 to 1, got {word}"):
+            project_heads([0, 1], [0, word])
+    with pytest.raises(ValueError, match="must not form a cycle"):
+        project_heads([2, 1], [0, 1])
+    # While tests run, the checked types are faster than the functions' own ValueError; both name the known values.
+    with pytest.raises((ValueError, TypeError), match=r"'all'.*'first'"):
+        project_heads([0], [0], subword="last")
+    with pytest.raises((ValueError, TypeError), match=r"'arc', 'head'"):
+        project_heads([0], [0], relation="sibling")
