@@ -180,14 +180,14 @@ def test_malformed_lines_are_named(tmp_path, text, line, message):
 
 def test_damaged_files_are_named(tmp_path):
     path = tmp_path / "a.conllu.gz"
-    text = (lines_of("1 a 0") + "\n") * 3000
-    path.write_bytes(gzip.compress(text.encode())[:100])
+    text = (lines_of("1 a 0") + "\n") * 300
+    path.write_bytes(gzip.compress(text.encode())[:50])
     with pytest.raises(ParseError, match="whole gzip file"):
         list(read_conllu(path))
     path.write_bytes(text.encode() + b"1\t\xff")
     with pytest.raises(ParseError, match="UTF-8") as caught:
         list(read_conllu(path))
-    assert caught.value.line == 6001
+    assert caught.value.line == 601
     with pytest.raises(ParseError, match="cannot read this file"):
         next(read_conllu(tmp_path / "none"))
 
