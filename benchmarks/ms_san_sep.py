@@ -3,7 +3,7 @@
 Qi et al. 2020 (arXiv 2012.14642) report 2 ms against 4 ms a batch of 32. Models take turns batch by batch in one run,
 so that a busy machine slows all of them alike; the median is printed. Word vectors are left out: all share them.
 
-    python benchmarks/ms_san_sep.py [--batches 30] [--batch-size 32] [--dim 300] [--device cpu]
+    python benchmarks/ms_san_sep.py [--batches 30] [--batch-size 32] [--dim 300] [--device cpu] [--threads 2]
 """
 
 import argparse
@@ -79,7 +79,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--dim", type=int, default=300)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads on the cpu")
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
 
     generator = random.Random(1)
     vocabulary = sa.Vocabulary([f"w{number}" for number in range(1000)])
