@@ -29,7 +29,7 @@ _WORDS = {
     " lose loses lost meet met set sit sits stand stood build built send sent spend spent win won grow grows grew want"
     " wants need needs help helps try tries remain remains offer offers provide provides work works show shows showed"
     " shown turn turns play plays look looks manage manages deliver delivers lack lacks prove proves deserve deserves"
-    " enjoy love loves believe believes expect expects like likes hope hopes add adds mean means suggest suggests",
+    " enjoy love loves believe believes expect expects likes hope hopes add adds mean means suggest suggests",
 }
 _CLASS_OF = {word: name for name, words in _WORDS.items() for word in words.split()}
 
