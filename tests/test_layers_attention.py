@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import flex_attention
 
 import structattn as sa
 from structattn.layers import (
@@ -256,11 +257,9 @@ def test_no_pairwise_tensor_per_feature_is_made() -> None:
     assert max(sizes) <= length * 2 * length
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@torch.no_grad()  # on the CPU it has no backward
 def test_flex_attention_agrees(device: str) -> None:
-    if device == "cpu":
-        pytest.skip("FlexAttention is compared on an accelerator: --device cuda")
-    from torch.nn.attention.flex_attention import flex_attention
-
     alpha, batch = 0.7, sa.collate(SENTENCES[:1], VOCABULARY).to(device)
     prior = PerHead([Forward() + alpha * WordDistance(), Backward() + alpha * DependencyDistance()])
     attention = MultiHeadAttention(64, 2, prior).to(device)
@@ -365,6 +364,14 @@ def test_gate_formula() -> None:
     scores = scores + update @ gate.from_update.weight.mT + gate.from_update.bias + gate.bias
     share = 1 / (1 + (-scores).exp())
     torch.testing.assert_close(gate(given, update)[0], share * given + (1 - share) * update)
+
+
+@pytest.mark.parametrize("gate", [FusionGate(DIM), ProjectedFusionGate(DIM)])
+def test_gate_in_mixed_precision(gate: nn.Module) -> None:
+    given, update = torch.randn(2, 4, 5, DIM, generator=torch.Generator().manual_seed(3))
+    with torch.autocast("cpu", torch.bfloat16):
+        for types in ((given, update), (given.bfloat16(), update), (given, update.bfloat16())):
+            torch.testing.assert_close(gate(*types)[0].float(), gate(given, update)[0].float(), atol=0.05, rtol=0.05)
 
 
 def test_gate_sizes() -> None:

@@ -237,6 +237,17 @@ def test_alpha() -> None:
     assert gradient.ne(0).tolist() == [True, True, False, True, True, False], "heads without a distance learn nothing"
 
 
+@pytest.mark.parametrize("name", ["ms_san", "ms_san_sep", "relative_shaw", "relative_xl", "transformer"])
+def test_mixed_precision(name: str) -> None:
+    encoder = build(name)
+    single = encoder(BATCH).vector
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = encoder(BATCH).vector
+    torch.testing.assert_close(mixed.float(), single, atol=0.1, rtol=0.1)
+    mixed.float().square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters() if parameter.grad is not None)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

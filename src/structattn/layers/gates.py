@@ -53,7 +53,9 @@ class FusionGate(nn.Module):
             bias = bias if linear.bias is None else bias + linear.bias
         scores = F.linear(self.dropout(input), self.from_input.weight, bias)
         gate = (scores + F.linear(self.dropout(update), self.from_update.weight)).sigmoid()
-        return torch.lerp(update, input, gate), gate if need_weights else None
+        # Mixed precision may hand over three types; lerp wants one.
+        dtype = torch.promote_types(input.dtype, update.dtype)
+        return torch.lerp(update.to(dtype), input.to(dtype), gate.to(dtype)), gate if need_weights else None
 
 
 class ProjectedFusionGate(nn.Module):
