@@ -1,0 +1,113 @@
+"""From a verb's typed signature to its options: positional parameters, keyword-only options, flags for booleans.
+
+``jsonargparse`` reads the types and the docstring; what it lacks is added here: boolean flags, a positional that
+repeats, and one plain sentence per mistake.
+"""
+
+import dataclasses
+import difflib
+import inspect
+import re
+from argparse import ArgumentError
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_type_hints
+
+import jsonargparse
+
+from structattn.syntax.errors import ConfigError
+
+
+def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, verb: str) -> dict[str, Any] | None:
+    """The arguments that a verb's function is called with.
+
+    Parameters before the ``*`` are positional (a ``list[str]`` takes one or more words), those after it are options;
+    a ``bool`` is a flag. A parameter whose type is a dataclass brings every field as an option, and ``--config FILE``.
+
+    Returns:
+        Keyword arguments for ``command``; ``None`` if the command line only asked for help or a configuration.
+
+    Raises:
+        ConfigError: for an unknown option, a missing one, or a value of the wrong type.
+
+    Example:
+        >>> def command(run: str, *, limit: int = 3, json: bool = False) -> Iterator[str]:
+        ...     yield run
+        >>> parse(command, ["a/b", "--json"], verb="show")
+        {'run': 'a/b', 'limit': 3, 'json': True}
+    """
+    parser, whole = _parser(command, verb)
+    try:
+        # Help and --print_config answer and leave; both did what was asked.
+        values = parser.instantiate(parser.parse_args(list(arguments)))
+    except SystemExit:
+        return None
+    except ArgumentError as error:
+        spelt = [name for action in parser._actions for name in action.option_strings]
+        options = sorted(name[2:] for name in spelt if name.startswith("--"))
+        raise ConfigError(f"{_in_one_sentence(str(error), options)}; see structattn {verb} --help") from None
+    found = {name: values[name] for name in inspect.signature(command).parameters if name not in whole}
+    for name, kind in whole.items():
+        found[name] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
+    return found
+
+
+def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargparse.ArgumentParser, dict[str, Any]]:
+    types = get_type_hints(command)
+    names = list(inspect.signature(command).parameters)
+    whole = {name: types[name] for name in names if dataclasses.is_dataclass(types[name])}
+    flags = [name for name in names if types[name] is bool]
+    lists = [name for name in names if types[name] == list[str]]
+    summary = (inspect.getdoc(command) or "").split("\n\n")[0]
+    parser = jsonargparse.ArgumentParser(prog=f"structattn {verb}", description=summary, exit_on_error=False)
+    helps = _helps(command)
+    for name in lists:
+        parser.add_argument(name, nargs="+", type=str, help=helps.get(name))
+    for kind in whole.values():
+        parser.add_argument(
+            "--config",
+            action=jsonargparse.ActionConfigFile,  # type: ignore[attr-defined]
+            help="a YAML file with any of the options below; later wins",
+        )
+        parser.add_class_arguments(kind, as_group=False, as_positional=False)
+    skip: set[str | int] = {*whole, *flags, *lists}
+    parser.add_function_arguments(command, as_group=False, as_positional=True, skip=skip)
+    for name in flags:
+        parser.add_argument(f"--{name}", action="store_true", help=helps.get(name))
+    return parser, whole
+
+
+def _helps(command: Callable[..., Iterator[str]]) -> dict[str, str]:
+    """Each parameter's sentence in the ``Args:`` of a Google-style docstring (jsonargparse reads the others itself)."""
+    section = (inspect.getdoc(command) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _in_one_sentence(message: str, options: Sequence[str]) -> str:
+    """Say jsonargparse's message in the words of the command line, with the known options where one was unknown."""
+    message = re.sub(
+        r'Parser key "([\w.]+)":\s+', lambda key: f"{_spelt(key[1], options)}: ", " ".join(message.split())
+    )
+    message = re.sub(r"<class '(\w+)'>", r"\1", message)
+    message = re.sub(r"typing\.Literal\[(.*?)\]", r"one of \1", message)
+    message = re.sub(r"Expected an? (.*?)\. Got value: ", r"expected \1, got ", message)
+    if required := re.search(r"arguments are required: (.*)", message):
+        return f"missing {', '.join(_spelt(name, options) for name in required[1].split(', '))}"
+    if inner := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):
+        return _unknown(f"{inner[1]}.{inner[2]}", options)
+    outer = re.search(r"unrecognized arguments: --([\w.]+)", message) or re.search(r"Option '([\w.]+)' is not", message)
+    return _unknown(outer[1], options) if outer else message
+
+
+def _spelt(name: str, options: Sequence[str]) -> str:
+    """An option as it is typed, a positional as the help shows it."""
+    return f"--{name}" if name in options else name.upper()
+
+
+def _unknown(name: str, options: Sequence[str]) -> str:
+    """Names the options beside it: those of ``--data`` for an unknown ``--data.x``, the outermost ones otherwise."""
+    group = name.rpartition(".")[0]
+    known = [option for option in options if option.rpartition(".")[0] == group] or list(options)
+    close = difflib.get_close_matches(name, known, n=1)
+    nearest = f" (did you mean --{close[0]}?)" if close else ""
+    return f"unknown option --{name}{nearest}; known: {', '.join('--' + option for option in known)}"

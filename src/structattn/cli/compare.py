@@ -1,0 +1,64 @@
+"""``structattn compare``: whether one system is better than another, by how much, and on which examples."""
+
+import dataclasses
+import json as jsonlib
+from collections.abc import Iterator
+
+from structattn.cli.lines import table
+from structattn.training import Comparison, Difference, Group, compare
+
+
+def command(
+    runs: list[str], *, metric: str | None = None, split: str | None = None, flips: int = 10, json: bool = False
+) -> Iterator[str]:
+    """Mean and deviation over seeds, paired bootstrap against the first run, and the examples that flipped.
+
+    Args:
+        runs: run folders, or folders that hold one run folder for each seed.
+        metric: name of a metric; the task's own by default.
+        split: dev or test; dev where every run has it by default.
+        flips: how many flipped examples to show for each pair of systems.
+        json: print one JSON object, with every flipped example.
+    """
+    found = compare(*runs, metric=metric, split=split)
+    yield from [jsonlib.dumps(dataclasses.asdict(found), default=str)] if json else _lines(found, flips)
+
+
+def _lines(found: Comparison, flips: int) -> Iterator[str]:
+    yield f"{found.metric} on {found.split}, {found.num_examples} examples"
+    yield ""
+    header = ["system", "seeds", "mean", "sd", "difference", "95 % interval", "p bootstrap", "p randomisation"]
+    # The first group is the one that the others are compared with, so it has no difference of its own.
+    first, *others = found.groups
+    rows = [_row(group, difference) for group, difference in zip(others, found.differences, strict=True)]
+    yield from table(header, [_row(first, None), *rows])
+    for difference in found.differences:
+        yield from _flips(difference, flips)
+
+
+def _row(group: Group, difference: Difference | None) -> list[str]:
+    deviation = "" if group.deviation is None else f"{group.deviation:.4f}"
+    row = [group.name, str(len(group.values)), f"{group.mean:.4f}", deviation]
+    if difference is None:
+        return [*row, "", "", "", ""]
+    test = difference.significance
+    randomisation = "" if test.randomisation_p is None else f"{test.randomisation_p:.4f}"
+    interval = f"[{test.low:+.4f}, {test.high:+.4f}]"
+    return [*row, f"{test.difference:+.4f}", interval, f"{test.bootstrap_p:.4f}", randomisation]
+
+
+def _flips(difference: Difference, count: int) -> Iterator[str]:
+    won = sum(flip.won for flip in difference.flips)
+    lost = len(difference.flips) - won
+    yield ""
+    yield f"{difference.second} against {difference.first}: better on {won} examples, worse on {lost}"
+    if count and difference.flips:
+        rows = [
+            [flip.id, str(flip.gold), _answers(flip.first), _answers(flip.second), "better" if flip.won else "worse"]
+            for flip in difference.flips[:count]
+        ]
+        yield from table(["example", "gold", difference.first, difference.second, "is"], rows)
+
+
+def _answers(answers: tuple[str | float, ...]) -> str:
+    return " ".join(f"{answer:.2f}" if isinstance(answer, float) else answer for answer in answers)

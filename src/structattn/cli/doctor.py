@@ -1,0 +1,60 @@
+"""``structattn doctor``: what this installation has, and the command that brings what it lacks."""
+
+import importlib.metadata
+import json as jsonlib
+import os
+import platform
+import re
+from collections.abc import Iterator
+
+_MARKER = re.compile(r"^([\w.-]+).*;\s*extra\s*==\s*['\"]([\w-]+)['\"]")
+
+
+def command(*, json: bool = False) -> Iterator[str]:
+    """Versions, devices, extras and kernels of this installation.
+
+    Args:
+        json: print one JSON object instead of lines.
+    """
+    facts = {**_versions(), **_devices(), "kernels": "pure torch (nothing compiled)"}
+    extras = {extra: _missing(packages) for extra, packages in _extras().items()}
+    if json:
+        yield jsonlib.dumps({**facts, "extras": {extra: not missing for extra, missing in extras.items()}})
+        return
+    rows = [(name.replace("_", " "), str(value)) for name, value in facts.items()]
+    rows += [(f"extra {extra}", _verdict(extra, missing)) for extra, missing in extras.items()]
+    width = max(len(name) for name, _ in rows)
+    yield from (f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def _verdict(extra: str, missing: list[str]) -> str:
+    return f"missing {', '.join(missing)}: pip install 'structattn[{extra}]'" if missing else "installed"
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: importlib.metadata.version(name) for name in ("structattn", "torch", "numpy", "jsonargparse")}
+    return {"python": platform.python_version(), "platform": platform.platform(terse=True), **packages}
+
+
+def _devices() -> dict[str, object]:
+    import torch
+
+    accelerators = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        accelerators.append("mps")
+    return {"cores": os.cpu_count(), "threads": torch.get_num_threads(), "devices": ", ".join(["cpu", *accelerators])}
+
+
+def _extras() -> dict[str, list[str]]:
+    """Each extra of this package and the distributions it brings, read from the package's own metadata."""
+    found: dict[str, list[str]] = {}
+    for requirement in importlib.metadata.requires("structattn") or []:
+        match = _MARKER.match(requirement)
+        if match and match[1] != "structattn":
+            found.setdefault(match[2], []).append(match[1])
+    return found
+
+
+def _missing(packages: list[str]) -> list[str]:
+    installed = {re.sub(r"[-_.]+", "-", d.metadata["Name"]).lower() for d in importlib.metadata.distributions()}
+    return [package for package in packages if re.sub(r"[-_.]+", "-", package).lower() not in installed]

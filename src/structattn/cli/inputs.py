@@ -1,0 +1,91 @@
+"""What a trained model is asked about: a data file, plain text one sentence a line, or stdin."""
+
+import itertools
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from structattn.data import Example
+from structattn.syntax import Sentence, read_lines
+from structattn.syntax.errors import ConfigError, ParseError
+from structattn.tasks import Task
+from structattn.training import RunFolder, load_config
+from structattn.training.preparation import read_split, task_of
+
+Item = TypeVar("Item")
+
+
+def read_inputs(task: Task, source: str, *, format: str | None = None) -> Iterator[Example]:
+    """Stream the examples of a file or of stdin; labels are not needed.
+
+    Args:
+        task: what they are for.
+        source: a path, or ``-`` for stdin.
+        format: a data format, or ``"text"``; recognised from a file, and ``"text"`` for stdin, if ``None``.
+
+    Raises:
+        ParseError: with file and line, for a missing, empty or malformed file.
+        ConfigError: if the examples do not fit the task.
+    """
+    if source != "-":
+        yield from _read(task, source, format)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        # The readers want a file whose first line they may look at before they start.
+        path = Path(folder) / "stdin"
+        path.write_text(sys.stdin.read(), encoding="utf-8")
+        try:
+            yield from _read(task, str(path), format or "text")
+        except ParseError as error:
+            raise ParseError(error.message, file="stdin", line=error.line) from None
+
+
+def examples_of_run(run: str) -> Sequence[Example]:
+    """The development data of a run: its own file, or what it held out of its training data.
+
+    Raises:
+        ConfigError: if the folder holds a model but no run.
+        ParseError: if the data are not where they were.
+    """
+    folder = RunFolder(run)
+    if not folder.config.is_file():
+        raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
+    config = load_config(folder.config)
+    return read_split(config, task_of(config)).dev
+
+
+def text_example(task: Task, texts: Sequence[str]) -> Example:
+    """One example from a text, or two for tasks on pairs.
+
+    Raises:
+        ConfigError: if the task takes another number of sentences.
+    """
+    return next(iter(task.prepare([Example([Sentence.from_text(text) for text in texts], id="text")])))
+
+
+def chunks(items: Iterable[Item], *, size: int) -> Iterator[list[Item]]:
+    """Lists of at most so many items.
+
+    Example:
+        >>> list(chunks("abcde", size=2))
+        [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    rest = iter(items)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk
+
+
+def _read(task: Task, path: str, format: str | None) -> Iterator[Example]:
+    return task.prepare(_read_text(path)) if format == "text" else task.read(path, format=format)
+
+
+def _read_text(path: str) -> Iterator[Example]:
+    for number, line in read_lines(path):
+        parts = line.split("\t")
+        if len(parts) > 2:
+            raise ParseError(
+                f"expected one sentence, or two with a tab between, got {len(parts)}", file=path, line=number
+            )
+        yield Example([Sentence.from_text(part) for part in parts], id=str(number - 1))

@@ -1,0 +1,31 @@
+"""How results look in a terminal: tables and rows of figures."""
+
+from collections.abc import Mapping, Sequence
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table: the first column flush left, the others flush right.
+
+    Example:
+        >>> print("\\n".join(table(["encoder", "accuracy"], [["ms_san", "0.91"], ["disan", "0.9"]])))
+        encoder  accuracy
+        ms_san       0.91
+        disan         0.9
+    """
+    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    return ["  ".join(_cell(*cell) for cell in enumerate(zip(row, widths, strict=True))) for row in (header, *rows)]
+
+
+def figures(values: Mapping[str, float]) -> str:
+    """Named figures in one line.
+
+    Example:
+        >>> figures({"accuracy": 0.5, "macro_f1": 1 / 3})
+        'accuracy 0.5000  macro_f1 0.3333'
+    """
+    return "  ".join(f"{name} {value:.4f}" for name, value in values.items())
+
+
+def _cell(column: int, content: tuple[str, int]) -> str:
+    text, width = content
+    return text.rjust(width) if column else text.ljust(width)

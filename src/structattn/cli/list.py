@@ -1,0 +1,88 @@
+"""``structattn list``: the names that options take, one line each, with what they stand for."""
+
+import dataclasses
+import inspect
+import json as jsonlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from structattn.tasks import Task
+
+Kind = Literal["encoders", "tasks", "priors", "structures"]
+Entries = dict[str, tuple[str, dict[str, Any]]]
+
+
+def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
+    """The encoders, tasks, priors or structures there are, one line each.
+
+    Args:
+        what: which of them.
+        options: show the options of each, with their defaults.
+        json: print one JSON object, from a name to its summary and options.
+    """
+    entries = KINDS[what]()
+    if json:
+        yield jsonlib.dumps(
+            {name: {"summary": text, "options": known} for name, (text, known) in entries.items()}, default=str
+        )
+        return
+    width = max(map(len, entries))
+    for name, (summary, known) in entries.items():
+        yield f"{name:<{width}}  {summary}"
+        yield from (f"{'':<{width}}    {option}: {value}" for option, value in known.items() if options)
+
+
+def _encoders() -> Entries:
+    from structattn.encoders.build import BUILDERS, builder, options_of
+
+    return {name: (_summary(builder(name)), options_of(name)) for name in sorted(BUILDERS)}
+
+
+def _tasks() -> Entries:
+    from structattn.tasks import TASKS
+
+    return {name: (_describe(task), dataclasses.asdict(task)) for name, task in sorted(TASKS.items())}
+
+
+def _describe(task: "Task") -> str:
+    scores = task.score_range
+    classes = f"{len(task.labels)} labels" if task.labels else "labels as in the training data"
+    answer = f"a score from {scores[0]:g} to {scores[1]:g}" if scores else classes
+    sentences = "one sentence" if task.arity == 1 else "two sentences"
+    return f"{sentences}; {answer}; format {task.format or 'as the file says'}; {', '.join(task.metrics)}"
+
+
+def _priors() -> Entries:
+    from structattn import priors
+
+    kinds = [getattr(priors, name) for name in priors.__all__]
+    concrete = [k for k in kinds if inspect.isclass(k) and issubclass(k, priors.Prior) and not inspect.isabstract(k)]
+    return {kind.__name__: (_summary(kind), _defaults(kind)) for kind in concrete}
+
+
+def _structures() -> Entries:
+    from structattn import syntax
+
+    return {
+        "dependency": (_summary(syntax.DependencyTree), _defaults(syntax.DependencyTree)),
+        "constituency": (_summary(syntax.ConstituencyTree), {}),
+        "relations": ("Any matrix over pairs of words, (query, key), under a name of your own.", {}),
+    }
+
+
+KINDS: dict[Kind, Callable[[], Entries]] = {
+    "encoders": _encoders,
+    "tasks": _tasks,
+    "priors": _priors,
+    "structures": _structures,
+}
+
+
+def _summary(thing: object) -> str:
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+
+
+def _defaults(thing: Callable[..., object]) -> dict[str, Any]:
+    parameters = inspect.signature(thing).parameters.values()
+    return {p.name: "(required)" if p.default is p.empty else p.default for p in parameters}

@@ -1,0 +1,61 @@
+"""``structattn plot``: what a trained run looks at in one example or sentence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from structattn.cli.inputs import examples_of_run, text_example
+from structattn.data import Example
+from structattn.inspection import save_plots
+from structattn.syntax.errors import ConfigError
+from structattn.training import RunFolder, TrainedModel, load
+
+
+def command(
+    run: str,
+    *,
+    example: str | None = None,
+    text: str | None = None,
+    second: str | None = None,
+    data: str | None = None,
+    data_format: str | None = None,
+    format: str = "html",
+    out: str | None = None,
+) -> Iterator[str]:
+    """Draw what a trained run attends to: heat maps for each head, gates, pooling weights, trees.
+
+    Args:
+        run: a run folder, or the folder of a saved model.
+        example: id of an example of the data, or else its number, counted from 0.
+        text: a sentence of your own, instead of an example; it has no trees.
+        second: the second sentence, for tasks on pairs.
+        data: where the example is; the development data of the run by default.
+        data_format: the data format of that file; recognised from the file by default.
+        format: html, svg, png or pdf, or several with commas between.
+        out: the folder for the pictures; plots/ in the run folder by default.
+    """
+    model = load(run)
+    chosen = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
+    folder = RunFolder(run).plots if out is None else Path(out)
+    yield from map(str, save_plots(folder, model, [chosen], title=f"{run}: {chosen.id}", formats=format.split(",")))
+
+
+def _chosen(
+    model: TrainedModel,
+    run: str,
+    *,
+    example: str | None,
+    texts: tuple[str | None, str | None],
+    data: str | None,
+    data_format: str | None,
+) -> Example:
+    if (example is None) == (texts[0] is None):
+        raise ConfigError("plot needs either --example or --text")
+    if example is None:
+        return text_example(model.task, [text for text in texts if text is not None])
+    examples = list(model.task.read(data, format=data_format)) if data else list(examples_of_run(run))
+    found = [one for one in examples if one.id == example]
+    if not found and example.isdigit():
+        found = examples[int(example) :][:1]
+    if not found:
+        raise ConfigError(f"--example: no example {example!r} among the {len(examples)} of {data or 'the dev data'}")
+    return found[0]

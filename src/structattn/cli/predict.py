@@ -1,0 +1,28 @@
+"""``structattn predict``: the answers of a trained run, one JSON line for each example."""
+
+import json as jsonlib
+from collections.abc import Iterator
+
+from structattn.cli.inputs import chunks, read_inputs
+from structattn.tasks import Prediction
+from structattn.training import load
+
+
+def command(run: str, *, data: str, format: str | None = None, batch_size: int = 64) -> Iterator[str]:
+    """One JSON line for each example of a file: id, label (or score), probabilities.
+
+    Args:
+        run: a run folder, or the folder of a saved model.
+        data: a file in any data format, with or without labels; - reads stdin.
+        format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
+        batch_size: how many examples run at a time.
+    """
+    model = load(run)
+    for examples in chunks(read_inputs(model.task, data, format=format), size=32 * batch_size):
+        for prediction in model.predict(examples, batch_size=batch_size):
+            yield jsonlib.dumps(_values(prediction), ensure_ascii=False)
+
+
+def _values(prediction: Prediction) -> dict[str, object]:
+    key = "score" if prediction.label is None else "label"
+    return {"id": prediction.id, key: prediction.answer, "probabilities": dict(prediction.probabilities)}

@@ -1,0 +1,127 @@
+"""From the words after ``structattn`` to an exit code: the one place that prints results and errors.
+
+A verb yields lines; they are the results and go to stdout. Whatever else is printed while a verb runs is a log and
+goes to stderr, so a pipe never reads a progress bar. Nothing heavy is imported before a verb runs.
+"""
+
+import contextlib
+import errno
+import importlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+
+from structattn import __version__
+
+VERBS = {
+    "demo": "train a plain and two structured encoders on a generated treebank, compare them, draw their attention",
+    "train": "train an encoder on a task and leave a run folder",
+    "eval": "metrics of a trained run on a file",
+    "predict": "one JSON line for each example of a file",
+    "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
+    "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
+    "list": "the encoders, tasks, priors and structures there are",
+    "doctor": "versions, devices, extras and kernels of this installation",
+}
+OURS, YOURS, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+_FILE_MISTAKES = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EEXIST, errno.EROFS, errno.ENOSPC}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        arguments: what follows ``structattn``; by default this process's own arguments.
+
+    Returns:
+        0 if all went well, 2 for a mistake of the user, 1 for one of ours, 130 after Ctrl-C, 141 if the reader of
+        stdout went away (128 + the signal's number, as shells have it).
+
+    Example:
+        >>> main(["--version"])
+        structattn 0.1.0
+        0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given or os.environ.get("STRUCTATTN_DEBUG") == "1"
+    try:
+        return _run([word for word in given if word != "--debug"])
+    except KeyboardInterrupt:
+        print("structattn: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit and would complain there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except Exception as error:  # every error becomes one line and a code here, and nowhere else
+        if debug:
+            traceback.print_exc()
+        code, message = _judge(error)
+        print(f"structattn: error: {' '.join(message.split())}", file=sys.stderr)
+        return code
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments == ["--version"]:
+        print(f"structattn {__version__}")
+        return 0
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage(), file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else YOURS
+    verb, *rest = arguments
+    if verb not in VERBS:
+        print(f"structattn: error: unknown command {verb!r}; known: {', '.join(VERBS)}", file=sys.stderr)
+        return YOURS
+    command = importlib.import_module(f"structattn.cli.{verb}").command
+    values = importlib.import_module("structattn.cli.arguments").parse(command, rest, verb=verb)
+    if values is None:
+        return 0
+    results = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr), _logs_on_stderr():
+        for line in command(**values):
+            results.write(line + "\n")
+            results.flush()
+    return 0
+
+
+@contextlib.contextmanager
+def _logs_on_stderr() -> Iterator[None]:
+    logger, handler = logging.getLogger("structattn"), logging.StreamHandler(sys.stderr)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def _judge(error: Exception) -> tuple[int, str]:
+    """Whose mistake an error is, and how to say it in one line."""
+    from structattn.syntax.errors import StructAttnError
+
+    if isinstance(error, StructAttnError):
+        return YOURS, str(error)
+    if isinstance(error, OSError) and error.errno in _FILE_MISTAKES and error.filename is not None:
+        return YOURS, f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    hint = "" if os.environ.get("STRUCTATTN_DEBUG") == "1" else " (this is our mistake; --debug shows where)"
+    return OURS, f"{type(error).__name__}: {error}{hint}"
+
+
+def _usage() -> str:
+    lines = [f"  {verb:<9} {summary}" for verb, summary in VERBS.items()]
+    return "\n".join(
+        [
+            "usage: structattn COMMAND [OPTION...]",
+            "",
+            "Attention that knows word order, distance and syntax trees.",
+            "",
+            *lines,
+            "",
+            "structattn COMMAND --help shows the options of a command; --version the version;",
+            "--debug (or STRUCTATTN_DEBUG=1) a traceback with an error.",
+        ]
+    )

@@ -1,0 +1,75 @@
+"""``structattn train``: one run folder for each seed."""
+
+import dataclasses
+import json as jsonlib
+import os
+import re
+from collections.abc import Iterator
+from statistics import mean, stdev
+
+from structattn.cli.lines import figures
+from structattn.syntax.errors import ConfigError
+from structattn.training import RunConfig, RunResult, is_first_process, run
+
+
+def command(
+    config: RunConfig, *, seeds: str | None = None, resume: bool = False, overwrite: bool = False, json: bool = False
+) -> Iterator[str]:
+    """Train an encoder on a task and leave a run folder: the best model, its predictions, every figure on the way.
+
+    Args:
+        config: everything that decides a run.
+        seeds: several runs, such as 1..5 or 1,3,7; each in its own folder, below --out if that is given.
+        resume: go on with the interrupted run in --out.
+        overwrite: replace the run in --out.
+        json: print one JSON object a run.
+    """
+    results = []
+    for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds)):
+        results.append(run(one, resume=resume, overwrite=overwrite))
+        if is_first_process():
+            yield _json(one, results[-1]) if json else _line(results[-1])
+    if len(results) > 1 and is_first_process() and not json:
+        yield from _summary(results)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """``"1..3"`` or ``"1,5,2..3"`` as numbers.
+
+    Raises:
+        ConfigError: for anything else.
+
+    Example:
+        >>> parse_seeds("1..3,7")
+        [1, 2, 3, 7]
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise ConfigError(f"--seeds: expected seeds such as 1..5 or 1,3,7, got {text!r}")
+        seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"--seeds: expected each seed once, got {text!r}")
+    return seeds
+
+
+def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
+    """The same configuration for every seed; a run folder that was named becomes the folder of all."""
+    places = [None if config.out is None else os.path.join(config.out, f"seed{seed}") for seed in seeds]
+    return [dataclasses.replace(config, seed=seed, out=out) for seed, out in zip(seeds, places, strict=True)]
+
+
+def _line(result: RunResult) -> str:
+    test = f"  test: {figures(result.test)}" if result.test else ""
+    return f"{result.folder}  {figures(result.metrics)}{test}  {result.seconds:.1f} s"
+
+
+def _json(config: RunConfig, result: RunResult) -> str:
+    return jsonlib.dumps({"seed": config.seed, **dataclasses.asdict(result)}, default=str)
+
+
+def _summary(results: list[RunResult]) -> Iterator[str]:
+    for name in results[0].metrics:
+        values = [result.metrics[name] for result in results]
+        yield f"{name}: {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
