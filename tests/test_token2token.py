@@ -15,7 +15,7 @@ SCALES = (0.5, 5.0, 10.5, 1e4)
 
 
 def literal(a: Tensor, b_keys: Tensor, bias: Tensor, values: Tensor, allowed: Tensor, scale: float = 5.0) -> Tensor:
-    """Equations 14 to 16 as they stand, with a number for every pair of words and feature."""
+    """The equations as they stand, with a number for every pair of words and feature."""
     return (literal_weights(a, b_keys, bias, allowed, scale) * values[:, None]).sum(2)
 
 

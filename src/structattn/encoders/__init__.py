@@ -1,30 +1,56 @@
 """Sentence encoders: one file per published system, one table from names to builders."""
 
+from structattn.encoders.bilstm import BiLSTM, bilstm, bilstm_s2t
 from structattn.encoders.build import BUILDERS, build, builder, options_of
+from structattn.encoders.disan import (
+    DiSAN,
+    PositionedAttention,
+    WordsAlone,
+    disan,
+    disan_nodir,
+    emb_additive,
+    emb_s2t,
+    mh_s2t,
+)
 from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
 from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
 from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
+from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
 
 __all__ = [
     "ABLATIONS",
     "BUILDERS",
     "MSSAN",
     "PAPER_HEADS",
+    "BiLSTM",
+    "DiSAN",
     "Encoding",
     "NormFirst",
     "NormLast",
+    "PositionedAttention",
     "SentenceEncoder",
     "SideBySide",
     "Transformer",
     "TransformerLayer",
+    "TreeLSTM",
+    "WordsAlone",
+    "bilstm",
+    "bilstm_s2t",
     "build",
     "builder",
+    "dependency_tree_lstm",
+    "disan",
+    "disan_nodir",
+    "emb_additive",
+    "emb_s2t",
     "heads_prior",
+    "mh_s2t",
     "ms_san",
     "ms_san_sep",
     "options_of",
     "relative_shaw",
     "relative_xl",
     "transformer",
+    "tree_lstm",
 ]

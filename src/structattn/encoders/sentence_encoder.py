@@ -3,7 +3,7 @@
 One final class; the published systems differ only in the three parts they put in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -19,11 +19,13 @@ class Encoding:
         states: one vector per node; nodes are the words, or the words followed by the phrases.
         mask: ``True`` where a node is real. Padded states are zero.
         vector: one vector per sentence; ``None`` before pooling.
+        pooled: the nodes that make the sentence vector, for example the roots of trees; all real ones if ``None``.
     """
 
     states: Float[Tensor, "batch node dim"]
     mask: Bool[Tensor, "batch node"]
     vector: Float[Tensor, "batch output_dim"] | None = None
+    pooled: Bool[Tensor, "batch node"] | None = None
 
 
 class SentenceEncoder(nn.Module):
@@ -43,9 +45,7 @@ class SentenceEncoder(nn.Module):
         torch.Size([1, 16])
     """
 
-    def __init__(
-        self, embedder: nn.Module, contextualizer: nn.Module, *, pooler: nn.Module, output_dim: int
-    ) -> None:
+    def __init__(self, embedder: nn.Module, contextualizer: nn.Module, *, pooler: nn.Module, output_dim: int) -> None:
         super().__init__()
         self.embedder = embedder
         self.contextualizer = contextualizer
@@ -54,6 +54,6 @@ class SentenceEncoder(nn.Module):
 
     def forward(self, batch: SentenceBatch) -> Encoding:
         """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence."""
-        encoding = self.contextualizer(self.embedder(batch), batch)
-        vector, _ = self.pooler(encoding.states, encoding.mask)
-        return Encoding(encoding.states, encoding.mask, vector)
+        encoding: Encoding = self.contextualizer(self.embedder(batch), batch)
+        vector, _ = self.pooler(encoding.states, encoding.mask if encoding.pooled is None else encoding.pooled)
+        return replace(encoding, vector=vector)

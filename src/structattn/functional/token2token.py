@@ -1,6 +1,6 @@
 """Feature-wise attention between words, exact, without ever holding one number per pair of words and feature.
 
-Shen et al. 2018 (DiSAN), equations 10 to 16, the attention inside a DiSA block. Separate because it streams: scores are
+Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Separate because it streams: scores are
 made tile by tile, used and forgotten, and made again in the backward pass. A compiled kernel fits behind the same
 functions.
 """
@@ -30,8 +30,8 @@ def token2token(
     r"""Multi-dimensional attention: every feature has its own distribution over the keys.
 
     ``l_ij = c tanh((a_i + b_j + bias) / c)``, ``P_ij = softmax_j(l_ij)`` over allowed keys, ``s_i = sum_j P_ij * v_j``;
-    all of them vectors over features (Shen et al. 2018, equations 14 to 16, where ``i`` is the word looked at; here
-    ``i`` is the query). A query without any allowed key gets zero and passes no gradient.
+    all of them vectors over features (Shen et al. 2018, directional self-attention, where ``i`` is the word looked at;
+    here ``i`` is the query). A query without any allowed key gets zero and passes no gradient.
 
     Memory beyond the arguments is linear in the number of words. Half precision is computed in single precision.
     Gradients are exact; gradients of gradients are refused with an error. What stands at keys that nobody may look at

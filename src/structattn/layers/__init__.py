@@ -2,6 +2,7 @@
 
 from structattn.layers.attention import MultiHeadAttention
 from structattn.layers.embedding import WordEmbedding
+from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
 from structattn.layers.feedforward import FeedForward
 from structattn.layers.gates import FusionGate, ProjectedFusionGate
 from structattn.layers.linear import glorot_linear
@@ -14,10 +15,17 @@ from structattn.layers.relative import (
     offsets_to_pairs,
     pairs_to_offsets,
 )
+from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
+from structattn.layers.tree_order import Children, TreeOrder
 
 __all__ = [
+    "AdditivePooling",
     "AttentivePooling",
+    "ChildSumTreeLSTM",
+    "Children",
     "Concat",
+    "ConstituencyTreeLSTM",
+    "DirectionalSelfAttention",
     "FeedForward",
     "FusionGate",
     "MaxPooling",
@@ -27,10 +35,14 @@ __all__ = [
     "RelativePosition",
     "ShawPosition",
     "SinusoidalPositions",
+    "Source2Token",
+    "Token2Token",
+    "TreeOrder",
     "WordEmbedding",
     "XLPosition",
     "glorot_linear",
     "offsets_to_pairs",
     "pairs_to_offsets",
+    "roots",
     "sinusoids",
 ]

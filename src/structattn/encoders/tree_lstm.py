@@ -1,0 +1,102 @@
+"""Tree-LSTMs, the recursive baselines: over phrase trees and over dependency trees.
+
+Tai et al. 2015, "Improved Semantic Representations From Tree-Structured Long Short-Term Memory Networks". The nodes of
+one level of all trees of a batch are computed together.
+"""
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.layers import ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling, WordEmbedding, roots
+
+
+class TreeLSTM(nn.Module):
+    """The contextualizer: a cell run over the trees of a batch, from the words to the roots.
+
+    Args:
+        cell: ``(states of words, trees) -> states of nodes``.
+        structure: which trees of the batch the cell runs over.
+        dropout: applied to the words' states.
+
+    Raises:
+        MissingStructure: in ``forward``, if a sentence has no such tree.
+
+    Example:
+        >>> import structattn as sa, torch
+        >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
+        >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
+        >>> encoding = TreeLSTM(ChildSumTreeLSTM(4, 3), "dependency")(torch.ones(1, 2, 4), batch)
+        >>> encoding.states.shape, encoding.pooled
+        (torch.Size([1, 2, 3]), tensor([[False,  True]]))
+    """
+
+    def __init__(
+        self, cell: nn.Module, structure: Literal["dependency", "constituency"], *, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.cell = cell
+        self.structure: Literal["dependency", "constituency"] = structure
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
+        """A state for every node, words first; the roots are what makes the sentence vector."""
+        trees = batch.require(self.structure, wanted_by=f"TreeLSTM({self.structure!r})")
+        return Encoding(self.cell(self.dropout(states), trees), trees.mask, pooled=roots(trees))
+
+
+def tree_lstm(
+    vocabulary_size: int,
+    *,
+    dim: int = 300,
+    embedding_dim: int | None = None,
+    num_frozen: int = 0,
+    dropout: float = 0.2,
+) -> SentenceEncoder:
+    """The constituency Tree-LSTM; the sentence vector is the root's state, or the mean of several roots' states.
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the states and of the sentence vector.
+        embedding_dim: width of the word vectors, if it differs; the cell takes them as they are.
+        num_frozen: number of words whose vectors are not trained.
+        dropout: on the words' states.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
+        >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
+        >>> encoding = tree_lstm(4, dim=6)(batch)
+        >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
+        (torch.Size([1, 3, 6]), True)
+    """
+    width = dim if embedding_dim is None else embedding_dim
+    contextualizer = TreeLSTM(ConstituencyTreeLSTM(width, dim), "constituency", dropout=dropout)
+    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)
+
+
+def dependency_tree_lstm(
+    vocabulary_size: int,
+    *,
+    dim: int = 300,
+    embedding_dim: int | None = None,
+    num_frozen: int = 0,
+    dropout: float = 0.2,
+) -> SentenceEncoder:
+    """The child-sum Tree-LSTM over dependency trees; options are those of :func:`tree_lstm`.
+
+    Example:
+        >>> import structattn as sa
+        >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
+        >>> encoder = dependency_tree_lstm(4, dim=6)
+        >>> encoder(sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))).vector.shape
+        torch.Size([1, 6])
+    """
+    width = dim if embedding_dim is None else embedding_dim
+    contextualizer = TreeLSTM(ChildSumTreeLSTM(width, dim), "dependency", dropout=dropout)
+    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)

@@ -1,0 +1,277 @@
+"""Feature-wise attention: every feature has its own distribution over the words.
+
+Shen et al. 2018, "DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language Understanding", section 3:
+token2token and source2token self-attention, the DiSA block, and the additive attention they grew from. The paper writes
+``i`` for the word looked at and ``j`` for the word that looks; here rows look and columns are looked at.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.functional import masked_softmax, token2token, token2token_weights
+from structattn.layers.gates import FusionGate
+from structattn.layers.linear import glorot_linear
+from structattn.priors import Backward, Forward, NotSelf, Prior
+
+Direction = Literal["forward", "backward", "diagonal"]
+_DIRECTIONS: dict[str, tuple[type[Prior], dict[str, bool]]] = {
+    "forward": (Forward, {"include_self": False}),
+    "backward": (Backward, {"include_self": False}),
+    "diagonal": (NotSelf, {}),
+}
+
+
+class Token2Token(nn.Module):
+    r"""The attention inside a DiSA block: words attend to words, each feature on its own, as far as a mask allows.
+
+    ``l_ij = c tanh((W_2 h_i + W_1 h_j + b_1) / c)``, ``P_ij = softmax_j(l_ij)`` over allowed keys,
+    ``s_i = sum_j P_ij * h_j`` (Shen et al. 2018, directional self-attention; ``i`` and ``j`` swapped). A word with
+    nothing to look at gets zero. Memory is linear in the number of words (``functional.token2token``).
+
+    Args:
+        dim: width of the states.
+        mask: ``"forward"`` (``j < i``), ``"backward"`` (``j > i``), ``"diagonal"`` (``j != i``), or a prior of which
+            the allowed part counts, for example ``Relation("link", as_mask=True)``.
+        scale: the bound ``c`` of the scores.
+        dropout: applied once to what enters both ``W_1`` and ``W_2``; values and weights are not dropped.
+
+    Raises:
+        ValueError: for an unknown mask, or a prior that is made for several heads or, in ``forward``, forbids nothing.
+
+    Example:
+        >>> attention = Token2Token(4, "forward")
+        >>> output, weights = attention(torch.ones(1, 3, 4), need_weights=True)
+        >>> output.shape, weights[0, 0]
+        (torch.Size([1, 3, 4]), tensor([[0.0000, 0.0000, 0.0000],
+                [1.0000, 0.0000, 0.0000],
+                [0.5000, 0.5000, 0.0000]]))
+    """
+
+    weights_axes: ClassVar[str] = "head query key"
+
+    def __init__(
+        self, dim: int, mask: Direction | Prior = "forward", *, scale: int | float = 5.0, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.prior = _prior(mask)
+        self.scale = float(scale)
+        self.from_query = glorot_linear(dim, dim, bias=False)
+        self.from_key = glorot_linear(dim, dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.dropout = nn.Dropout(dropout)
+
+    @property
+    def head_names(self) -> tuple[str, ...]:
+        """The mask's name; there is one head."""
+        return self.prior.names
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch word dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
+        """Attend; the weights, on request, are averaged over features.
+
+        Args:
+            states: the words' states.
+            batch: the sentences; their mask is enough unless the prior wants more, and ``None`` means no padding.
+            need_weights: whether to compute the weights as well.
+        """
+        batch = _as_batch(states, batch)
+        allowed = self._allowed(batch)
+        states = states.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+        dropped = self.dropout(states)
+        a, b_keys = self.from_query(dropped), self.from_key(dropped)
+        output = token2token(a, b_keys, self.bias, states, allowed, self.scale)
+        if not need_weights:
+            return output, None
+        return output, token2token_weights(a, b_keys, self.bias, allowed, self.scale).unsqueeze(1)
+
+    def _allowed(self, batch: SentenceBatch) -> Tensor:
+        allowed = self.prior(batch).allowed
+        if allowed is None:
+            raise ValueError(
+                f"Token2Token expects a prior that forbids something, got {self.prior.name!r}, which only prefers"
+            )
+        if allowed.shape[1] != 1 or allowed.shape[-1] not in (1, batch.mask.shape[1]):
+            raise ValueError(
+                f"Token2Token expects a prior for one head and {batch.mask.shape[1]} words, "
+                f"got {allowed.shape[1]} heads and {allowed.shape[-1]} words from {self.prior.name!r}"
+            )
+        pairs: Tensor = allowed[:, 0] & batch.mask[:, None, :] & batch.mask[:, :, None]
+        return pairs
+
+
+class DirectionalSelfAttention(nn.Module):
+    r"""The DiSA block: a layer, token2token attention under a mask, and a fusion gate.
+
+    ``h = act(W_h x + b_h)``, ``s = Token2Token(h)``, ``F = sigmoid(W_f1 h + W_f2 s + b_f)``,
+    ``u = F * h + (1 - F) * s`` (Shen et al. 2018, from equation 14 on); ``u`` is zero at padding.
+
+    Args:
+        dim: width of the input.
+        hidden: width of everything else, the output included.
+        mask: as in :class:`Token2Token`.
+        ref_biases: three redundant biases in the gate, as the authors' code has them.
+        scale: as in :class:`Token2Token`.
+        activation: ``act``; ELU if ``None``, as in the paper.
+        dropout: applied to what enters each of the five matrices, once for the two of the attention.
+
+    Raises:
+        ValueError: as :class:`Token2Token`.
+
+    Example:
+        >>> block = DirectionalSelfAttention(300, 300, "forward", ref_biases=True)
+        >>> block(torch.zeros(2, 5, 300))[0].shape, sum(parameter.numel() for parameter in block.parameters())
+        (torch.Size([2, 5, 300]), 451500)
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden: int,
+        mask: Direction | Prior = "forward",
+        ref_biases: bool = False,
+        *,
+        scale: int | float = 5.0,
+        activation: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.enter = glorot_linear(dim, hidden)
+        self.activation = nn.ELU() if activation is None else activation
+        self.attention = Token2Token(hidden, mask, scale=scale, dropout=dropout)
+        self.gate = FusionGate(hidden, dropout=dropout, ref_biases=ref_biases)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch word dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch word hidden"], Float[Tensor, "batch 1 word word"] | None]:
+        """Contextualise the words; arguments and weights are those of :class:`Token2Token`."""
+        batch = _as_batch(states, batch)
+        entered = self.activation(self.enter(self.dropout(states)))
+        attended, weights = self.attention(entered, batch, need_weights=need_weights)
+        output, _ = self.gate(entered, attended)
+        return output.masked_fill(~batch.mask.unsqueeze(-1), 0.0), weights
+
+
+class Source2Token(nn.Module):
+    r"""Feature-wise attention of the whole sentence to its words; it makes one vector of them.
+
+    ``f_j = W_b act(W_a x_j + b_a) + b_b``, ``P = softmax_j(f)`` over real words, ``s = sum_j P_j * x_j``
+    (Shen et al. 2018, source2token self-attention).
+
+    Args:
+        dim: width of the states and of the vector.
+        activation: ``act``; ELU if ``None``, as in the paper.
+        dropout: applied to what enters ``W_a`` and ``W_b``; the values ``x`` are not dropped.
+
+    Example:
+        >>> pooler = Source2Token(300)
+        >>> pooler(torch.zeros(2, 5, 300))[0].shape, sum(parameter.numel() for parameter in pooler.parameters())
+        (torch.Size([2, 300]), 180600)
+    """
+
+    weights_axes: ClassVar[str] = "key feature"
+
+    def __init__(self, dim: int, *, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.scorer = _scorer(dim, dim, nn.ELU() if activation is None else activation, dropout=dropout)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch key feature"],
+        mask: Bool[Tensor, "batch key"] | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
+        """Pool the real states, all of them if ``mask`` is ``None``; no real state gives the zero vector."""
+        return _pool(states, mask, self.scorer(states), need_weights=need_weights)
+
+
+class AdditivePooling(nn.Module):
+    r"""Additive attention with one weight per word, the ancestor of :class:`Source2Token`.
+
+    ``s_j = w^T act(W x_j + b)``, ``p = softmax_j(s)`` over real words, output ``sum_j p_j x_j``
+    (Bahdanau et al. 2015; Shen et al. 2018, background on attention, here without a query).
+
+    Args:
+        dim: width of the states and of the vector.
+        activation: ``act``; ELU if ``None``.
+        dropout: applied to what enters ``W`` and ``w``; the values are not dropped.
+
+    Example:
+        >>> pooler = AdditivePooling(300)
+        >>> pooler(torch.zeros(2, 5, 300))[0].shape, sum(parameter.numel() for parameter in pooler.parameters())
+        (torch.Size([2, 300]), 90600)
+    """
+
+    weights_axes: ClassVar[str] = "key feature"
+
+    def __init__(self, dim: int, *, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.scorer = _scorer(dim, 1, nn.ELU() if activation is None else activation, dropout=dropout, bias=False)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch key feature"],
+        mask: Bool[Tensor, "batch key"] | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
+        """Pool the real states, all of them if ``mask`` is ``None``; the weights repeat over the features."""
+        return _pool(states, mask, self.scorer(states), need_weights=need_weights)
+
+
+def _scorer(dim: int, outputs: int, activation: nn.Module, *, dropout: float, bias: bool = True) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Dropout(dropout),
+        glorot_linear(dim, dim),
+        activation,
+        nn.Dropout(dropout),
+        glorot_linear(dim, outputs, bias=bias),
+    )
+
+
+def _pool(states: Tensor, mask: Tensor | None, scores: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+    mask = states.new_ones(states.shape[:2], dtype=torch.bool) if mask is None else mask
+    weights = masked_softmax(scores, mask.unsqueeze(-1), dim=1)
+    # Zero weight does not silence an infinite state, so padding is cleared as well.
+    vector = (weights * states.masked_fill(~mask.unsqueeze(-1), 0.0)).sum(1)
+    return vector, weights.expand_as(states) if need_weights else None
+
+
+def _prior(mask: Direction | Prior) -> Prior:
+    if isinstance(mask, Prior):
+        if mask.num_heads not in (None, 1):
+            raise ValueError(
+                f"Token2Token has one head, but its prior is made for {mask.num_heads} heads ({mask.name})"
+            )
+        return mask
+    if mask not in _DIRECTIONS:
+        raise ValueError(f"Token2Token expects a mask among {', '.join(_DIRECTIONS)} or a prior, got {mask!r}")
+    prior, options = _DIRECTIONS[mask]
+    return prior(**options)
+
+
+def _as_batch(states: Tensor, batch: SentenceBatch | Tensor | None) -> SentenceBatch:
+    """A batch that knows at least which words are real."""
+    if not isinstance(batch, SentenceBatch):
+        mask = states.new_ones(states.shape[:2], dtype=torch.bool) if batch is None else batch
+        batch = SentenceBatch(mask.long(), mask, mask.sum(1))
+    if batch.mask.shape != states.shape[:2]:
+        raise ValueError(
+            f"feature-wise attention got states of {states.shape[0]} sentences with {states.shape[1]} words, "
+            f"but the batch has {batch.mask.shape[0]} with {batch.mask.shape[1]}"
+        )
+    return batch

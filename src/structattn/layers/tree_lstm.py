@@ -1,0 +1,137 @@
+"""Tree-LSTM cells: a node's state from its children's states, for all nodes of a level at once.
+
+Tai et al. 2015, "Improved Semantic Representations From Tree-Structured Long Short-Term Memory Networks", section 3.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import TreeBatch
+from structattn.layers.linear import glorot_linear
+from structattn.layers.tree_order import Children, TreeOrder
+
+
+class ChildSumTreeLSTM(nn.Module):
+    r"""The child-sum Tree-LSTM, for trees whose nodes are words, with any number of children in any order.
+
+    ``h~_j = sum_k h_k``, ``i, o, u = W x_j + U h~_j + b`` (each its own), ``f_jk = sigmoid(W_f x_j + U_f h_k + b_f)``,
+    ``c_j = sigmoid(i) tanh(u) + sum_k f_jk c_k``, ``h_j = sigmoid(o) tanh(c_j)`` (Tai et al. 2015, equations 2 to 8).
+
+    The forget gates' bias starts at one, so that at first a node remembers what is below it.
+
+    Args:
+        dim: width of the words.
+        hidden: width of the states.
+
+    Example:
+        >>> trees = TreeBatch(torch.tensor([[1, 1, 1]]), torch.ones(1, 3, dtype=torch.bool), None, num_leaves=3)
+        >>> cell = ChildSumTreeLSTM(300, 168)
+        >>> cell(torch.zeros(1, 3, 300), trees).shape, sum(parameter.numel() for parameter in cell.parameters())
+        (torch.Size([1, 3, 168]), 315168)
+    """
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.from_word = glorot_linear(dim, 4 * hidden, blocks=4)
+        self.from_sum = glorot_linear(hidden, 3 * hidden, bias=False, blocks=3)
+        self.from_child = glorot_linear(hidden, hidden, bias=False)
+        nn.init.ones_(self.from_word.bias[3 * hidden :])
+
+    def forward(self, states: Float[Tensor, "batch node dim"], trees: TreeBatch) -> Float[Tensor, "batch node hidden"]:
+        """The state of every node; padded nodes are zero."""
+        order = TreeOrder(trees, states.dtype)
+        words = self.from_word(states.flatten(0, 1)[order.nodes])
+
+        def leaves(number: int) -> tuple[Tensor, ...]:
+            gates, _ = words[:number].split([3 * self.hidden, self.hidden], dim=-1)
+            return _state(gates, None)
+
+        def above(values: tuple[Tensor, ...], children: Children, rows: slice) -> tuple[Tensor, ...]:
+            child_state, child_memory = values
+            gates, forget = words[rows].split([3 * self.hidden, self.hidden], dim=-1)
+            remember = (forget[children.parents] + self.from_child(child_state)).sigmoid()
+            summed = _sum_to(gates.shape[0], children, child_state)
+            return _state(gates + self.from_sum(summed), _sum_to(gates.shape[0], children, remember * child_memory))
+
+        return order.unfold(order.run(leaves, above)[0])
+
+
+class ConstituencyTreeLSTM(nn.Module):
+    r"""The binary Tree-LSTM, for phrase trees whose leaves are words; phrases may have any number of children.
+
+    At a word ``i, o, u = W x_j + b``; at a phrase ``i, o, u = U_l h_l + U_r h_r + b`` (each its own); the forget gates
+    ``f_l = sigmoid(U_ll h_l + U_lr h_r + b_f)`` and ``f_r = sigmoid(U_rl h_l + U_rr h_r + b_f)``;
+    ``c_j = sigmoid(i) tanh(u) + f_l c_l + f_r c_r``, ``h_j = sigmoid(o) tanh(c_j)``
+    (Tai et al. 2015, equations 9 to 14 with N = 2; the authors' code has other biases and no input gate at words).
+
+    The paper's trees are binary. Here a phrase keeps all its children: child ``k`` of ``m`` stands at the place
+    ``t = (k - 1) / (m - 1)`` and counts as ``1 - t`` of a left and ``t`` of a right child, in the sums as well as in
+    its forget gate (as the continuous binary tree of Mou et al. 2016); an only child is a left child.
+
+    Args:
+        dim: width of the words.
+        hidden: width of the states.
+
+    Example:
+        >>> trees = TreeBatch(torch.tensor([[2, 2, 2]]), torch.ones(1, 3, dtype=torch.bool), None, num_leaves=2)
+        >>> cell = ConstituencyTreeLSTM(300, 150)
+        >>> cell(torch.zeros(1, 2, 300), trees).shape, sum(parameter.numel() for parameter in cell.parameters())
+        (torch.Size([1, 3, 150]), 360600)
+    """
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.from_word = glorot_linear(dim, 3 * hidden, bias=False, blocks=3)
+        # For each child three gates and the two forget gates.
+        self.from_left = glorot_linear(hidden, 5 * hidden, bias=False, blocks=5)
+        self.from_right = glorot_linear(hidden, 5 * hidden, bias=False, blocks=5)
+        self.bias = nn.Parameter(torch.zeros(3 * hidden))
+        self.forget_bias = nn.Parameter(torch.ones(hidden))
+
+    def forward(self, states: Float[Tensor, "batch leaf dim"], trees: TreeBatch) -> Float[Tensor, "batch node hidden"]:
+        """The state of every node, words first; padded nodes are zero."""
+        order = TreeOrder(trees, states.dtype)
+
+        def leaves(number: int) -> tuple[Tensor, ...]:
+            nodes = order.nodes[:number]
+            rows = nodes // order.width * states.shape[1] + nodes % order.width
+            return _state(self.from_word(states.flatten(0, 1)[rows]) + self.bias, None)
+
+        def above(values: tuple[Tensor, ...], children: Children, rows: slice) -> tuple[Tensor, ...]:
+            child_state, child_memory = values
+            number, place = rows.stop - rows.start, children.places.unsqueeze(-1)
+            left, right = (_sum_to(number, children, part * child_state) for part in (1 - place, place))
+            mixed = self.from_left(left) + self.from_right(right)
+            gates, of_left, of_right = mixed.split([3 * self.hidden, self.hidden, self.hidden], dim=-1)
+            forget = (1 - place) * of_left[children.parents] + place * of_right[children.parents]
+            remember = (forget + self.forget_bias).sigmoid()
+            return _state(gates + self.bias, _sum_to(number, children, remember * child_memory))
+
+        return order.unfold(order.run(leaves, above)[0])
+
+
+def roots(trees: TreeBatch) -> Bool[Tensor, "batch node"]:
+    """Which nodes are roots; a sentence may have several.
+
+    Example:
+        >>> roots(TreeBatch(torch.tensor([[1, 1, 2]]), torch.tensor([[True, True, False]]), None, num_leaves=3))
+        tensor([[False,  True, False]])
+    """
+    return trees.mask & (trees.parents == torch.arange(trees.parents.shape[1], device=trees.parents.device))
+
+
+def _state(gates: Tensor, remembered: Tensor | None) -> tuple[Tensor, Tensor]:
+    """State and memory from the raw gates ``i, o, u`` and what is remembered of the children."""
+    enter, leave, update = gates.chunk(3, dim=-1)
+    memory = enter.sigmoid() * update.tanh()
+    if remembered is not None:
+        memory = memory + remembered
+    return leave.sigmoid() * memory.tanh(), memory
+
+
+def _sum_to(number: int, children: Children, values: Tensor) -> Tensor:
+    """For each of so many parents, the sum over its children."""
+    return values.new_zeros(number, values.shape[1]).index_add(0, children.parents, values)

@@ -1,0 +1,144 @@
+"""The order in which a bottom-up pass may treat the nodes of many trees at once: level by level.
+
+Separate because it is integers only, computed once per batch, while the cells that use it are mathematics only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from structattn.data import TreeBatch
+
+
+@dataclass(frozen=True, eq=False)
+class Children:
+    """The children of the nodes of one level, in any order, as a cell sees them.
+
+    Attributes:
+        parents: for each child, the row of its parent among the nodes of the level.
+        places: for each child, where it stands among its siblings: 0 is the first, 1 the last; 0 for an only child.
+    """
+
+    parents: Int64[Tensor, " child"]
+    places: Float[Tensor, " child"]
+
+
+class TreeOrder:
+    """The real nodes of a batch of trees, leaves first, then level by level.
+
+    Nodes of a level are arranged by the level of their parents, so that whatever the level above needs is a slice of
+    each level below it: a pass costs as much as its nodes, with a few operations per level, however deep the trees.
+
+    Args:
+        trees: any trees or forests. Children are ordered by the first word below them.
+        dtype: type of the places.
+
+    Example:
+        >>> heads = torch.tensor([[1, 1, 1]])  # words 0 and 2 hang on word 1
+        >>> order = TreeOrder(TreeBatch(heads, torch.ones(1, 3, dtype=torch.bool), None, num_leaves=3), torch.float32)
+        >>> order.nodes.tolist(), order.level_sizes
+        ([0, 2, 1], [2, 1])
+        >>> order.children[1].parents.tolist(), order.children[1].places.tolist()
+        ([0, 0], [0.0, 1.0])
+    """
+
+    def __init__(self, trees: TreeBatch, dtype: torch.dtype) -> None:
+        batch, width = trees.parents.shape
+        first_word = _first_words(trees).flatten()
+        parent = (trees.parents + torch.arange(batch, device=trees.parents.device)[:, None] * width).flatten()
+        level = trees.levels().flatten()
+        is_root = parent == torch.arange(batch * width, device=parent.device)
+        real = trees.mask.flatten().nonzero().squeeze(1)
+        num_levels = int(level.max()) + 1 if len(real) else 0
+        # Roots go to a level above all others, where nobody asks for them.
+        goal = torch.where(is_root, num_levels, level[parent])
+
+        #: flat indices ``sentence * width + column`` of the real nodes, in order.
+        self.nodes: Tensor = real[_argsort(level[real], goal[real])]
+        self.width = width
+        self.batch = batch
+        flow = torch.bincount(
+            level[self.nodes] * (num_levels + 1) + goal[self.nodes], minlength=num_levels * (num_levels + 1)
+        )
+        #: ``[from][to]``: how many nodes of a level have their parents in another, the last for roots.
+        self.flow: list[list[int]] = flow.view(num_levels, num_levels + 1).tolist()
+        self.level_sizes: list[int] = [sum(row) for row in self.flow]
+
+        row = torch.empty(batch * width, dtype=torch.int64, device=parent.device)
+        row[self.nodes] = torch.arange(len(self.nodes), device=parent.device)
+        start = torch.tensor([0, *self.level_sizes], device=parent.device).cumsum(0)
+        below = self.nodes[~is_root[self.nodes]]
+        place = _places(parent[below], first_word[below], dtype)
+        by_goal = goal[below].argsort(stable=True)
+        below, place = below[by_goal], place[by_goal]
+        rows = row[parent[below]] - start[goal[below]]
+        counts = [sum(sizes[to] for sizes in self.flow) for to in range(num_levels)]
+        #: for each level, its children.
+        self.children: list[Children] = [
+            Children(*parts) for parts in zip(rows.split(counts), place.split(counts), strict=True)
+        ]
+
+    def run(
+        self, leaves: Callable[[int], tuple[Tensor, ...]], above: Callable[..., tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
+        """Run a cell from the leaves to the roots.
+
+        Args:
+            leaves: ``number of leaves -> values``, one row each.
+            above: ``(children's values, children, rows) -> values`` of the nodes of one level, where ``rows`` is the
+                slice of ``nodes`` they stand for.
+
+        Returns:
+            The values of all nodes, in the order of ``nodes``.
+        """
+        if not self.level_sizes:
+            return leaves(0)
+        done: list[tuple[Tensor, ...]] = []
+        waiting: list[list[tuple[Tensor, ...]]] = [[] for _ in range(len(self.level_sizes) + 1)]
+        end = 0
+        for level, size in enumerate(self.level_sizes):
+            if level == 0:
+                values = leaves(size)
+            else:
+                gathered = tuple(torch.cat(parts) for parts in zip(*waiting[level], strict=True))
+                values = above(gathered, self.children[level], slice(end, end + size))
+            end += size
+            done.append(values)
+            for goal, parts in enumerate(zip(*(value.split(self.flow[level]) for value in values), strict=True)):
+                if self.flow[level][goal]:
+                    waiting[goal].append(parts)
+            waiting[level] = []
+        return tuple(torch.cat(parts) for parts in zip(*done, strict=True))
+
+    def unfold(self, values: Float[Tensor, "real dim"]) -> Float[Tensor, "batch node dim"]:
+        """Rows in the order of ``nodes`` back to where the nodes stand in the batch; zero at padding."""
+        whole = values.new_zeros(self.batch * self.width, values.shape[1])
+        return whole.index_copy(0, self.nodes, values).view(self.batch, self.width, -1)
+
+
+def _first_words(trees: TreeBatch) -> Tensor:
+    """The first word below each node, itself included: what orders siblings as a reader meets them."""
+    if not trees.num_leaves:
+        return torch.zeros_like(trees.parents)
+    words_below = trees.subtrees()[:, :, : trees.num_leaves]
+    return words_below.to(torch.uint8).argmax(-1)
+
+
+def _places(parent: Tensor, first_word: Tensor, dtype: torch.dtype) -> Tensor:
+    """Where each child stands among its siblings, from 0 to 1."""
+    sequence = _argsort(parent, first_word)
+    sorted_parent = parent[sequence]
+    _, group, count = torch.unique_consecutive(sorted_parent, return_inverse=True, return_counts=True)
+    number = torch.arange(len(parent), device=parent.device) - (count.cumsum(0) - count)[group]
+    place = torch.empty(len(parent), dtype=dtype, device=parent.device)
+    place[sequence] = number.to(dtype) / (count[group] - 1).clamp(min=1).to(dtype)
+    return place
+
+
+def _argsort(major: Tensor, minor: Tensor) -> Tensor:
+    """Indices that sort by the first key, then by the second, then by position."""
+    by_minor = minor.argsort(stable=True)
+    return by_minor[major[by_minor].argsort(stable=True)]
