@@ -1,0 +1,38 @@
+"""``TaskBatch``: examples as tensors, with their targets. Separate because both models and training hand it around."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from structattn.data import SentenceBatch
+
+
+@dataclass(frozen=True, eq=False)
+class TaskBatch:
+    """A batch of examples as tensors.
+
+    Attributes:
+        sentences: one batch per sentence of an example.
+        target: a distribution over the classes per example; zero where the label is missing or not a class.
+        weight: factor of each example's loss, zero where there is no target.
+        ids: the examples' ids.
+        num_labelled: how many examples have a target.
+    """
+
+    sentences: tuple[SentenceBatch, ...]
+    target: Float[Tensor, "batch label"]
+    weight: Float[Tensor, " batch"]
+    ids: tuple[str, ...] = ()
+    num_labelled: int = 0
+
+    def __len__(self) -> int:
+        return len(self.sentences[0])
+
+    def to(self, device: torch.device | str) -> "TaskBatch":
+        """The same batch on another device."""
+        if self.target.device == torch.device(device):
+            return self
+        sentences = tuple(batch.to(device) for batch in self.sentences)
+        return TaskBatch(sentences, self.target.to(device), self.weight.to(device), self.ids, self.num_labelled)

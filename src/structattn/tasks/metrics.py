@@ -1,0 +1,220 @@
+"""The figures a task is judged by, in numpy: accuracy, macro F1, Matthews, Pearson, Spearman, mean squared error.
+
+Each metric is written once, over weighted examples. With weights of one it is the metric; with the counts of a resample
+it is the metric of that resample, which is how ``training.significance`` runs ten thousand of them at once.
+
+A label that never occurred in training needs no special case: the model cannot predict it, so its examples count as
+wrong in accuracy and bring a class of F1 zero into macro F1.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from structattn.syntax.errors import ConfigError
+
+Weights = Float[np.ndarray, "sample example"]
+Values = Float[np.ndarray, " sample"]
+Labels = Sequence[str] | Shaped[np.ndarray, " example"]
+Scores = Sequence[float | int] | Shaped[np.ndarray, " example"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A named metric.
+
+    Attributes:
+        name: its key in every table of results.
+        is_numeric: whether it compares numbers; otherwise it compares labels.
+        greater_is_better: whether a larger value is a better one.
+        function: ``(gold, predicted, weights) -> values``, one value for each row of weights.
+
+    Example:
+        >>> metric("accuracy").value(["a", "b"], ["a", "a"])
+        0.5
+    """
+
+    name: str
+    is_numeric: bool
+    greater_is_better: bool
+    function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+    def value(self, gold: Labels | Scores, predicted: Labels | Scores) -> float:
+        """The metric of one system.
+
+        Raises:
+            ValueError: if there are no examples, or not as many answers as questions.
+        """
+        return float(self.values(gold, predicted, weights=np.ones((1, len(gold))))[0])
+
+    def values(self, gold: Labels | Scores, predicted: Labels | Scores, *, weights: Weights) -> Values:
+        """The metric under each row of example weights.
+
+        Raises:
+            ValueError: if there are no examples, or not as many answers as questions.
+        """
+        if len(gold) != len(predicted):
+            raise ValueError(f"{self.name} expects one answer per example, got {len(predicted)} for {len(gold)}")
+        if len(gold) == 0:
+            raise ValueError(f"{self.name} expects at least one example, got none")
+        kind = np.float64 if self.is_numeric else np.str_
+        return self.function(np.asarray(gold, dtype=kind), np.asarray(predicted, dtype=kind), weights)
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name.
+
+    Raises:
+        ConfigError: if there is none; the message lists the known names.
+    """
+    if name not in METRICS:
+        raise ConfigError(f"unknown metric {name!r}; known: {', '.join(METRICS)}")
+    return METRICS[name]
+
+
+def accuracy(gold: Labels, predicted: Labels) -> float:
+    """Share of examples whose label was found.
+
+    Example:
+        >>> accuracy(["a", "b", "b", "c"], ["a", "b", "a", "c"])
+        0.75
+    """
+    return METRICS["accuracy"].value(gold, predicted)
+
+
+def macro_f1(gold: Labels, predicted: Labels) -> float:
+    """Mean over labels of ``2 tp / (2 tp + fp + fn)``; the labels are those that occur in gold or predicted.
+
+    Example:
+        >>> macro_f1(["a", "a", "b"], ["a", "b", "b"])
+        0.6666666666666666
+    """
+    return METRICS["macro_f1"].value(gold, predicted)
+
+
+def matthews(gold: Labels, predicted: Labels) -> float:
+    """Matthews correlation; for more than two labels Gorodkin's generalisation (2004). Zero if one side is constant.
+
+    Example:
+        >>> matthews(["1", "1", "0", "0"], ["1", "1", "1", "0"])
+        0.5773502691896258
+    """
+    return METRICS["matthews"].value(gold, predicted)
+
+
+def pearson(gold: Scores, predicted: Scores) -> float:
+    """Correlation of two series. Zero if one of them is constant.
+
+    Example:
+        >>> pearson([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
+        1.0
+    """
+    return METRICS["pearson"].value(gold, predicted)
+
+
+def spearman(gold: Scores, predicted: Scores) -> float:
+    """Correlation of two rankings; equal values share their mean rank.
+
+    Example:
+        >>> spearman([1.0, 2.0, 3.0], [1.0, 4.0, 9.0])
+        1.0
+    """
+    return METRICS["spearman"].value(gold, predicted)
+
+
+def mean_squared_error(gold: Scores, predicted: Scores) -> float:
+    """Mean of squared differences; smaller is better.
+
+    Example:
+        >>> mean_squared_error([1.0, 2.0], [1.0, 4.0])
+        2.0
+    """
+    return METRICS["mean_squared_error"].value(gold, predicted)
+
+
+def _accuracy(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _ratio(weights @ (gold == predicted), weights.sum(1))
+
+
+def _macro_f1(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    right, in_gold, in_predicted = _label_counts(gold, predicted, weights)
+    either = in_gold + in_predicted
+    # A resample may lack a label altogether; then it has no F1 and leaves the mean.
+    return _ratio(_ratio(2 * right, either).sum(1), (either > 0).sum(1))
+
+
+def _matthews(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    right, in_gold, in_predicted = _label_counts(gold, predicted, weights)
+    total = weights.sum(1)
+    covariance = total * right.sum(1) - (in_gold * in_predicted).sum(1)
+    spread = (total**2 - (in_gold**2).sum(1)) * (total**2 - (in_predicted**2).sum(1))
+    return _ratio(covariance, np.sqrt(np.maximum(spread, 0.0)))
+
+
+def _pearson(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _correlation(gold[None] - gold.mean(), predicted[None] - predicted.mean(), weights)
+
+
+def _spearman(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _correlation(_ranks(gold, weights), _ranks(predicted, weights), weights)
+
+
+def _mean_squared_error(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _ratio(weights @ (gold - predicted) ** 2, weights.sum(1))
+
+
+def _label_counts(
+    gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray
+) -> tuple[Float[np.ndarray, "sample label"], Float[np.ndarray, "sample label"], Float[np.ndarray, "sample label"]]:
+    """Weight of the examples that are right, that have the label, and that were given it; for each label."""
+    labels, ids = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
+    gold_ids: Int[np.ndarray, " example"] = ids[: len(gold)]
+    predicted_ids: Int[np.ndarray, " example"] = ids[len(gold) :]
+    has, given = (side[:, None] == np.arange(len(labels)) for side in (gold_ids, predicted_ids))
+    return weights @ (has & given), weights @ has, weights @ given
+
+
+def _correlation(first: np.ndarray, second: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted Pearson of each row; the series may differ from row to row."""
+    total = weights.sum(1, keepdims=True)
+    first = first - _ratio((weights * first).sum(1, keepdims=True), total)
+    second = second - _ratio((weights * second).sum(1, keepdims=True), total)
+    spread = (weights * first**2).sum(1) * (weights * second**2).sum(1)
+    # Rounding leaves a tiny spread where a series is constant; what is below it is no correlation.
+    tiny = np.finfo(np.float64).eps ** 2 * (1 + np.abs(first).max(1) ** 2) * (1 + np.abs(second).max(1) ** 2)
+    together = np.where(spread > tiny, (weights * first * second).sum(1), 0.0)
+    correlation: np.ndarray = np.clip(_ratio(together, np.sqrt(spread)), -1.0, 1.0)
+    return correlation
+
+
+def _ranks(series: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "sample example"]:
+    """Mean ranks of a series in which example ``i`` stands ``weights[:, i]`` times."""
+    distinct, groups = np.unique(series, return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(len(distinct)))
+    sizes = np.add.reduceat(weights[:, order], starts, axis=1)
+    last = np.cumsum(sizes, axis=1)
+    ranks: np.ndarray = (last - (sizes - 1) / 2)[:, groups]
+    return ranks
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Quotient; zero where there is nothing to divide by."""
+    above, below = np.broadcast_arrays(np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64))
+    quotient: np.ndarray = np.divide(above, below, out=np.zeros(above.shape), where=below > 0)
+    return quotient
+
+
+METRICS: Mapping[str, Metric] = {
+    found.name: found
+    for found in (
+        Metric("accuracy", is_numeric=False, greater_is_better=True, function=_accuracy),
+        Metric("macro_f1", is_numeric=False, greater_is_better=True, function=_macro_f1),
+        Metric("matthews", is_numeric=False, greater_is_better=True, function=_matthews),
+        Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
+        Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
+        Metric("mean_squared_error", is_numeric=True, greater_is_better=False, function=_mean_squared_error),
+    )
+}

@@ -1,0 +1,42 @@
+"""What a model says about examples, and how good that is. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says about one example.
+
+    Attributes:
+        id: the example's id, or its position if it has none.
+        label: the most probable label; ``None`` for regression.
+        score: the predicted score; ``None`` for classification.
+        probabilities: probability of every class; for regression the classes are the whole scores.
+    """
+
+    id: str
+    label: str | None
+    score: float | None
+    probabilities: Mapping[str, float]
+
+    @property
+    def answer(self) -> str | float:
+        """The label or the score, whichever the task asks for."""
+        return self.label if self.label is not None else float(self.score or 0.0)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Predictions and how good they are.
+
+    Attributes:
+        metrics: value of each metric of the task. ``unseen_labels`` is there when some gold labels are none of the
+            model's classes: how many examples that concerns. They count as wrong.
+        predictions: one for each example, in order.
+        gold: the true answers, in the same order.
+    """
+
+    metrics: Mapping[str, float]
+    predictions: tuple[Prediction, ...]
+    gold: tuple[str | float, ...]

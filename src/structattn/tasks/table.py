@@ -1,0 +1,72 @@
+"""The built-in tasks: the data sets of the papers, and generic ones for everybody's own files."""
+
+import difflib
+from collections.abc import Mapping
+
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.task import Task
+
+_NLI = ("entailment", "neutral", "contradiction")
+_SIMILARITY = ("pearson", "spearman", "mean_squared_error")
+
+CLASSIFICATION = Task("classification")
+SENTIMENT = Task("sentiment", labels=("negative", "positive"))
+PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute")
+
+TASKS: Mapping[str, Task] = {
+    task.name: task
+    for task in (
+        CLASSIFICATION,
+        SENTIMENT,
+        PAIR_CLASSIFICATION,
+        Task("sst5", format="sst", labels=("0", "1", "2", "3", "4")),
+        Task(
+            "sst2",
+            format="sst",
+            labels=("negative", "positive"),
+            relabel={"0": "negative", "1": "negative", "2": None, "3": "positive", "4": "positive"},
+        ),
+        Task("trec", format="labelled"),
+        Task("cr", format="labelled"),
+        Task("mpqa", format="labelled"),
+        Task("subj", format="labelled"),
+        Task(
+            "sick",
+            format="sick",
+            arity=2,
+            combine="tai",
+            score_range=(1.0, 5.0),
+            metrics=_SIMILARITY,
+            target="relatedness",
+        ),
+        Task(
+            "sick_entailment",
+            format="sick",
+            arity=2,
+            combine="product_absolute",
+            labels=("ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
+            target="entailment",
+        ),
+        Task("snli", format="snli", arity=2, combine="product_absolute", labels=_NLI),
+        Task("cad_nli", format="tsv", arity=2, combine="product_absolute", labels=_NLI),
+        Task("rte", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
+        Task("mrpc", format="tsv", arity=2, combine="product_absolute", labels=("0", "1")),
+        Task("qnli", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
+        Task("stsb", format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
+        Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
+        Task("agreement", format="agreement", labels=("singular", "plural")),
+    )
+}
+
+
+def get_task(name: str) -> Task:
+    """The built-in task of that name.
+
+    Raises:
+        ConfigError: if there is none; the message lists the known names.
+    """
+    if name not in TASKS:
+        close = difflib.get_close_matches(name, list(TASKS), n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ConfigError(f"unknown task {name!r}{hint}; known: {', '.join(sorted(TASKS))}")
+    return TASKS[name]

@@ -1,0 +1,225 @@
+"""What is asked of an encoder, as a value: labels or scores, one sentence or two, how they combine, what is measured.
+
+A task knows nothing of models; ``SentenceModel`` puts an encoder under it. New tasks are made with
+``dataclasses.replace`` or by calling ``Task``; ``structattn.tasks.table`` holds those of the papers.
+"""
+
+import dataclasses
+import inspect
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from structattn.data import Example
+from structattn.data.readers import FORMATS, read_examples, recognise_format
+from structattn.syntax.errors import ConfigError, ParseError
+from structattn.tasks.combine import COMBINATIONS
+from structattn.tasks.metrics import Metric, metric
+
+Phrases = Literal["none", "all", "unique"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A declarative task.
+
+    Attributes:
+        name: its key in the table of tasks.
+        format: the format the data set is published in, tried where a file's name and first line tell none.
+        arity: 1 for single sentences, 2 for pairs.
+        combine: how the sentence vectors become one, see ``structattn.tasks.combine``.
+        labels: the classes; ``None`` takes them from the training data.
+        score_range: for regression, the lowest and highest score; the model predicts a distribution over the whole
+            numbers between them (Tai et al. 2015, section 4.2).
+        relabel: new names for the labels of the file; ``None`` drops the example. Labels not named are kept.
+        metrics: names of the metrics; the first decides which model is best.
+        phrases: for labelled trees, whether to train on ``"none"``, ``"all"`` or ``"unique"`` phrases too.
+        classifier_hidden: width of the classifier's hidden layer.
+        target: which of several answers in the file is asked for, where its reader offers a choice.
+
+    Raises:
+        ConfigError: if the fields contradict each other.
+
+    Example:
+        >>> stars = Task("stars", score_range=(1.0, 5.0), metrics=("pearson", "mean_squared_error"))
+        >>> stars.classes, stars.main_metric.name
+        (('1', '2', '3', '4', '5'), 'pearson')
+    """
+
+    name: str
+    format: str | None = None
+    arity: int = 1
+    combine: str = "single"
+    labels: tuple[str, ...] | None = None
+    score_range: tuple[float, float] | None = None
+    relabel: Mapping[str, str | None] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ("accuracy", "macro_f1")
+    phrases: Phrases = "none"
+    classifier_hidden: int = 300
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.arity not in (1, 2):
+            raise ConfigError(f"task {self.name!r}: expected an arity of 1 or 2, got {self.arity}")
+        if self.combine not in COMBINATIONS:
+            raise ConfigError(f"task {self.name!r}: unknown combine {self.combine!r}; known: {', '.join(COMBINATIONS)}")
+        if COMBINATIONS[self.combine].arity != self.arity:
+            raise ConfigError(
+                f"task {self.name!r}: combine {self.combine!r} takes {COMBINATIONS[self.combine].arity} sentences, "
+                f"the task has {self.arity}"
+            )
+        if not self.metrics:
+            raise ConfigError(f"task {self.name!r}: expected at least one metric")
+        for name in self.metrics:
+            if metric(name).is_numeric != self.is_regression:
+                kind = "scores" if self.is_regression else "labels"
+                raise ConfigError(f"task {self.name!r}: metric {name!r} does not compare {kind}")
+        if self.is_regression:
+            low, high = self.score_range or (0.0, 0.0)
+            if low >= high or low != int(low) or high != int(high):
+                raise ConfigError(f"task {self.name!r}: expected whole scores, the first lower, got {self.score_range}")
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the answer is a score rather than a label."""
+        return self.score_range is not None
+
+    @property
+    def main_metric(self) -> Metric:
+        """The metric that decides which model is best."""
+        return metric(self.metrics[0])
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The classes of the model: labels, or the whole numbers of the score range; ``None`` if unknown so far."""
+        if self.score_range is None:
+            return self.labels
+        low, high = self.score_range
+        return tuple(str(score) for score in range(int(low), int(high) + 1))
+
+    def read(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        phrases: Phrases = "none",
+        columns: Mapping[str, str | int] | None = None,
+    ) -> Iterator[Example]:
+        """Stream the examples of a file, with this task's labels.
+
+        Args:
+            path: the data file.
+            format: a data format; recognised from the file if ``None``.
+            phrases: as in ``read_examples``; only for labelled trees.
+            columns: as in ``read_examples``; only for tables.
+
+        Raises:
+            ParseError: with file and line, for a missing, empty or malformed file.
+            ConfigError: if the data do not fit the task.
+        """
+        if format is None:
+            try:
+                format = recognise_format(path)
+            except ParseError:
+                format = self.format
+        if format is None:
+            format = recognise_format(path)
+        target = None
+        if "target" in inspect.signature(FORMATS.get(format, read_examples)).parameters:
+            # Readers with a choice of their own, such as SICK's, are told the task's; the others class or score.
+            default = "score" if self.is_regression else "class"
+            target = self.target if format == self.format and self.target is not None else default
+        yield from self.prepare(read_examples(path, format=format, phrases=phrases, columns=columns, target=target))
+
+    def prepare(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Rename and drop labels as the task says, and check that every example fits.
+
+        Raises:
+            ConfigError: if an example has another number of sentences, a label of the wrong kind, or a score out of
+                range.
+
+        Example:
+            >>> from structattn.syntax import Sentence
+            >>> task = Task("polarity", labels=("bad", "good"), relabel={"0": "bad", "1": None, "2": "good"})
+            >>> rows = [Example((Sentence(["fine"]),), label) for label in ("1", "2")]
+            >>> [example.label for example in task.prepare(rows)]
+            ['good']
+        """
+        for index, example in enumerate(examples):
+            place = f"example {example.id or index}"
+            if len(example.sentences) != self.arity:
+                raise ConfigError(
+                    f"task {self.name!r} takes {_sentences(self.arity)}, {place} has {len(example.sentences)}"
+                )
+            label = example.label
+            if isinstance(label, str) and label in self.relabel:
+                renamed = self.relabel[label]
+                if renamed is None:
+                    continue
+                example = dataclasses.replace(example, label=renamed)
+            elif label is not None and isinstance(label, str) == self.is_regression:
+                wanted = "a score" if self.is_regression else "a label"
+                raise ConfigError(f"task {self.name!r} expects {wanted}, {place} has {label!r}")
+            if self.score_range is not None and isinstance(label, float):
+                low, high = self.score_range
+                if not low <= label <= high:
+                    raise ConfigError(f"task {self.name!r} expects a score in [{low}, {high}], {place} has {label}")
+            yield example
+
+    def labels_of(self, examples: Iterable[Example]) -> tuple[str, ...]:
+        """The classes that a model of this task needs to learn from these training examples.
+
+        Raises:
+            ConfigError: if an example has no label, or one outside the task's own, or if all examples have the same
+                label (there would be nothing to learn).
+        """
+        found: set[str] = set()
+        count = 0
+        for count, example in enumerate(examples, start=1):
+            place = f"training example {example.id or count - 1}"
+            if example.label is None:
+                raise ConfigError(f"task {self.name!r}: {place} has no label")
+            if self.labels is not None and example.label not in self.labels:
+                known = ", ".join(self.labels)
+                raise ConfigError(f"task {self.name!r}: {place} has unknown label {example.label!r}; known: {known}")
+            found.add(str(example.label))
+        if count == 0:
+            raise ConfigError(f"task {self.name!r}: there are no training examples")
+        if len(found) == 1 and not self.is_regression:
+            raise ConfigError(
+                f"task {self.name!r}: all {count} training examples have the label {found.pop()!r}; "
+                "classification needs at least two labels"
+            )
+        return self.classes or tuple(sorted(found))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and YAML."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Task":
+        """The inverse of ``to_dict``, also after a journey through JSON, which knows no tuples.
+
+        Raises:
+            ConfigError: for an unknown or missing field.
+
+        Example:
+            >>> task = Task("polarity", labels=("bad", "good"))
+            >>> Task.from_dict(task.to_dict()) == task
+            True
+        """
+        known = [item.name for item in dataclasses.fields(cls)]
+        for key in values:
+            if key not in known:
+                raise ConfigError(f"unknown field {key!r} of a task; known: {', '.join(known)}")
+        if "name" not in values:
+            raise ConfigError("a task needs a name")
+        tuples = {
+            key: tuple(values[key]) for key in ("labels", "score_range", "metrics") if values.get(key) is not None
+        }
+        return cls(**{**values, **tuples})
+
+
+def _sentences(arity: int) -> str:
+    return "one sentence" if arity == 1 else "two sentences"

@@ -1,0 +1,145 @@
+"""Metrics against numbers made by hand, against slow twins, and against themselves under weights."""
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from structattn.syntax import ConfigError
+from structattn.tasks import METRICS, accuracy, macro_f1, matthews, mean_squared_error, metric, pearson, spearman
+
+LABELS = ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "expected"),
+    [
+        ("aabb", "aabb", {"accuracy": 1.0, "macro_f1": 1.0, "matthews": 1.0}),
+        ("aabb", "bbaa", {"accuracy": 0.0, "macro_f1": 0.0, "matthews": -1.0}),
+        # a: tp 2 fp 1 fn 0 -> 4/5; b: tp 1 fp 0 fn 1 -> 2/3. Matthews: (2*1 - 1*0) / sqrt(3*2*2*1)
+        ("aabb", "aaab", {"accuracy": 0.75, "macro_f1": (4 / 5 + 2 / 3) / 2, "matthews": 2 / math.sqrt(12)}),
+        # c is predicted and never gold: its F1 of zero counts.
+        ("aabb", "aacb", {"accuracy": 0.75, "macro_f1": (1 + 0 + 2 / 3) / 3}),
+        # c is gold and was never seen in training: wrong, and an F1 of zero.
+        ("aacb", "aabb", {"accuracy": 0.75, "macro_f1": (1 + 0 + 2 / 3) / 3}),
+        # One side constant: no correlation.
+        ("aabb", "aaaa", {"accuracy": 0.5, "macro_f1": 1 / 3, "matthews": 0.0}),
+    ],
+)
+def test_label_metrics_by_hand(gold: str, predicted: str, expected: dict[str, float]) -> None:
+    for name, value in expected.items():
+        assert metric(name).value(list(gold), list(predicted)) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "expected"),
+    [
+        ([1, 2, 3, 4], [2, 4, 6, 8], {"pearson": 1.0, "spearman": 1.0, "mean_squared_error": 30 / 4}),
+        ([1, 2, 3, 4], [4, 3, 2, 1], {"pearson": -1.0, "spearman": -1.0, "mean_squared_error": 20 / 4}),
+        ([1, 2, 3], [1, 10, 100], {"spearman": 1.0, "pearson": 99 / math.sqrt(2 * 5994)}),
+        # Ties share their mean rank: ranks 1 2.5 2.5 4 against 1 2 3 4.
+        ([1, 2, 2, 3], [1, 2, 3, 4], {"spearman": 4.5 / math.sqrt(4.5 * 5)}),
+        # Constant answers have no correlation, and no warning either.
+        ([1, 2, 3], [5, 5, 5], {"pearson": 0.0, "spearman": 0.0, "mean_squared_error": (16 + 9 + 4) / 3}),
+        ([0.1, 0.1, 0.1], [1, 2, 3], {"pearson": 0.0, "spearman": 0.0}),
+    ],
+)
+def test_score_metrics_by_hand(gold: list[float], predicted: list[float], expected: dict[str, float]) -> None:
+    for name, value in expected.items():
+        assert metric(name).value(gold, predicted) == pytest.approx(value, abs=1e-12)
+
+
+def test_functions_are_the_metrics_of_the_table() -> None:
+    gold, predicted = ["a", "a", "b"], ["a", "b", "b"]
+    for function in (accuracy, macro_f1, matthews):
+        assert function(gold, predicted) == metric(function.__name__).value(gold, predicted)
+    for scores in (pearson, spearman, mean_squared_error):
+        assert scores([1.0, 2.0, 4.0], [1.0, 3.0, 2.0]) == metric(scores.__name__).value(
+            [1.0, 2.0, 4.0], [1.0, 3.0, 2.0]
+        )
+
+
+def test_macro_f1_and_matthews_against_slow_twins() -> None:
+    generator = random.Random(0)
+    for _ in range(50):
+        gold = generator.choices(LABELS, k=generator.randint(1, 12))
+        predicted = generator.choices(LABELS, k=len(gold))
+        assert macro_f1(gold, predicted) == pytest.approx(slow_macro_f1(gold, predicted))
+        assert matthews(gold, predicted) == pytest.approx(slow_matthews(gold, predicted))
+
+
+def test_spearman_is_pearson_of_slow_ranks() -> None:
+    generator = random.Random(1)
+    for _ in range(50):
+        size = generator.randint(2, 10)
+        gold, predicted = ([float(generator.randint(0, 4)) for _ in range(size)] for _ in range(2))
+        assert spearman(gold, predicted) == pytest.approx(pearson(slow_ranks(gold), slow_ranks(predicted)), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_weights_are_repetitions(name: str) -> None:
+    """A metric under integer weights is the metric of the examples written out so often."""
+    found = metric(name)
+    generator = np.random.default_rng(0)
+    gold, predicted = (
+        (generator.normal(size=20).round(1) if found.is_numeric else generator.choice(LABELS, 20)) for _ in range(2)
+    )
+    counts = generator.integers(0, 4, size=(30, 20)).astype(float)
+    values = found.values(gold, predicted, weights=counts)
+    for value, count in zip(values, counts.astype(int), strict=True):
+        written_out = found.value(np.repeat(gold, count).tolist(), np.repeat(predicted, count).tolist())
+        assert value == pytest.approx(written_out, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_refuse_what_cannot_be_measured(name: str) -> None:
+    value = [1.0] if metric(name).is_numeric else ["a"]
+    with pytest.raises(ValueError, match="one answer per example, got 2 for 1"):
+        metric(name).value(value, value * 2)
+    with pytest.raises(ValueError, match="at least one example, got none"):
+        metric(name).value([], [])
+
+
+def test_unknown_metric_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"unknown metric 'f1'; known: accuracy, macro_f1"):
+        metric("f1")
+
+
+def slow_macro_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
+    values = []
+    for label in set(gold) | set(predicted):
+        right = sum(g == p == label for g, p in zip(gold, predicted, strict=True))
+        values.append(2 * right / (list(gold).count(label) + list(predicted).count(label)))
+    return sum(values) / len(values)
+
+
+def slow_matthews(gold: Sequence[str], predicted: Sequence[str]) -> float:
+    """Gorodkin's covariance of indicator matrices, entry by entry."""
+
+    def covariance(first: Sequence[str], second: Sequence[str]) -> float:
+        total = 0.0
+        for label in LABELS:
+            one = [float(item == label) for item in first]
+            other = [float(item == label) for item in second]
+            means = sum(one) / len(one), sum(other) / len(other)
+            total += sum((a - means[0]) * (b - means[1]) for a, b in zip(one, other, strict=True))
+        return total
+
+    spread = covariance(gold, gold) * covariance(predicted, predicted)
+    return covariance(gold, predicted) / math.sqrt(spread) if spread > 0 else 0.0
+
+
+def slow_ranks(series: Sequence[float]) -> list[float]:
+    return [
+        1 + sum(other < value for other in series) + (sum(other == value for other in series) - 1) / 2
+        for value in series
+    ]
+
+
+def test_slow_ranks_are_right() -> None:
+    for permutation in itertools.permutations([1.0, 2.0, 3.0]):
+        assert slow_ranks(permutation) == list(permutation)
+    assert slow_ranks([5.0, 5.0, 1.0]) == [2.5, 2.5, 1.0]
