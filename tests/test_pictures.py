@@ -29,7 +29,7 @@ UNIFORM = [[1 / 8] * 8 for _ in range(8)]
 DRAWN: dict[str, Callable[[list[str]], str]] = {
     "heatmap": lambda words: pictures.heatmap(words, words, _identity(len(words)), title=" ".join(words)),
     "heatmap_values": lambda words: pictures.heatmap(words, words, _identity(len(words)), show_values=True),
-    "heatmap_grid": lambda words: pictures.heatmap_grid([Panel(words, words, _identity(len(words)), title="a")] * 4),
+    "heatmap_grid": lambda words: pictures.heatmap_grid([Panel(words, words, _identity(len(words)), title="a")] * 2),
     "arc_diagram": lambda words: pictures.arc_diagram(words, [Arc(i, i) for i in range(len(words))]),
     "dependency_tree": lambda words: pictures.dependency_tree(words, list(range(len(words))), tags=words),
     "constituency_tree": lambda words: pictures.constituency_tree(
@@ -42,7 +42,7 @@ DRAWN: dict[str, Callable[[list[str]], str]] = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-@pytest.mark.parametrize("words", [WORDS, HARD_WORDS, ["one"], [], [f"word{i}" for i in range(70)]])
+@pytest.mark.parametrize("words", [WORDS, HARD_WORDS, ["one"], [], [f"word{i}" for i in range(30)]])
 def test_every_picture_is_one_sound_self_contained_file(name: str, words: list[str]) -> None:
     svg = DRAWN[name](words)
     root = ET.fromstring(svg)
@@ -73,7 +73,7 @@ def test_a_heat_map_has_one_cell_for_each_pair_with_its_words_and_value() -> Non
     svg = pictures.heatmap(["x", "y"], ["u", "v", "w"], [[0.1, 0.2, 0.7], [0.0, 0.25, 0.75]])
     cells = _cells(svg)
     assert len(cells) == 6
-    assert cells[2][0] == "⁨x⁩ → ⁨w⁩: 0.7"
+    assert cells[2][0] == "x → w: 0.7"
     assert cells[5][1] == SEQUENTIAL.light[LEVELS]
     assert cells[3][1] == SEQUENTIAL.light[0]
     assert cells[4][1] == SEQUENTIAL.light[round(LEVELS / 3)]
@@ -175,8 +175,8 @@ def test_a_dependency_tree_has_one_arc_for_each_word() -> None:
     root = ET.fromstring(pictures.dependency_tree(WORDS, DependencyTree(HEADS, LABELS)))
     said = [arc.findtext(f"{SVG}title") or "" for arc in _of_class(root, "sa-arc")]
     assert len(said) == 8
-    assert "⁨kids⁩ → ⁨Two⁩ (nummod)" in said
-    assert "root → ⁨wash⁩" in said
+    assert "kids → Two (nummod)" in said
+    assert "root → wash" in said
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert set(LABELS) <= set(texts)
 
@@ -226,7 +226,7 @@ def test_a_phrase_tree_has_one_box_for_each_phrase_and_one_line_for_each_child()
     root = ET.fromstring(pictures.constituency_tree(tree.words, tree))
     phrases = _of_class(root, "sa-phrase")
     assert [phrase.findtext(f"{SVG}text") for phrase in phrases] == ["S", "NP", "VP"]
-    assert phrases[1].findtext(f"{SVG}title") == "NP: ⁨the⁩ ⁨dog⁩"
+    assert phrases[1].findtext(f"{SVG}title") == "NP: the dog"
     (links,) = [path for path in root.iter(f"{SVG}path") if path.get("stroke") == INKS["soft"][0]]
     assert links.attrib["d"].count("M") == 2 + 3
     assert {"DT", "NN", "VBZ"} <= {text.text for text in root.iter(f"{SVG}text")}
@@ -272,8 +272,8 @@ def test_two_vectors_share_a_scale_and_give_their_cosine() -> None:
 
 def test_a_gate_shows_the_mean_of_each_word() -> None:
     svg = pictures.gate_image(["a", "dog"], [[0.5, 1.0], [0.0, 0.5]])
-    assert "⁨a⁩: mean gate 0.7500, 2 features" in svg
-    assert "⁨dog⁩: mean gate 0.2500, 2 features" in svg
+    assert "a: mean gate 0.7500, 2 features" in svg
+    assert "dog: mean gate 0.2500, 2 features" in svg
 
 
 def test_a_line_chart_has_a_point_for_each_value_with_its_deviation_and_count() -> None:
@@ -404,7 +404,9 @@ def test_tables_align_numbers_on_the_right() -> None:
 def test_matplotlib_writes_panels_and_lines(ending: str, tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     before = dict(matplotlib.rcParams)
-    words = ["$x$", "dog", "語"] if "Noto Sans CJK JP" in _installed_fonts() else ["$x$", "dog", "cat_1"]
+    # Writing letters into a PDF takes long for fonts with thousands of them.
+    rare = "語" if ending == "png" and "Noto Sans CJK JP" in _installed_fonts() else "cat_1"
+    words = ["$x$", "dog", rare]
     panels = [
         Panel(words, words, [[0, 0, 0], [1, None, 0], [0.2, 0.3, 0.5]], title="forward", marks=[(1, 0)]),
         Panel(words, (), [[i / 40 for i in range(40)]] * 3, title="gate"),

@@ -13,7 +13,7 @@ from structattn.pictures.dependency import dependency_tree
 from structattn.pictures.export import save_lines, save_panels
 from structattn.pictures.heatmap import heatmap, heatmap_grid
 from structattn.pictures.matrices import Panel
-from structattn.pictures.page import Section, choices, figure, page, side_by_side, table
+from structattn.pictures.page import Section, choices, figure, page, paragraph, side_by_side, table
 from structattn.pictures.vectors import gate_image, vector_comparison, vector_image
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "heatmap_grid",
     "line_chart",
     "page",
+    "paragraph",
     "save_lines",
     "save_panels",
     "side_by_side",

@@ -46,6 +46,8 @@ def draw_cells(
                 hatches.append(hatch(left, top, cell))
             elif values_size is not None and value is not None:
                 shown = tick(value) if whole else _short(value)
+                if shown == "0" and scale.minimum == 0.0:
+                    continue
                 middle = (left + cell / 2, top + cell / 2 + values_size * 0.36)
                 values.append(
                     text(*middle, shown, size=values_size, anchor="middle", role=scale.text_role(value), inert=True)
@@ -170,7 +172,8 @@ def _name(labels: Sequence[str], index: int) -> str:
 
 def _short(value: Number) -> str:
     rounded = f"{value:.2f}"
-    return "0" if float(rounded) == 0.0 else rounded.replace("0.", ".", 1).replace("-", "−")
+    shown = f"{float(rounded):.0f}" if float(rounded).is_integer() else rounded.replace("0.", ".", 1)
+    return "0" if float(rounded) == 0.0 else shown.replace("-", "−")
 
 
 def _spoken(value: Number | None) -> str:

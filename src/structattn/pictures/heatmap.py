@@ -74,10 +74,10 @@ def heatmap(
         4
     """
     panel = Panel(rows, columns, weights, "", marks)
-    cell = min(30.0, max(9.0, 560 / max(len(rows), len(columns), 1)))
+    cell = round(min(30, max(9, 560 / max(len(rows), len(columns), 1))))
     return _figure(
         [panel],
-        _layout([panel], 1, max(cell, 36.0) if show_values else cell, column_axis),
+        _layout([panel], 1, max(cell, 36) if show_values else cell, column_axis),
         scale=shared_scale([panel.matrix()], minimum=minimum, maximum=maximum, diverging=diverging),
         title=title or "",
         show_values=show_values,
@@ -127,11 +127,11 @@ def heatmap_grid(
     if not panels or columns < 1:
         raise ValueError(f"a grid needs panels and columns; got {len(panels)} panels in {columns} columns")
     size = max(max(len(panel.rows), len(panel.columns)) for panel in panels)
-    cell = min(24.0, max(7.0, 260 / max(size, 1)))
+    cell = round(min(24, max(7, 260 / max(size, 1))))
     scale = shared_scale([panel.matrix() for panel in panels], minimum=minimum, maximum=maximum, diverging=diverging)
     return _figure(
         panels,
-        _layout(panels, columns, max(cell, 30.0) if show_values else cell, column_axis),
+        _layout(panels, columns, max(cell, 30) if show_values else cell, column_axis),
         scale=scale,
         title=title or "",
         show_values=show_values,
@@ -159,7 +159,7 @@ class _Layout:
     @property
     def pitch(self) -> tuple[Number, Number]:
         labels = 0.0 if self.same_rows else self.left
-        across = max(self.body_width + 24, self.body_width + self.overhang - self.cell / 2 + 10)
+        across = max(self.body_width + 24, round(self.body_width + self.overhang - self.cell / 2 + 10))
         return across + labels, self.heading + self.above + self.body_height + 22
 
 
@@ -173,12 +173,13 @@ def _layout(panels: Sequence[Panel], columns: int, cell: Number, column_axis: st
     return _Layout(
         cell=cell,
         size=size,
-        left=max(row_width + 8, text_width(column_axis, 11) + 26),
-        above=max(tilt_height(column_width, size), size) + 10 if tilted else size + 10,
+        # Whole pixels keep the cells sharp.
+        left=round(max(row_width + 8, text_width(column_axis, 11) + 26)),
+        above=round(max(tilt_height(column_width, size), size) + 10 if tilted else size + 10),
         overhang=tilt_reach(column_width) if tilted else 0.0,
         tilted=tilted,
         heading=20.0 if any(panel.title for panel in panels) else 0.0,
-        body_width=max(widest, titles if len(panels) > 1 else 0.0),
+        body_width=round(max(widest, titles if len(panels) > 1 else 0.0)),
         body_height=max(cell * max(len(panel.rows), 1) for panel in panels),
         columns=min(columns, len(panels)),
         same_rows=all(list(panel.rows) == list(panels[0].rows) for panel in panels),

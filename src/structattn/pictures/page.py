@@ -171,6 +171,16 @@ def figure(body: str, caption: str = "") -> str:
     return f'<div class="figure">{body}{below}</div>'
 
 
+def paragraph(content: str) -> str:
+    """A line of plain text between pictures.
+
+    Example:
+        >>> paragraph("a < b")
+        '<p><bdi>a &lt; b</bdi></p>'
+    """
+    return f"<p>{_bidi(content)}</p>"
+
+
 def side_by_side(bodies: Sequence[str]) -> str:
     """Pictures in a row that wraps where the window ends.
 

@@ -92,7 +92,7 @@ def tooltip(content: str) -> str:
 
 def isolated(word: str) -> str:
     """A word for a tooltip, fenced so that right-to-left script does not reorder its neighbours."""
-    return f"\u2068{word}\u2069"
+    return word if word.isascii() else f"\u2068{word}\u2069"
 
 
 def text(

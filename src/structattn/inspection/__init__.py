@@ -1,0 +1,52 @@
+"""Looking into models: attention maps, their summaries, and the figures of the papers.
+
+``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``attention_page`` and ``save_plots``
+show everything there is to see of a trained model on some sentences.
+"""
+
+from structattn.inspection.figures import (
+    attention_figure,
+    attention_panels,
+    distance_figure,
+    gate_figure,
+    paper_priors,
+    pooling_figure,
+    prior_figure,
+    tree_figure,
+    word_vector_figure,
+)
+from structattn.inspection.maps import AttentionMap, attention_maps
+from structattn.inspection.plots import attention_page, save_plots
+from structattn.inspection.scores import (
+    PartedAccuracy,
+    accuracy_figure,
+    num_attractors,
+    num_words,
+    parted_accuracy,
+)
+from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
+
+__all__ = [
+    "AttentionMap",
+    "PartedAccuracy",
+    "accuracy_figure",
+    "attention_distance",
+    "attention_entropy",
+    "attention_figure",
+    "attention_maps",
+    "attention_page",
+    "attention_panels",
+    "distance_figure",
+    "gate_figure",
+    "head_recall",
+    "num_attractors",
+    "num_words",
+    "paper_priors",
+    "parted_accuracy",
+    "pooling_figure",
+    "prior_figure",
+    "save_plots",
+    "summarise",
+    "tree_figure",
+    "word_vector_figure",
+]

@@ -1,0 +1,472 @@
+"""Inspection: maps against modules whose weights are known, nothing left behind, summaries and figures by hand."""
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import structattn as sa
+from structattn import inspection
+from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.encoders import build
+from structattn.inspection import AttentionMap, attention_maps
+from structattn.inspection.maps import sentences_of
+from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
+from structattn.tasks import SentenceModel, TaskBatch, get_task
+
+WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
+KIDS = Sentence(
+    WORDS,
+    tags=["NUM", "NOUN", "ADP", "DET", "NOUN", "VERB", "PRON", "NOUN"],
+    dependency=DependencyTree([2, 6, 5, 5, 2, 0, 8, 6]),
+    constituency=ConstituencyTree.from_brackets(
+        "(S (NP (NP (CD Two) (NNS kids)) (PP (IN at) (NP (DT a) (NN ballgame))))"
+        " (VP (VBP wash) (NP (PRP$ their) (NNS hands))))"
+    ),
+)
+DOG = Sentence(
+    ["a", "dog", "barks"],
+    dependency=DependencyTree([2, 3, 0]),
+    constituency=ConstituencyTree.from_brackets("(S (NP (DT a) (NN dog)) (VBZ barks))"),
+)
+VOCABULARY = Vocabulary(sorted({word.lower() for word in (*WORDS, *DOG.words)}))
+ENCODERS = ("ms_san", "ms_san_sep", "disan", "transformer", "relative_shaw", "bilstm_s2t", "emb_s2t")
+
+
+class Uniform(nn.Module):
+    """Attention that follows the contract: each word looks alike at all words up to and with itself."""
+
+    weights_axes: ClassVar[str] = "head query key"
+    head_names = ("forward/word", "none")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.seen: list[tuple[bool, bool, bool]] = []
+
+    def forward(self, states: Tensor, batch: SentenceBatch, *, need_weights: bool = False) -> tuple[Tensor, Any]:
+        self.seen.append((need_weights, self.training, torch.is_grad_enabled()))
+        size = states.shape[1]
+        allowed = batch.mask[:, None, :] & batch.mask[:, :, None] & torch.ones(size, size).tril().bool()
+        weights = self.scale * allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
+        return states, torch.stack([weights, weights], dim=1) if need_weights else None
+
+
+class Halves(nn.Module):
+    """A gate or a pooler, by its class attribute: the weights of features are 0, 1/n, 2/n, ... for every word."""
+
+    weights_axes = "query feature"
+
+    def forward(self, states: Tensor, *others: Any, need_weights: bool = False) -> tuple[Tensor, Any]:
+        weights = torch.arange(states.shape[-1]).expand_as(states) / states.shape[-1]
+        return states, weights if need_weights else None
+
+
+class Pool(Halves):
+    weights_axes = "key feature"
+
+
+class Body(nn.Module):
+    """A model that runs the parts it is given, one after the other."""
+
+    def __init__(self, parts: Sequence[nn.Module], calls: int = 1) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        self.dropout = nn.Dropout(0.5)
+        self.calls = calls
+
+    def forward(self, batch: SentenceBatch) -> Tensor:
+        states = torch.ones(*batch.tokens.shape, 4)
+        for _ in range(self.calls):
+            for part in self.parts:
+                states, weights = part(states, batch)
+                assert weights is None or part.seen[-1][0] is True if isinstance(part, Uniform) else True
+        return states
+
+
+def batch_of(*sentences: Sentence) -> SentenceBatch:
+    return collate(list(sentences), VOCABULARY)
+
+
+def test_maps_are_trimmed_named_and_complete() -> None:
+    model = Body([Uniform(), Halves(), Pool()])
+    maps = attention_maps(model, batch_of(KIDS, DOG))
+    assert [(found.index, found.name, found.kind) for found in maps] == [
+        (sentence, f"parts.{part}", kind)
+        for sentence in (0, 1)
+        for part, kind in enumerate(("attention", "gate", "pooling"))
+    ]
+    attention, gate, pooling = maps[3:]
+    assert attention.rows == attention.columns == ("a", "dog", "barks")
+    assert attention.head_names == ("forward · word", "none")
+    assert attention.layer == "Uniform"
+    assert attention.sentence == DOG
+    assert attention.features is None
+    expected = torch.tensor([[1, 0, 0], [1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]])
+    torch.testing.assert_close(attention.weights, expected.expand(2, 3, 3))
+    assert (gate.rows, gate.columns, gate.weights.shape) == (DOG.words, ("gate",), (1, 3, 1))
+    assert (pooling.rows, pooling.columns, pooling.weights.shape) == (("sentence",), DOG.words, (1, 1, 3))
+    assert gate.features is not None
+    assert gate.features.tolist() == [[0.0, 0.25, 0.5, 0.75]] * 3
+    assert gate.weights.flatten().tolist() == [0.375] * 3
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    attention = Uniform()
+    model = Body([attention])
+    model.train()
+    attention.eval()
+    maps = attention_maps(model, batch_of(DOG))
+    assert attention.seen == [(True, False, False)]
+    assert (model.training, model.dropout.training, attention.training) == (True, True, False)
+    assert not maps[0].weights.requires_grad
+    model(batch_of(DOG))
+    assert attention.seen[-1] == (False, False, True)
+    assert not attention._forward_hooks
+    assert not attention._forward_pre_hooks
+
+
+def test_hooks_and_modes_are_restored_after_an_error() -> None:
+    attention = Uniform()
+    model = Body([attention, nn.Linear(3, 3)]).train()
+    with pytest.raises(TypeError):
+        attention_maps(model, batch_of(DOG))
+    assert model.training
+    assert attention.training
+    assert not attention._forward_hooks
+    assert not attention._forward_pre_hooks
+
+
+def test_a_module_that_runs_twice_has_two_maps() -> None:
+    maps = attention_maps(Body([Uniform()], calls=3), batch_of(DOG))
+    assert [found.name for found in maps] == ["parts.0", "parts.0#2", "parts.0#3"]
+
+
+def test_a_module_without_weights_or_with_unknown_axes_is_named() -> None:
+    class Silent(Uniform):
+        def forward(self, states: Tensor, batch: SentenceBatch, *, need_weights: bool = False) -> tuple[Tensor, Any]:
+            return states, None
+
+    class Odd(Uniform):
+        weights_axes = "key query"
+
+    with pytest.raises(ValueError, match=r"parts\.0 declares weights_axes but returned no weights"):
+        attention_maps(Body([Silent()]), batch_of(DOG))
+    with pytest.raises(ValueError, match=r"parts\.0 has weights_axes 'key query'; expected one of 'head query key'"):
+        attention_maps(Body([Odd()]), batch_of(DOG))
+    assert attention_maps(Body([nn.Identity()], calls=0), batch_of(DOG)) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["none", "none"], ("head 1", "head 2")),
+        (["forward", "forward"], ("forward 1", "forward 2")),
+        (["a/b", "none"], ("a · b", "none")),
+        (["only one"], ("head 1", "head 2")),
+    ],
+)
+def test_heads_always_have_distinct_names(names: list[str], expected: tuple[str, ...]) -> None:
+    attention = Uniform()
+    attention.head_names = tuple(names)  # type: ignore[assignment]
+    assert attention_maps(Body([attention]), batch_of(DOG))[0].head_names == expected
+
+
+def test_everything_that_names_sentences_is_taken() -> None:
+    model = Body([Uniform()])
+    for given, words in (
+        (DOG, [DOG.words]),
+        ("a dog barks", [DOG.words]),
+        ([DOG, "hush"], [DOG.words, ("hush",)]),
+        (("a dog", DOG), [("a", "dog"), DOG.words]),
+        ([("a", "b"), "c"], [("a",), ("b",), ("c",)]),
+        (Example((DOG, KIDS)), [DOG.words, KIDS.words]),
+        ([Example((DOG,)), Example((KIDS,))], [DOG.words, KIDS.words]),
+        ([], []),
+    ):
+        maps = attention_maps(model, given, vocabulary=VOCABULARY)
+        assert [found.rows for found in maps] == words
+        assert [found.index for found in maps] == list(range(len(words)))
+    with pytest.raises(TypeError):
+        attention_maps(model, [3, 3], vocabulary=VOCABULARY)  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="item 1 is int"):
+        sentences_of(3, 1)
+    with pytest.raises(ConfigError, match="Body has no vocabulary: pass vocabulary="):
+        attention_maps(model, "a dog")
+
+
+def test_sentences_of_pairs_follow_each_other() -> None:
+    model = _pair_model()
+    pairs = [Example((DOG, KIDS)), Example((KIDS, DOG))]
+    batch = model.collate(pairs)
+    assert isinstance(batch, TaskBatch)
+    expected = [DOG.words, KIDS.words, KIDS.words, DOG.words]
+    for given in (pairs, batch, [(DOG, KIDS), (KIDS, DOG)]):
+        maps = [found for found in attention_maps(model, given) if found.kind == "attention"]
+        assert [found.rows for found in maps] == expected
+        assert maps[0].name == "encoder.contextualizer.attention"
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_maps_of_real_encoders_are_distributions_that_padding_does_not_change(name: str) -> None:
+    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=12)
+    sentences = [KIDS, DOG, Sentence(["hush"], dependency=DependencyTree([0])), Sentence([])]
+    together = attention_maps(encoder, batch_of(*sentences))
+    assert together
+    alone = [found for sentence in sentences for found in attention_maps(encoder, batch_of(sentence))]
+    assert len(alone) == len(together)
+    for one, other in zip(alone, together, strict=True):
+        assert one.name == other.name
+        assert one.rows == other.rows
+        torch.testing.assert_close(one.weights, other.weights)
+        assert one.weights.shape == (len(one.head_names), len(one.rows), len(one.columns))
+        if one.kind != "gate":
+            total = one.weights.sum(-1)
+            assert bool((torch.isclose(total, torch.ones_like(total), atol=1e-5) | (total == 0)).all())
+    assert all(found.weights.numel() == 0 for found in together if found.index == 3)
+
+
+def test_the_maps_of_an_encoder_are_those_of_its_layer() -> None:
+    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12).eval()
+    batch = batch_of(KIDS)
+    _, weights = encoder.contextualizer.attention(encoder.embedder(batch), batch, need_weights=True)
+    first = attention_maps(encoder, batch)[0]
+    torch.testing.assert_close(first.weights, weights[0])
+    assert first.head_names[0] == "forward · word"
+
+
+def test_a_missing_tree_is_still_an_error() -> None:
+    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12)
+    with pytest.raises(MissingStructure, match=r"sentence 1 .*hush"):
+        attention_maps(encoder, [KIDS, "hush"], vocabulary=VOCABULARY)
+
+
+def test_nodes_of_phrase_trees_are_named() -> None:
+    class OverNodes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pool = Pool()
+
+        def forward(self, batch: SentenceBatch) -> None:
+            assert batch.constituency is not None
+            self.pool(torch.ones(*batch.constituency.parents.shape, 2))
+
+    first, second = attention_maps(OverNodes(), batch_of(KIDS, DOG))
+    assert first.columns[:8] == KIDS.words
+    assert len(first.columns) == 8 + 7
+    assert second.columns == ("a", "dog", "barks", "S (a … barks)", "NP (a … dog)")
+
+
+def test_distance_and_entropy_by_hand() -> None:
+    weights = torch.tensor([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.25, 0.25]]])
+    found = _map_of(weights)
+    assert inspection.attention_distance(found).tolist() == pytest.approx([(1 + 1.25) / 2])
+    tree = DependencyTree([2, 0, 2])
+    assert inspection.attention_distance(found, tree.distances()).tolist() == pytest.approx([(1 + 1.25) / 2])
+    assert inspection.attention_distance(found, [[0, 0, 0], [4, 0, 0], [2, 0, 8]]).tolist() == pytest.approx([3.5])
+    assert inspection.attention_entropy(found).tolist() == pytest.approx([(0 + 1.5) / 2])
+    uniform = _map_of(torch.full((1, 8, 8), 1 / 8))
+    assert inspection.attention_entropy(uniform).tolist() == pytest.approx([3.0])
+    nothing = _map_of(torch.zeros(1, 2, 2))
+    assert math.isnan(inspection.attention_entropy(nothing)[0])
+    with pytest.raises(ValueError, match=r"got \(2, 3\) for 3 queries and 3 keys"):
+        inspection.attention_distance(found, [[1, 2, 3], [1, 2, 3]])
+
+
+def test_head_recall_by_hand() -> None:
+    weights = torch.tensor([[[0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.0, 0.0, 0.0]], [[1 / 3] * 3] * 3])
+    recall = inspection.head_recall(_map_of(weights), [2, 1, 0])
+    assert recall.tolist() == pytest.approx([0.5, 1 / 3])
+    assert math.isnan(inspection.head_recall(_map_of(weights), [0, 0, 0])[0])
+    with pytest.raises(ValueError, match="2 heads for 3 queries"):
+        inspection.head_recall(_map_of(weights), [2, 0])
+
+
+def test_the_summary_has_a_row_for_each_head() -> None:
+    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12)
+    rows = inspection.summarise(attention_maps(encoder, batch_of(KIDS, DOG)))
+    assert len(rows) == 1 + 6
+    assert [row[1] for row in rows[1:4]] == ["forward · word", "forward · dependency", "forward"]
+    assert all(cell for row in rows for cell in row)
+    plain = build("transformer", vocabulary_size=len(VOCABULARY), dim=12, num_heads=2)
+    rows = inspection.summarise(attention_maps(plain, batch_of(Sentence(["a", "dog"]))))
+    assert {(row[3], row[5]) for row in rows[1:]} == {("", "")}
+    assert inspection.summarise([]) == rows[:1]
+
+
+def test_figure_2_of_ms_san_shows_the_masks() -> None:
+    svg = inspection.prior_figure(KIDS)
+    said = [title.text or "" for title in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}title")]
+    assert len(said) == 8 * 64
+    forward, both, dependency = said[:64], said[64:128], said[-64:]
+    assert forward[0] == "Two → Two: 0"
+    assert forward[1] == "Two → kids: not allowed"
+    assert sum("not allowed" in cell for cell in forward) == 28
+    assert both[8 * 5 + 1] == "wash → kids: −4"
+    assert dependency[8 * 5 + 1] == "wash → kids: −1"
+    assert dependency[2 * 8 + 6] == "at → their: −5"
+
+
+def test_figure_3_of_ms_san_shows_two_distances() -> None:
+    svg = inspection.distance_figure(KIDS, 5)
+    texts = [text.text for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    start, end = texts.index("words from wash") + 1, texts.index("edges from wash") + 1
+    assert texts[start : start + 8] == list("54321012")
+    assert texts[end : end + 8] == list("21332021")
+    with pytest.raises(ValueError, match="position 9 and 8 words"):
+        inspection.distance_figure(KIDS, 9)
+    with pytest.raises(ValueError, match="no dependency tree"):
+        inspection.distance_figure(Sentence(["a"]), 0)
+
+
+def test_figure_4_of_ms_san_has_six_heads() -> None:
+    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12)
+    maps = attention_maps(encoder, batch_of(KIDS))
+    svg = inspection.attention_figure(maps, title="MS-SAN")
+    assert svg.count("<title>") == 6 * 64
+    for name in ("forward · word", "backward · dependency", "syntactic head"):
+        assert name in svg
+    with pytest.raises(ValueError, match="of kind 'attention'; got \\['pooling'\\]"):
+        inspection.attention_figure([found for found in maps if found.kind == "pooling"][:1])
+
+
+def test_figures_6_to_8_of_disan() -> None:
+    encoder = build("disan", vocabulary_size=len(VOCABULARY), dim=12)
+    maps = attention_maps(encoder, batch_of(KIDS, DOG))
+    svg = inspection.attention_figure(maps)
+    assert svg.count("<title>") == 2 * (64 + 9)
+    assert "nothing allowed" in svg
+    gates = [found for found in maps if found.kind == "gate"]
+    assert len(gates) == 4
+    assert "12 features" in inspection.gate_figure(gates[0])
+    pooling = [found for found in maps if found.kind == "pooling"]
+    assert "cosine" in inspection.word_vector_figure(pooling[0], pooling[1], "a")
+    assert "cosine 1.000" in inspection.word_vector_figure(pooling[0], pooling[0], "kids", shape=(4, 6))
+    with pytest.raises(ValueError, match="'kids' does not occur in the sentence 'a dog barks'"):
+        inspection.word_vector_figure(pooling[0], pooling[1], "kids")
+    with pytest.raises(ValueError, match="expected a map of kind 'pooling', got 'gate'"):
+        inspection.word_vector_figure(gates[0], pooling[1], "a")
+    with pytest.raises(ValueError, match="expected a map of kind 'gate', got 'pooling'"):
+        inspection.gate_figure(pooling[0])
+    assert inspection.pooling_figure(pooling[:1]).count('class="sa-bar"') == 8
+    with pytest.raises(ValueError, match="over the same words"):
+        inspection.pooling_figure(pooling)
+
+
+def test_attention_is_drawn_under_the_tree() -> None:
+    weights = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.3, 0.7], [0.05, 0.0, 0.95]]])
+    svg = inspection.tree_figure(_map_of(weights, DOG), 0)
+    assert svg.count('class="sa-arc"') == 3 + 4
+    assert "dog → barks: 0.700" in svg
+    assert inspection.tree_figure(_map_of(weights), 0, threshold=0.5).count('class="sa-arc"') == 3
+
+
+def test_the_page_shows_every_sentence_and_head() -> None:
+    model = _model("ms_san", "agreement")
+    examples = [Example((KIDS,), "plural"), Example((DOG,), "singular")]
+    html = inspection.attention_page(model, examples, "Six <heads>")
+    assert html.count('data-label="Sentence"') == 1
+    assert html.count('data-label="Head"') == 2
+    assert html.count('class="option"') == 2 + 12
+    assert "Six &lt;heads&gt;" in html
+    assert re.search(r"answer (singular|plural) \(\d+%\), expected plural", html)
+    assert "Heads in numbers" in html
+    assert set(re.findall(r"https?://[^\"'<\s]*", html)) == {"http://www.w3.org/2000/svg"}
+    assert html == inspection.attention_page(model, examples, "Six <heads>")
+    for svg in re.findall(r"<svg.*?</svg>", html):
+        ET.fromstring(svg)
+
+
+@pytest.mark.parametrize("name", ["disan", "bilstm_s2t"])
+def test_pages_of_other_encoders_and_inputs(name: str) -> None:
+    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=8)
+    batch = batch_of(KIDS, DOG, Sentence([]), Sentence(["hush"]))
+    html = inspection.attention_page(encoder, batch)
+    assert html.count('class="option"') >= 4
+    assert "answer" not in html
+    with pytest.raises(ValueError, match="at least one sentence"):
+        inspection.attention_page(encoder, [], vocabulary=VOCABULARY)
+
+
+def test_the_page_of_a_task_on_pairs() -> None:
+    html = inspection.attention_page(_pair_model(), [(DOG, KIDS)])
+    assert "1. a dog barks / Two kids" in html
+    assert html.count('data-label="Head"') == 2
+
+
+def test_plots_are_written_as_files(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    model = _model("ms_san", "agreement")
+    files = inspection.save_plots(tmp_path / "plots", model, [DOG], formats=("html", "svg", "png"))
+    names = {file.name for file in files}
+    assert {"attention.html", "01-attention.svg", "01-tree.svg", "01-gate.svg", "01-pooling.svg"} <= names
+    assert {"01-phrases.svg", "01-attention.png", "01-gate.png", "01-pooling-1.png"} <= names
+    assert names == {file.name for file in (tmp_path / "plots").iterdir()}
+    for file in files:
+        if file.suffix == ".svg":
+            ET.fromstring(file.read_text(encoding="utf-8"))
+    with pytest.raises(ConfigError, match="unknown format 'jpg'; known: html, svg, png, pdf"):
+        inspection.save_plots(tmp_path, model, [DOG], formats=["jpg"])
+
+
+def test_accuracy_is_counted_in_parts(tmp_path: Path) -> None:
+    examples = [Example((Sentence(["a"] * length),), "x", id=str(length)) for length in (1, 2, 10, 11, 12, 50)]
+    right = {"first": {"1", "2", "10", "50"}, "second": {"1", "10", "11"}}
+    for name, ids in right.items():
+        rows = [{"id": e.id, "gold": "x", "predicted": "x" if e.id in ids else "y"} for e in examples]
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    files = [tmp_path / "first", tmp_path / "second"]
+    parts = inspection.parted_accuracy({"both": files, "one": files[:1]}, examples)
+    assert parts.names == ("0–9", "10–19", "40+")
+    assert parts.counts == (2, 3, 1)
+    both, one = parts.series
+    assert list(both.y) == pytest.approx([0.75, 0.5, 0.5])
+    assert both.errors is not None
+    assert list(both.errors) == pytest.approx([0.25 * math.sqrt(2), math.sqrt(2) / 6, math.sqrt(0.5)])
+    assert list(one.y) == pytest.approx([1.0, 1 / 3, 1.0])
+    assert one.errors is None
+    svg = inspection.accuracy_figure(parts)
+    assert "n = 3" in svg
+    assert "words in the sentence" in svg
+    with pytest.raises(ValueError, match="first has no prediction for example 3"):
+        inspection.parted_accuracy({"a": files[:1]}, [*examples, Example((Sentence(["a"]),), id="3")])
+    with pytest.raises(ValueError, match=r"edges must increase; got \[3, 1\]"):
+        inspection.parted_accuracy({}, examples, edges=[3, 1])
+    with pytest.raises(ValueError, match="example 1 has value 1, below the first edge 2"):
+        inspection.parted_accuracy({}, examples, edges=[2, 5])
+
+
+def test_attractors_are_read_from_the_data() -> None:
+    example = Example((Sentence(["a"], metadata={"attractors": "2"}),))
+    assert inspection.num_attractors(example) == 2
+    assert inspection.num_words(example) == 1
+    with pytest.raises(ValueError, match="does not say how many attractors"):
+        inspection.num_attractors(Example((DOG,), id="7"))
+
+
+def test_the_room_is_reached_from_the_front_door() -> None:
+    assert sa.inspection.attention_maps is attention_maps
+    assert all(hasattr(sa.inspection, name) for name in sa.inspection.__all__)
+    assert all(hasattr(sa.pictures, name) for name in sa.pictures.__all__)
+
+
+def _map_of(weights: Tensor, sentence: Sentence | None = None) -> AttentionMap:
+    words = sentence.words if sentence is not None else tuple("abcdefgh"[: weights.shape[1]])
+    heads = tuple(f"head {head}" for head in range(len(weights)))
+    return AttentionMap("module", words, words, weights, "attention", heads, sentence=sentence)
+
+
+def _model(name: str, task: str) -> SentenceModel:
+    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=12)
+    return SentenceModel(encoder, get_task(task), labels=("singular", "plural"), vocabulary=VOCABULARY)
+
+
+def _pair_model() -> SentenceModel:
+    return _model("ms_san", "pair_classification")
