@@ -1,0 +1,154 @@
+"""Laws that every sentence encoder inherits; a new encoder joins through the table of builders."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+import structattn as sa
+from structattn.data.generated import agreement_treebank
+from structattn.encoders.build import BUILDERS, build, options_of
+from structattn.syntax import ConfigError
+
+SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]
+VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
+NAMES = sorted(BUILDERS)
+
+
+def tiny(name: str) -> sa.encoders.SentenceEncoder:
+    """A small encoder without dropout; every builder has ``dim`` and ``dropout``."""
+    torch.manual_seed(0)
+    known = options_of(name)
+    options = {"dim": 12, "dropout": 0.0}
+    if "num_heads" in known:
+        options["num_heads"] = 2
+    return build(name, vocabulary_size=len(VOCABULARY), **options)
+
+
+def encode(encoder: sa.encoders.SentenceEncoder, sentences: list[sa.Sentence]) -> sa.encoders.Encoding:
+    return encoder(sa.collate(sentences, VOCABULARY))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_changes_nothing(name: str, training: bool) -> None:
+    encoder = tiny(name).train(training)
+    together = encode(encoder, SENTENCES)
+    assert together.vector is not None
+    for row, sentence in enumerate(SENTENCES):
+        alone = encode(encoder, [sentence])
+        torch.testing.assert_close(together.vector[row : row + 1], alone.vector, atol=2e-6, rtol=1e-5)
+        real = together.states[row][together.mask[row]]
+        torch.testing.assert_close(real, alone.states[0][alone.mask[0]], atol=2e-6, rtol=1e-5)
+        assert not together.states[row][~together.mask[row]].any(), "padded states must be zero"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_order_in_the_batch_changes_nothing(name: str) -> None:
+    encoder = tiny(name)
+    forward = encode(encoder, SENTENCES).vector
+    backward = encode(encoder, SENTENCES[::-1]).vector
+    assert forward is not None
+    assert backward is not None
+    torch.testing.assert_close(forward, backward.flip(0), atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_double_precision_agrees_with_single(name: str) -> None:
+    encoder = tiny(name)
+    single = encode(encoder, SENTENCES).vector
+    double = encode(encoder.double(), SENTENCES).vector
+    assert single is not None
+    assert double is not None
+    assert double.dtype == torch.float64
+    torch.testing.assert_close(single.double(), double, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_save_and_load(name: str, tmp_path: Path) -> None:
+    encoder = tiny(name)
+    safetensors.torch.save_model(encoder, str(tmp_path / "encoder.safetensors"))
+    torch.manual_seed(1)
+    other = build(
+        name,
+        vocabulary_size=len(VOCABULARY),
+        dim=12,
+        dropout=0.0,
+        **({"num_heads": 2} if "num_heads" in options_of(name) else {}),
+    )
+    safetensors.torch.load_model(other, str(tmp_path / "encoder.safetensors"))
+    torch.testing.assert_close(encode(encoder, SENTENCES).vector, encode(other, SENTENCES).vector, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_reach_every_parameter_and_are_finite(name: str) -> None:
+    encoder = tiny(name)
+    vector = encode(encoder, SENTENCES).vector
+    assert vector is not None
+    weights = torch.randn(vector.shape, generator=torch.Generator().manual_seed(5))
+    (vector * weights).sum().backward()
+    for parameter_name, parameter in encoder.named_parameters():
+        assert parameter.grad is not None, f"{parameter_name} gets no gradient"
+        assert parameter.grad.isfinite().all(), parameter_name
+        assert parameter.grad.any(), f"{parameter_name} has a zero gradient"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_short_empty_and_unknown_sentences_are_finite(name: str) -> None:
+    encoder = tiny(name)
+    one = sa.Sentence(
+        ["unseen"], dependency=sa.DependencyTree([0]), constituency=sa.ConstituencyTree.from_brackets("(S (X unseen))")
+    )
+    empty = sa.Sentence([])
+    for sentences in ([one], [empty], [one, empty, SENTENCES[0]], [empty, empty]):
+        encoding = encode(encoder, sentences)
+        assert encoding.vector is not None
+        assert encoding.vector.isfinite().all()
+        encoding.vector.sum().backward()
+        for parameter_name, parameter in encoder.named_parameters():
+            assert parameter.grad is None or parameter.grad.isfinite().all(), parameter_name
+    mixed = encode(encoder, [one, empty, SENTENCES[0]]).vector
+    alone = encode(encoder, [one]).vector
+    assert mixed is not None
+    assert alone is not None
+    torch.testing.assert_close(mixed[:1], alone, atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dropout_acts_in_training_only(name: str) -> None:
+    encoder = build(
+        name,
+        vocabulary_size=len(VOCABULARY),
+        dim=12,
+        dropout=0.5,
+        **({"num_heads": 2} if "num_heads" in options_of(name) else {}),
+    )
+    assert not torch.equal(encode(encoder, SENTENCES).vector, encode(encoder, SENTENCES).vector)
+    encoder.eval()
+    torch.testing.assert_close(encode(encoder, SENTENCES).vector, encode(encoder, SENTENCES).vector, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_are_a_configuration(name: str) -> None:
+    assert json.loads(json.dumps(options_of(name))) is not None
+    encoder = tiny(name)
+    vector = encode(encoder, SENTENCES).vector
+    assert vector is not None
+    assert vector.shape == (len(SENTENCES), encoder.output_dim)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_state_of_the_random_generator_decides_the_weights(name: str) -> None:
+    first, second = tiny(name), tiny(name)
+    for left, right in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"unknown encoder 'disann' \(did you mean 'disan'\?\); known: .*ms_san"):
+        build("disann", vocabulary_size=5)
+    with pytest.raises(ConfigError, match=r"unknown option 'dims' .*did you mean 'dim'\?\); known: .*dropout"):
+        build("disan", vocabulary_size=5, dims=3)
