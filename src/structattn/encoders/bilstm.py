@@ -4,15 +4,13 @@ Hochreiter and Schmidhuber 1997; as compared with in Shen et al. 2018 (DiSAN), t
 by maximum as in Conneau et al. 2017 (InferSent).
 """
 
-from typing import Literal
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from structattn.data import SentenceBatch
-from structattn.encoders.disan import Activation, activation_of
+from structattn.encoders.disan import activation_of
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
 from structattn.layers import MaxPooling, MeanPooling, Source2Token, WordEmbedding
 from structattn.syntax.errors import ConfigError
@@ -65,7 +63,7 @@ def bilstm(
     embedding_dim: int | None = None,
     num_frozen: int = 0,
     num_layers: int = 1,
-    pooler: Literal["max", "mean"] = "max",
+    pooler: str = "max",
     dropout: float = 0.2,
 ) -> SentenceEncoder:
     """A bidirectional LSTM pooled by maximum or mean.
@@ -76,7 +74,7 @@ def bilstm(
         embedding_dim: width of the word vectors, if it differs; the LSTM takes them as they are.
         num_frozen: number of words whose vectors are not trained.
         num_layers: number of layers.
-        pooler: how states become a sentence vector.
+        pooler: ``"max"`` or ``"mean"`` of the states.
         dropout: on what enters each layer.
 
     Raises:
@@ -102,7 +100,7 @@ def bilstm_s2t(
     embedding_dim: int | None = None,
     num_frozen: int = 0,
     num_layers: int = 1,
-    activation: Activation = "elu",
+    activation: str = "elu",
     dropout: float = 0.25,
 ) -> SentenceEncoder:
     """A bidirectional LSTM pooled by source2token attention (Shen et al. 2018, "Bi-LSTM + s2t").

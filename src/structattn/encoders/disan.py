@@ -5,7 +5,6 @@ and the table on SNLI, whose parameter counts these builders reproduce (``bilstm
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -21,10 +20,7 @@ from structattn.layers import (
     Source2Token,
     WordEmbedding,
 )
-from structattn.layers.feature_attention import Direction
 from structattn.syntax.errors import ConfigError
-
-Activation = Literal["elu", "relu"]
 
 
 class DiSAN(nn.Module):
@@ -103,7 +99,7 @@ def disan(
     embedding_dim: int | None = None,
     num_frozen: int = 0,
     scale: int | float = 5.0,
-    activation: Activation = "elu",
+    activation: str = "elu",
     ref_biases: bool = False,
     dropout: float = 0.25,
 ) -> SentenceEncoder:
@@ -151,7 +147,7 @@ def disan_nodir(
     embedding_dim: int | None = None,
     num_frozen: int = 0,
     scale: int | float = 5.0,
-    activation: Activation = "elu",
+    activation: str = "elu",
     ref_biases: bool = False,
     dropout: float = 0.25,
 ) -> SentenceEncoder:
@@ -182,7 +178,7 @@ def emb_s2t(
     dim: int = 300,
     embedding_dim: int | None = None,
     num_frozen: int = 0,
-    activation: Activation = "elu",
+    activation: str = "elu",
     dropout: float = 0.25,
 ) -> SentenceEncoder:
     """Source2token attention over the word vectors themselves.
@@ -213,7 +209,7 @@ def emb_additive(
     dim: int = 300,
     embedding_dim: int | None = None,
     num_frozen: int = 0,
-    activation: Activation = "elu",
+    activation: str = "elu",
     dropout: float = 0.25,
 ) -> SentenceEncoder:
     """Additive attention over the word vectors themselves; options are those of :func:`emb_s2t`.
@@ -234,7 +230,7 @@ def mh_s2t(
     embedding_dim: int | None = None,
     num_frozen: int = 0,
     num_heads: int = 8,
-    activation: Activation = "elu",
+    activation: str = "elu",
     dropout: float = 0.25,
 ) -> SentenceEncoder:
     """Multi-head attention without output map over words and sinusoidal positions, then source2token attention.
@@ -280,13 +276,13 @@ def activation_of(name: str) -> nn.Module:
 
 
 def _two_blocks(
-    masks: tuple[Direction, Direction],
+    masks: tuple[str, str],
     vocabulary_size: int,
     *,
     dim: int,
     embedding_dim: int | None,
     num_frozen: int,
-    scale: float,
+    scale: int | float,
     activation: str,
     ref_biases: bool,
     dropout: float,

@@ -25,7 +25,7 @@ def token2token(
     bias: Float[Tensor, " feature"],
     values: Float[Tensor, "batch key feature"],
     allowed: Bool[Tensor, "#batch query key"],
-    scale: float = 5.0,
+    scale: int | float = 5.0,
 ) -> Float[Tensor, "batch query feature"]:
     r"""Multi-dimensional attention: every feature has its own distribution over the keys.
 
@@ -69,7 +69,7 @@ def token2token_weights(
     b_keys: Float[Tensor, "batch key feature"],
     bias: Float[Tensor, " feature"],
     allowed: Bool[Tensor, "#batch query key"],
-    scale: float = 5.0,
+    scale: int | float = 5.0,
 ) -> Float[Tensor, "batch query key"]:
     """The weights of :func:`token2token`, averaged over features, for pictures; they carry no gradient.
 

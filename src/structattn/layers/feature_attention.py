@@ -5,7 +5,7 @@ token2token and source2token self-attention, the DiSA block, and the additive at
 ``i`` for the word looked at and ``j`` for the word that looks; here rows look and columns are looked at.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,7 +17,6 @@ from structattn.layers.gates import FusionGate
 from structattn.layers.linear import glorot_linear
 from structattn.priors import Backward, Forward, NotSelf, Prior
 
-Direction = Literal["forward", "backward", "diagonal"]
 _DIRECTIONS: dict[str, tuple[type[Prior], dict[str, bool]]] = {
     "forward": (Forward, {"include_self": False}),
     "backward": (Backward, {"include_self": False}),
@@ -54,7 +53,7 @@ class Token2Token(nn.Module):
     weights_axes: ClassVar[str] = "head query key"
 
     def __init__(
-        self, dim: int, mask: Direction | Prior = "forward", *, scale: int | float = 5.0, dropout: float = 0.0
+        self, dim: int, mask: str | Prior = "forward", *, scale: int | float = 5.0, dropout: float = 0.0
     ) -> None:
         super().__init__()
         self.prior = _prior(mask)
@@ -136,7 +135,7 @@ class DirectionalSelfAttention(nn.Module):
         self,
         dim: int,
         hidden: int,
-        mask: Direction | Prior = "forward",
+        mask: str | Prior = "forward",
         ref_biases: bool = False,
         *,
         scale: int | float = 5.0,
@@ -251,7 +250,7 @@ def _pool(states: Tensor, mask: Tensor | None, scores: Tensor, *, need_weights: 
     return vector, weights.expand_as(states) if need_weights else None
 
 
-def _prior(mask: Direction | Prior) -> Prior:
+def _prior(mask: str | Prior) -> Prior:
     if isinstance(mask, Prior):
         if mask.num_heads not in (None, 1):
             raise ValueError(
