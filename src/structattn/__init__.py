@@ -6,6 +6,8 @@ Nouns and rooms load on first use, so that ``import structattn`` and ``structatt
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from structattn.registration import register_with_transformers
+
 __version__ = "0.1.0"
 
 _NOUNS = {
@@ -61,3 +63,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+register_with_transformers()
