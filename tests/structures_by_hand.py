@@ -43,7 +43,7 @@ class Enumerated:
         return torch.special.entr(self.probabilities()).sum(-1)
 
     def cross_entropy(self, other: "Enumerated") -> Tensor:
-        log_q = other.values - other.log_partition().unsqueeze(-1)
+        log_q = (other.values - other.log_partition().unsqueeze(-1)).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
         p = self.probabilities()
         return -torch.where(p > 0, p * log_q, 0).sum(-1)
 
@@ -124,7 +124,9 @@ class Family:
         generator = torch.Generator().manual_seed(seed)
         potentials = []
         for shape in self.shapes(n):
-            scores = spread * torch.randn(*batch, *shape, generator=generator, dtype=torch.float64)
+            # A transition matrix that all positions share is shared by all sentences, too.
+            shared = self.name == "chain" and len(potentials) == 1
+            scores = spread * torch.randn(*(() if shared else batch), *shape, generator=generator, dtype=torch.float64)
             mask = torch.rand(scores.shape, generator=generator) < forbidden
             potentials.append(scores.masked_fill(mask, -torch.inf))
         return potentials

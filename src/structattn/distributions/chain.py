@@ -27,7 +27,7 @@ class LinearChainCRF(StructuredDistribution):
         transition: ``[from, to]`` for all positions, or ``[position, from, to]`` for ``n - 1`` positions, with the
             batch axes.
         lengths: number of words of each sentence; all ``n`` if not given.
-        validate_args: check the scores and the arguments of `log_prob` (costs time).
+        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
 
     Raises:
         ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
@@ -43,10 +43,10 @@ class LinearChainCRF(StructuredDistribution):
     def __init__(
         self,
         unary: Float[Tensor, "*batch word state"],
-        transition: Float[Tensor, "*_ state state"],
+        transition: Float[Tensor, "*_ before after"],
         lengths: Tensor | None = None,
         *,
-        validate_args: bool | None = None,
+        validate_args: bool | None = True,
     ) -> None:
         if unary.dim() < 2 or unary.shape[-1] == 0:
             raise ValueError(f"LinearChainCRF: unary of shape {tuple(unary.shape)}: expected (..., n, states)")
@@ -62,11 +62,18 @@ class LinearChainCRF(StructuredDistribution):
                 f"expected {(states, states)} or {expected}"
             ) from None
         lengths = checked_lengths(lengths, unary.shape[:-2], num_words=words, like=unary)
-        unary = unary.masked_fill(~within(lengths, words)[..., None], -torch.inf)
-        if not self._shared:
-            transition = transition.masked_fill(~within(lengths - 1, steps)[..., None, None], -torch.inf)
-        scores = torch.cat([unary.flatten(-2), transition.to(unary.dtype).flatten(len(batch))], -1)
-        super().__init__(scores, lengths, event_shape=unary.shape[-2:], validate_args=validate_args)
+        real = within(lengths, words)[..., None].expand_as(unary).flatten(-2)
+        if self._shared:
+            real_steps = torch.ones_like(transition, dtype=torch.bool)
+        else:
+            real_steps = within(lengths - 1, steps)[..., None, None].expand_as(transition)
+        super().__init__(
+            torch.cat([unary.flatten(-2), transition.to(unary.dtype).flatten(len(batch))], -1),
+            torch.cat([real, real_steps.flatten(len(batch))], -1),
+            lengths=lengths,
+            event_shape=unary.shape[-2:],
+            validate_args=validate_args,
+        )
 
     def edge_marginals(self) -> Float[Tensor, "*batch position state state"]:
         """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero where padding begins."""
@@ -147,7 +154,7 @@ class SemiMarkovCRF(StructuredDistribution):
     Args:
         scores: score of each segment after each label.
         lengths: number of words of each sentence; all ``n`` if not given.
-        validate_args: check the scores and the arguments of `log_prob` (costs time).
+        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
 
     Raises:
         ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
@@ -163,10 +170,10 @@ class SemiMarkovCRF(StructuredDistribution):
 
     def __init__(
         self,
-        scores: Float[Tensor, "*batch word width state state"],
+        scores: Float[Tensor, "*batch word width before state"],
         lengths: Tensor | None = None,
         *,
-        validate_args: bool | None = None,
+        validate_args: bool | None = True,
     ) -> None:
         if scores.dim() < 4 or scores.shape[-1] != scores.shape[-2] or 0 in scores.shape[-3:]:
             raise ValueError(
@@ -178,8 +185,11 @@ class SemiMarkovCRF(StructuredDistribution):
         end = start + torch.arange(1, widths + 1, device=scores.device)
         part = (end <= lengths[..., None, None])[..., None, None]
         first = ((start > 0)[..., None, None]) | (torch.arange(states, device=scores.device)[:, None] == 0)
-        scores = scores.masked_fill(~(part & first), -torch.inf)
-        super().__init__(scores.flatten(-4), lengths, event_shape=scores.shape[-4:], validate_args=validate_args)
+        real = (part & first).expand_as(scores).flatten(-4)
+        event_shape = scores.shape[-4:]
+        super().__init__(
+            scores.flatten(-4), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
+        )
 
     def to_structure(self, parts: Float[Tensor, "*shape word width state state"]) -> Int[Tensor, "*shape word 3"]:
         """Segments ``(start, end, label)`` from left to right, half-open; ``(0, 0, 0)`` where there are no more."""

@@ -26,7 +26,7 @@ class ConstituencyCRF(StructuredDistribution):
     Args:
         scores: score of each span between fences ``0 .. n``.
         lengths: number of words of each sentence; all ``n`` if not given.
-        validate_args: check the scores and the arguments of `log_prob` (costs time).
+        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
 
     Raises:
         ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
@@ -42,10 +42,10 @@ class ConstituencyCRF(StructuredDistribution):
 
     def __init__(
         self,
-        scores: Float[Tensor, "*batch fence fence"],
+        scores: Float[Tensor, "*batch start end"],
         lengths: Tensor | None = None,
         *,
-        validate_args: bool | None = None,
+        validate_args: bool | None = True,
     ) -> None:
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
             raise ValueError(f"ConstituencyCRF: scores of shape {tuple(scores.shape)}: expected (..., n + 1, n + 1)")
@@ -53,8 +53,11 @@ class ConstituencyCRF(StructuredDistribution):
         lengths = checked_lengths(lengths, scores.shape[:-2], num_words=fences - 1, like=scores)
         fence = torch.arange(fences, device=scores.device)
         spans = (fence[:, None] < fence) & (fence <= lengths[..., None, None])
-        scores = scores.masked_fill(~spans, -torch.inf)
-        super().__init__(scores.flatten(-2), lengths, event_shape=scores.shape[-2:], validate_args=validate_args)
+        real = spans.expand_as(scores).flatten(-2)
+        event_shape = scores.shape[-2:]
+        super().__init__(
+            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
+        )
 
     def to_structure(self, parts: Float[Tensor, "*shape fence fence"]) -> Int[Tensor, "*shape span 2"]:
         """Spans ``(start, end)``, ``2 n - 1`` rows, parent before child, left before right; then ``(0, 0)``."""

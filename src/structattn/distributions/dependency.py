@@ -29,7 +29,7 @@ class DependencyCRF(StructuredDistribution):
         scores: score of each head of each word.
         lengths: number of words of each sentence; all ``n`` if not given.
         single_root: whether exactly one word hangs from the root; otherwise any number may.
-        validate_args: check the scores and the arguments of `log_prob` (costs time).
+        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
 
     Raises:
         ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
@@ -49,11 +49,14 @@ class DependencyCRF(StructuredDistribution):
         lengths: Tensor | None = None,
         *,
         single_root: bool = False,
-        validate_args: bool | None = None,
+        validate_args: bool | None = True,
     ) -> None:
         self.single_root = single_root
-        scores, lengths = _checked_arcs(type(self).__name__, scores, lengths)
-        super().__init__(scores.flatten(-2), lengths, event_shape=scores.shape[-2:], validate_args=validate_args)
+        real, lengths = _real_arcs(type(self).__name__, scores, lengths)
+        event_shape = scores.shape[-2:]
+        super().__init__(
+            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
+        )
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
         """Heads as CoNLL ids; 0 beyond the end of a sentence."""
@@ -85,7 +88,7 @@ class NonProjectiveDependencyCRF(StructuredDistribution):
         scores: score of each head of each word.
         lengths: number of words of each sentence; all ``n`` if not given.
         single_root: whether exactly one word hangs from the root; otherwise any number may.
-        validate_args: check the scores and the arguments of `log_prob` (costs time).
+        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
 
     Raises:
         ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
@@ -103,11 +106,14 @@ class NonProjectiveDependencyCRF(StructuredDistribution):
         lengths: Tensor | None = None,
         *,
         single_root: bool = False,
-        validate_args: bool | None = None,
+        validate_args: bool | None = True,
     ) -> None:
         self.single_root = single_root
-        scores, lengths = _checked_arcs(type(self).__name__, scores, lengths)
-        super().__init__(scores.flatten(-2), lengths, event_shape=scores.shape[-2:], validate_args=validate_args)
+        real, lengths = _real_arcs(type(self).__name__, scores, lengths)
+        event_shape = scores.shape[-2:]
+        super().__init__(
+            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
+        )
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
         """Heads as CoNLL ids; 0 beyond the end of a sentence."""
@@ -129,15 +135,15 @@ class NonProjectiveDependencyCRF(StructuredDistribution):
         return _best_heads(scores, self.event_shape)
 
 
-def _checked_arcs(family: str, scores: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Scores with ``-inf`` at padding and where a word would be its own head; lengths for every item."""
+def _real_arcs(family: str, scores: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Which arcs are neither padding nor from a word to itself, flat; lengths for every item."""
     if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
         raise ValueError(f"{family}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1)")
     words, heads = scores.shape[-2:]
     lengths = checked_lengths(lengths, scores.shape[:-2], num_words=words, like=scores)
     itself = torch.arange(heads, device=scores.device) == torch.arange(1, heads, device=scores.device)[:, None]
     arcs = within(lengths, words)[..., None] & within(lengths + 1, heads)[..., None, :] & ~itself
-    return scores.masked_fill(~arcs, -torch.inf), lengths
+    return arcs.flatten(-2), lengths
 
 
 def _arcs_of_heads(heads: Tensor, lengths: Tensor) -> Tensor:

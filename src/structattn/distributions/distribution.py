@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
@@ -37,10 +37,11 @@ class StructuredDistribution(Distribution, ABC):
     part. If nothing is allowed, the log-partition is ``-inf``, and marginals, samples and the best structure are zero.
 
     Args:
-        scores: score of every part, flat; ``-inf`` where a part is padding or no part at all.
+        scores: score of every part, flat.
+        real: False where a part is padding or no part at all; its score is not read.
         lengths: number of words of each sentence.
         event_shape: shape of the parts of one structure.
-        validate_args: as in ``torch.distributions``.
+        validate_args: check scores and arguments; None takes the default of ``torch.distributions``.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -48,12 +49,15 @@ class StructuredDistribution(Distribution, ABC):
     def __init__(
         self,
         scores: Float[Tensor, "*batch part"],
-        lengths: Int[Tensor, "*batch"],
+        real: Bool[Tensor, "*batch part"],
         *,
+        lengths: Int[Tensor, "*batch"],
         event_shape: torch.Size,
-        validate_args: bool | None = None,
+        validate_args: bool | None = True,
     ) -> None:
+        # Scores are masked at each use: nothing of the graph that leads to them is shared by two calls.
         self._scores = scores
+        self._real = real
         self.lengths = lengths
         super().__init__(scores.shape[:-1], event_shape, validate_args=validate_args)
         if self._validate_args and not torch.compiler.is_compiling():
@@ -185,6 +189,7 @@ class StructuredDistribution(Distribution, ABC):
         shape = torch.Size(batch_shape)
         new = copy.copy(self)
         new._scores = self._scores.expand(*shape, self._scores.shape[-1])
+        new._real = self._real.expand(*shape, self._real.shape[-1])
         new.lengths = self.lengths.expand(shape)
         new._batch_shape = shape
         return new
@@ -209,7 +214,8 @@ class StructuredDistribution(Distribution, ABC):
         return scores - shift, total
 
     def _flat_scores(self) -> Tensor:
-        return self._scores.double().reshape(self.batch_shape.numel(), self._scores.shape[-1])
+        scores = self._scores.double().masked_fill(~self._real, -torch.inf)
+        return scores.reshape(self.batch_shape.numel(), scores.shape[-1])
 
     def _flat_lengths(self) -> Tensor:
         return self.lengths.reshape(self.batch_shape.numel())
@@ -236,7 +242,7 @@ class StructuredDistribution(Distribution, ABC):
         return self.expand(shape), other.expand(shape)
 
     def _refuse_undefined_scores(self) -> None:
-        undefined = torch.isnan(self._scores) | (self._scores == torch.inf)
+        undefined = (torch.isnan(self._scores) | (self._scores == torch.inf)) & self._real
         if undefined.any():
             raise ValueError(
                 f"{type(self).__name__}: {int(undefined.sum())} of {undefined.numel()} scores are nan or +inf; "
@@ -249,7 +255,9 @@ class StructuredDistribution(Distribution, ABC):
             shape = only.shape[:-1]
             lengths = self.lengths.expand(shape).reshape(shape.numel())
             log_count, used = self._infer(only.reshape(shape.numel(), parts.shape[-1]), lengths)
-            right = (log_count == 0) & (used.view_as(parts) == parts).all(-1).reshape(shape.numel())
+            # One structure uses these parts, and all of them: counts are whole numbers, so rounding cannot mislead.
+            same = ((used.view_as(parts) - parts).abs() < 0.5).all(-1).reshape(shape.numel())
+            right = (log_count.abs() < 0.5) & same
         if not right.all():
             raise ValueError(
                 f"log_prob: {int((~right).sum())} of {right.numel()} items are no structure of {type(self).__name__} "

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from structattn.kernels.numbers import seed
 
@@ -97,7 +98,23 @@ def register(family: str, program: Program) -> Operators:
     third_operator.register_autograd(third_backward, setup_context=_save_inputs)
     for operator in operators:
         operator.register_vmap(_batching_rule(operator))
-    return Operators(marginals_operator, hvp_operator)
+    return Operators(_reverse_mode_only(marginals_operator), _reverse_mode_only(hvp_operator))
+
+
+def _reverse_mode_only(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse forward-mode duals, which a custom operator would drop without a word."""
+
+    def checked(*inputs: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            for tensor in inputs[:-1]:
+                if forward_ad.unpack_dual(tensor).tangent is not None:
+                    raise NotImplementedError(
+                        "forward-mode differentiation of a structured distribution was asked for; expected reverse "
+                        "mode (backward, torch.autograd.grad), whose Hessian-vector products give the same numbers"
+                    )
+        return operator(*inputs)
+
+    return checked
 
 
 def _save_marginals(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

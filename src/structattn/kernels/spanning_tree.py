@@ -60,12 +60,12 @@ def eliminate(weights: Tensor, active: Bool[Tensor, " batch"], *, single_root: b
     column, row, rest = weights[..., :-1, -1:], weights[..., -1:, :-1], weights[..., :-1, :-1]
     root = None
     if single_root:
-        inner, heads = add_up(column[..., 1:, :], _HEADS) if column.shape[-2] > 1 else _nothing(column)
+        inner, heads, go = _word_heads(column[..., 1:, :])
         choice = torch.cat([column[..., :1, :], inner], -2)
         factor, root = add_up(choice, _HEADS)
         log_root = log_shares(choice, _HEADS)
         heads = torch.cat([root[..., :1, :], heads], -2)
-        go = torch.cat([log_root[..., :1, :], *_log_heads(column)], -2)
+        go = torch.cat([log_root[..., :1, :], go], -2)
         stay = log_root[..., 1:, :].masked_fill(~active[:, None, None], 0)
         rest = torch.cat([rest[..., :1, :] + stay, rest[..., 1:, :]], -2)
     else:
@@ -94,12 +94,14 @@ def restore(used: Tensor, gone: Elimination) -> Tensor:
         rest = one_like(to_node[..., :1, :]) - to_node.sum(-2, keepdim=True)
         column = to_node + multiply(gone.heads, rest)
     else:
-        by_root, by_words = to_node[..., :1, :], to_node[..., 1:, :]
+        heads = gone.heads[..., 1:, :]
+        by_root = to_node[..., :1, :]
+        by_words = to_node[..., 1:, :] * (heads[:1].sum(-2, keepdim=True) > 0)
         stayed = direct[..., :1, :].sum(-1, keepdim=True)
         factor = one_like(by_root) - by_root - stayed
         by_root = by_root + multiply(gone.root[..., :1, :], factor)
         rest = stayed + multiply(gone.root[..., 1:, :], factor) - by_words.sum(-2, keepdim=True)
-        column = torch.cat([by_root, by_words + multiply(gone.heads[..., 1:, :], rest)], -2)
+        column = torch.cat([by_root, by_words + multiply(heads, rest)], -2)
     corner = torch.zeros_like(column[..., :1, :])
     return torch.cat([torch.cat([direct, from_node], -2), torch.cat([column, corner], -2)], -1)
 
@@ -205,12 +207,17 @@ def hvp(
     return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), sizes).view_as(scores)
 
 
-def _log_heads(column: Tensor) -> list[Tensor]:
-    return [log_shares(column[..., 1:, :], _HEADS)] if column.shape[-2] > 1 else []
+def _word_heads(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """In-weight of a node from other words, their shares, and the logarithm of the shares.
 
-
-def _nothing(column: Tensor) -> tuple[Tensor, Tensor]:
-    """The empty sum: the first node has no word left to hang from."""
-    empty = torch.zeros_like(column)
-    empty[0] = -torch.inf
-    return empty, column[..., 1:, :]
+    A node that no word can head hangs from the root. Then its in-weights do not matter, and any shares will do for the
+    detours over it (let the in-weights go to zero together): they are taken to be equal.
+    """
+    if not column.shape[-2]:
+        nothing = torch.zeros_like(column).sum(-2, keepdim=True)
+        nothing[0] = -torch.inf
+        return nothing, column, column
+    inner, heads = add_up(column, _HEADS)
+    go = log_shares(column, _HEADS)
+    go[0] = go[0].masked_fill(inner[0] == -torch.inf, -math.log(column.shape[-2]))
+    return inner, heads, go

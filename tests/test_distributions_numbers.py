@@ -1,0 +1,236 @@
+"""Hard numbers and known faults: huge and forbidden scores, long sentences, small types, and what others got wrong."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from structattn.distributions import (
+    ConstituencyCRF,
+    DependencyCRF,
+    LinearChainCRF,
+    NonProjectiveDependencyCRF,
+    SemiMarkovCRF,
+    StructuredDistribution,
+)
+from structures_by_hand import FAMILIES, Family
+
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+both_kinds = pytest.mark.parametrize("kind", [DependencyCRF, NonProjectiveDependencyCRF])
+
+
+def values_and_gradients(ours: StructuredDistribution, potentials: list[Tensor]) -> list[Tensor]:
+    """Every value that a user may differentiate, and its gradient."""
+    found = []
+    for function in (ours.log_partition, ours.marginals, ours.entropy):
+        value = function()
+        found.append(value)
+        weights = torch.linspace(-1, 1, max(value.numel(), 1)).to(value.dtype)[: value.numel()].view_as(value)
+        found += torch.autograd.grad((value * weights).nansum(), potentials, retain_graph=True, allow_unused=True)
+    return [tensor for tensor in found if tensor is not None]
+
+
+@every_family
+@pytest.mark.parametrize("magnitude", [1e4, 1e10, 1e30])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_huge_scores_stay_probabilities(family: Family, magnitude: float, dtype: torch.dtype) -> None:
+    n = 6
+    for seed in range(3):
+        potentials = [(p.sign() * magnitude).to(dtype) for p in family.random(n, seed=seed)]
+        potentials = [
+            p.where(torch.rand(p.shape, generator=torch.Generator().manual_seed(seed)) < 0.5, 0) for p in potentials
+        ]
+        potentials = [p.requires_grad_() for p in potentials]
+        ours = family.build(*potentials)
+        for tensor in values_and_gradients(ours, potentials):
+            assert torch.isfinite(tensor).all()
+        marginals = ours.marginals()
+        assert ((marginals >= 0) & (marginals <= 1)).all()
+        if marginals.shape[-2:] == (n, n + 1) or marginals.shape[-2:] == (n, 3):
+            torch.testing.assert_close(marginals.sum(-1), torch.ones(n, dtype=dtype))
+        assert torch.isfinite(ours.log_prob(ours.argmax()))
+        assert torch.isfinite(ours.log_prob(ours.sample()))
+
+
+@both_kinds
+def test_a_large_constant_in_a_row_changes_nothing(kind: type[StructuredDistribution]) -> None:
+    scores = torch.randn(4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    shift = torch.tensor([[1e4], [-1e4], [0.0], [2e3]], dtype=torch.float64)
+    plain, shifted = kind(scores), kind(scores + shift)
+    torch.testing.assert_close(plain.marginals(), shifted.marginals(), atol=1e-11, rtol=0)
+    torch.testing.assert_close(plain.entropy(), shifted.entropy(), atol=1e-10, rtol=0)
+    torch.testing.assert_close(plain.log_partition() + shift.sum(), shifted.log_partition(), atol=1e-10, rtol=0)
+
+
+@every_family
+def test_where_nothing_is_allowed_there_is_nothing(family: Family) -> None:
+    potentials = family.random(4, 2, seed=1)
+    potentials[0][0] = -torch.inf
+    potentials = [p.requires_grad_() for p in potentials]
+    ours = family.build(*potentials)
+    assert ours.log_partition()[0] == -torch.inf
+    assert torch.isfinite(ours.log_partition()[1])
+    assert (ours.marginals()[0] == 0).all()
+    assert ours.entropy()[0] == 0
+    assert (ours.sample((3,))[:, 0] == 0).all()
+    assert (ours.topk(2)[:, 0] == 0).all()
+    assert (ours.topk_scores(2)[:, 0] == -torch.inf).all()
+    assert ours.log_count()[0] == -torch.inf
+    (ours.marginals().square().sum() + ours.entropy().sum() + ours.log_partition()[1]).backward()
+    for p in potentials:
+        assert p.grad is not None
+        assert torch.isfinite(p.grad).all()
+    assert potentials[0].grad is not None
+    assert (potentials[0].grad[0] == 0).all()
+
+
+@every_family
+def test_forbidden_parts_have_no_probability_and_no_gradient(family: Family) -> None:
+    potentials = [p.requires_grad_() for p in family.random(5, 20, seed=2, forbidden=0.3)]
+    ours = family.build(*potentials)
+    for tensor in values_and_gradients(ours, potentials)[1:]:
+        assert not torch.isnan(tensor).any()
+    for function in (ours.marginals, ours.entropy):
+        gradients = torch.autograd.grad(function().sum(), potentials, allow_unused=True)
+        for p, gradient in zip(potentials, gradients, strict=True):
+            assert gradient is None or (gradient[p == -torch.inf] == 0).all()
+    shown = ours.marginals().reshape(potentials[0].shape)
+    assert (shown[potentials[0] == -torch.inf] == 0).all()
+
+
+@pytest.mark.parametrize(("n", "spread"), [(80, 20.0), (40, 50.0)])
+@pytest.mark.parametrize("single_root", [False, True])
+@both_kinds
+def test_no_underflow_at_any_spread(
+    kind: type[StructuredDistribution], single_root: bool, n: int, spread: float
+) -> None:
+    scores = spread * torch.randn(2, n, n + 1, generator=torch.Generator().manual_seed(n))
+    scores = scores.requires_grad_()
+    ours = kind(scores, torch.tensor([n, n - 7]), single_root=single_root)
+    best = ours.topk_scores(1)[0]
+    assert (ours.log_partition() >= best - 1e-3).all()
+    assert (ours.log_partition() <= best + n * math.log(n + 1)).all()
+    marginals = ours.marginals()
+    torch.testing.assert_close(marginals.sum(-1)[0], torch.ones(n), atol=1e-5, rtol=0)
+    if single_root:
+        torch.testing.assert_close(marginals[..., 0].sum(-1), torch.ones(2), atol=1e-5, rtol=0)
+    marginals.square().sum().backward()
+    assert scores.grad is not None
+    assert torch.isfinite(scores.grad).all()
+
+
+@both_kinds
+def test_a_weak_root_costs_no_digits(kind: type[StructuredDistribution]) -> None:
+    # A Laplacian in floating point is singular here: the root weighs e^-900 beside the words.
+    scores = torch.zeros(3, 4, dtype=torch.float64)
+    scores[:, 0] = -900
+    weak, plain = kind(scores, single_root=True), kind(torch.zeros(3, 4, dtype=torch.float64), single_root=True)
+    torch.testing.assert_close(weak.log_partition(), plain.log_partition() - 900)
+    torch.testing.assert_close(weak.marginals(), plain.marginals())
+    torch.testing.assert_close(kind(scores).marginals(), plain.marginals())
+
+
+def test_long_sentences() -> None:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        chain = LinearChainCRF(30 * torch.randn(400, 3, generator=generator), torch.randn(3, 3, generator=generator))
+        torch.testing.assert_close(chain.marginals().sum(-1), torch.ones(400), atol=1e-5, rtol=0)
+        phrases = ConstituencyCRF(20 * torch.randn(121, 121, generator=generator))
+        torch.testing.assert_close(phrases.marginals().sum(), torch.tensor(239.0), atol=1e-3, rtol=0)
+        trees = DependencyCRF(20 * torch.randn(120, 121, generator=generator))
+        torch.testing.assert_close(trees.marginals().sum(-1), torch.ones(120), atol=1e-5, rtol=0)
+        segments = SemiMarkovCRF(20 * torch.randn(400, 4, 2, 2, generator=generator))
+        covered = (segments.marginals().sum((-1, -2)) * torch.arange(1.0, 5)).sum()
+        torch.testing.assert_close(covered, torch.tensor(400.0), atol=1e-3, rtol=0)
+
+
+@pytest.mark.slow
+def test_sentences_of_four_hundred_words() -> None:
+    scores = 20 * torch.randn(400, 401, generator=torch.Generator().manual_seed(0))
+    for kind in (DependencyCRF, NonProjectiveDependencyCRF):
+        marginals = kind(scores, single_root=True).marginals()
+        torch.testing.assert_close(marginals.sum(-1), torch.ones(400), atol=1e-5, rtol=0)
+
+
+def test_a_batch_of_ten_thousand_short_sentences() -> None:
+    lengths = torch.arange(10_000) % 5
+    ours = DependencyCRF(torch.zeros(1, 1, 1).expand(10_000, 4, 5), lengths)
+    counts = torch.tensor([1.0, 1.0, 3.0, 12.0, 55.0]).log()
+    torch.testing.assert_close(ours.log_partition(), counts[lengths])
+
+
+@every_family
+def test_small_types_are_computed_exactly_and_given_back(family: Family) -> None:
+    exact = family.random(5, seed=3)
+    for dtype, tolerance in ((torch.float32, 2e-7), (torch.bfloat16, 4e-3)):
+        small = [p.to(dtype).requires_grad_() for p in exact]
+        ours, reference = family.build(*small), family.build(*(p.detach().double() for p in small))
+        assert ours.marginals().dtype == ours.log_partition().dtype == ours.sample().dtype == dtype
+        difference = (ours.marginals().double() - reference.marginals()).abs().max()
+        assert difference <= tolerance
+        torch.testing.assert_close(ours.entropy().double(), reference.entropy(), atol=0, rtol=tolerance)
+        ours.marginals().square().sum().backward()
+        assert small[0].grad is not None
+        assert small[0].grad.dtype == dtype
+
+
+@every_family
+def test_the_callers_tensors_are_not_touched_and_no_grad_keeps_no_graph(family: Family) -> None:
+    potentials = family.random(4, seed=4, forbidden=0.1)
+    before = [p.clone() for p in potentials]
+    ours = family.build(*potentials)
+    marginals = ours.marginals()
+    for result in (marginals, ours.argmax(), ours.sample(), ours.entropy(), ours.log_count(), ours.topk(3)):
+        assert not result.requires_grad
+    for p, copy in zip(potentials, before, strict=True):
+        assert torch.equal(p, copy)
+        assert not p.requires_grad
+    learnt = [p.clone().requires_grad_() for p in potentials]
+    with torch.no_grad():
+        frozen = family.build(*learnt)
+        assert not frozen.marginals().requires_grad
+        torch.testing.assert_close(frozen.marginals(), marginals)
+    assert not family.build(*learnt).sample().requires_grad
+    assert not family.build(*learnt).argmax().requires_grad
+
+
+@every_family
+def test_distributions_share_no_state_and_need_no_full_length(family: Family) -> None:
+    first, second = (family.build(*family.random(4, seed=seed)) for seed in (5, 6))
+    alone = first.marginals()
+    second.marginals()
+    first.expand((3,)).entropy()
+    torch.testing.assert_close(first.marginals(), alone, atol=0, rtol=0)
+    potentials = family.random(6, 2, seed=7)
+    short = family.build(*potentials, torch.tensor([3, 2]))
+    assert torch.isfinite(short.log_partition()).all()
+
+
+@both_kinds
+def test_both_neighbours_forbidden_is_no_nan(kind: type[StructuredDistribution]) -> None:
+    scores = torch.zeros(3, 4)
+    scores[0, 2] = scores[1, 1] = -torch.inf
+    scores.requires_grad_()
+    ours = kind(scores)
+    assert torch.isfinite(ours.entropy())
+    ours.marginals().square().sum().backward()
+    assert torch.isfinite(scores.grad).all()
+    assert ours.argmax().sum() == 3
+
+
+def test_projective_trees_are_some_of_all_trees() -> None:
+    scores = torch.randn(20, 7, 8, generator=torch.Generator().manual_seed(8))
+    for single_root in (False, True):
+        some = DependencyCRF(scores, single_root=single_root).log_partition()
+        everything = NonProjectiveDependencyCRF(scores, single_root=single_root).log_partition()
+        assert (some <= everything).all()
+
+
+def test_ties_are_broken_in_the_same_way_each_time() -> None:
+    trees = NonProjectiveDependencyCRF(torch.zeros(4, 5))
+    assert trees.to_structure(trees.argmax()).tolist() == [0, 0, 0, 0]
+    chain = LinearChainCRF(torch.zeros(4, 3), torch.zeros(3, 3))
+    assert chain.to_structure(chain.argmax()).tolist() == [0, 0, 0, 0]
+    projective = DependencyCRF(torch.zeros(4, 5))
+    assert torch.equal(projective.argmax(), DependencyCRF(torch.zeros(4, 5)).argmax())
