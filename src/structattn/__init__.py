@@ -26,6 +26,7 @@ _NOUNS = {
 }
 _ROOMS = (
     "data",
+    "distributions",
     "encoders",
     "functional",
     "inspection",
@@ -44,7 +45,19 @@ __all__ = [  # noqa: PLE0604
 ]
 
 if TYPE_CHECKING:
-    from structattn import data, encoders, functional, inspection, layers, pictures, priors, syntax, tasks, training
+    from structattn import (
+        data,
+        distributions,
+        encoders,
+        functional,
+        inspection,
+        layers,
+        pictures,
+        priors,
+        syntax,
+        tasks,
+        training,
+    )
     from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate
     from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
     from structattn.training import load
