@@ -1,0 +1,26 @@
+"""``structattn demo``: the main job on a generated treebank."""
+
+import dataclasses
+import json as jsonlib
+from collections.abc import Iterator
+
+from structattn.cli.lines import table
+from structattn.demo import TESTED_ON, demonstrate
+
+
+def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: bool = False) -> Iterator[str]:
+    """Train a plain and two structured encoders on a generated treebank, compare them, draw what they look at.
+
+    Args:
+        out: the folder for data, runs and index.html.
+        seed: of the sentences and of the training.
+        minutes: about how long two cores may take.
+        json: print one JSON object.
+    """
+    found = demonstrate(out, seed=seed, minutes=minutes)
+    if json:
+        yield jsonlib.dumps(dataclasses.asdict(found), default=str)
+        return
+    rows = [[trial.encoder, *(f"{x:.1%}" for x in trial.accuracies), f"{trial.seconds:.0f}"] for trial in found.trials]
+    yield from table(["accuracy with attractors:", *map(str, TESTED_ON), "seconds"], rows)
+    yield f"the page: {found.page}"

@@ -1,0 +1,224 @@
+"""The demonstration: is attention that knows the tree better than attention that does not, and where does it look?
+
+Three encoders of the same width learn subject-verb agreement (Linzen et al. 2016) on a treebank generated on the spot,
+from sentences with few attractors, and are tested on sentences with more. Separate from ``training`` and ``inspection``
+because it only puts them together: data files, three ordinary runs, one page.
+"""
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from structattn.data import Example
+from structattn.data.generated import agreement_treebank
+from structattn.inspection import (
+    PartedAccuracy,
+    accuracy_figure,
+    attention_figure,
+    attention_maps,
+    num_attractors,
+    parted_accuracy,
+    tree_figure,
+)
+from structattn.pictures import Section, Series, choices, constituency_tree, line_chart, page, paragraph, table
+from structattn.syntax import replace_text, write_conllu
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, RunResult, TrainedModel, load, run
+from structattn.training.folder import read_json_lines
+
+LOGGER = logging.getLogger("structattn.demo")
+
+ENCODERS = {
+    "transformer": "plain: sees words and their positions",
+    "ms_san": "heads that also see direction, word distance and distance in the dependency tree",
+    "dependency_tree_lstm": "composes the words along the dependency tree; the root is the subject",
+}
+# With 0 and 1 attractors alone the first noun would give the answer away: see agreement_treebank.
+TRAINED_ON, TESTED_ON = range(3), range(5)
+_EPOCHS_PER_MINUTE = 6
+_OPTIONS = {"dim": 48, "dropout": 0.1}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How one encoder did.
+
+    Attributes:
+        encoder: its name.
+        accuracies: on the test sentences with 0, 1, 2, ... attractors.
+        seconds: spent in training.
+    """
+
+    encoder: str
+    accuracies: tuple[float, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What the demonstration found.
+
+    Attributes:
+        trials: one for each encoder.
+        page: the HTML page with charts and attention.
+    """
+
+    trials: tuple[Trial, ...]
+    page: Path
+
+
+def demonstrate(
+    out: str | Path = "demo", *, seed: int = 1, minutes: float = 2.0, num_train: int = 6000, num_test: int = 200
+) -> Demonstration:
+    """Generate a treebank, train a plain and two structured encoders on it, compare them and draw what they look at.
+
+    Args:
+        out: the folder for data, runs and the page; what an earlier demonstration left there is replaced.
+        seed: of the sentences and of the training. The same seed gives the same figures on the same machine.
+        minutes: about how long two cores may take; decides the number of passes over the training data.
+        num_train: number of training sentences.
+        num_test: number of test sentences for each number of attractors.
+
+    Raises:
+        ValueError: if ``minutes`` or a number of sentences is not positive.
+        ConfigError: if ``out`` holds something else, or is in use.
+        MissingExtra: if the extra ``train`` is not installed.
+    """
+    if minutes <= 0 or num_train < 1 or num_test < 1:
+        raise ValueError(f"expected positive numbers, got {minutes} minutes, {num_train} and {num_test} sentences")
+    folder = Path(out)
+    data, test = _write_treebank(folder / "data", seed, num_train=num_train, num_test=num_test)
+    optimization = OptimizationConfig(learning_rate=3e-3, epochs=max(1, round(minutes * _EPOCHS_PER_MINUTE)))
+    results = {}
+    for number, (encoder, what) in enumerate(ENCODERS.items(), start=1):
+        LOGGER.info("%d of %d: %s (%s)", number, len(ENCODERS), encoder, what)
+        config = RunConfig("agreement", encoder, data, options=dict(_OPTIONS), optimization=optimization, seed=seed)
+        results[encoder] = run(replace(config, out=str(folder / "runs" / encoder)), overwrite=True)
+    files = {encoder: [RunFolder(result.folder).predictions("test")] for encoder, result in results.items()}
+    parts = parted_accuracy(files, test, value=num_attractors, edges=TESTED_ON)
+    trials = tuple(
+        Trial(series.name, tuple(map(float, series.y)), results[series.name].seconds) for series in parts.series
+    )
+    place = folder / "index.html"
+    with replace_text(place) as stream:
+        stream.write(_page(trials, parts, results, test=test, num_train=num_train))
+    return Demonstration(trials, place)
+
+
+def _write_treebank(folder: Path, seed: int, *, num_train: int, num_test: int) -> tuple[DataConfig, list[Example]]:
+    """Write train, dev and test as CoNLL-U; no sentence is in two of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    seen: set[tuple[str, ...]] = set()
+    # Each part draws from a generator of its own, so that the size of one does not change the others.
+    train = list(_fresh(seed, 0, TRAINED_ON, count=num_train, seen=seen))
+    dev = list(_fresh(seed, 1, TRAINED_ON, count=max(1, num_train // 20), seen=seen))
+    test = [
+        example
+        for attractors in TESTED_ON
+        for example in _fresh(seed, 2 + attractors, [attractors], count=num_test, seen=seen)
+    ]
+    paths = [str(folder / name) for name in ("train.conllu", "dev.conllu", "test.conllu")]
+    for path, part in zip(paths, (train, dev, test), strict=True):
+        write_conllu(path, [example.sentences[0] for example in part])
+    return DataConfig(train=paths[0], dev=paths[1], test=paths[2]), test
+
+
+def _fresh(
+    seed: int, part: int, attractors: Sequence[int], *, count: int, seen: set[tuple[str, ...]]
+) -> Iterator[Example]:
+    """Examples whose words are new, with label and id in the metadata, where CoNLL-U keeps them."""
+    stream = agreement_treebank(1000 * seed + part, attractors)
+    new = (example for example in stream if example.sentences[0].words not in seen)
+    for number, example in enumerate(itertools.islice(new, count)):
+        (sentence,) = example.sentences
+        seen.add(sentence.words)
+        name = f"{part}-{number}"
+        metadata = {"sent_id": name, "label": str(example.label), **sentence.metadata}
+        yield Example((replace(sentence, metadata=metadata),), example.label, id=name)
+
+
+def _page(
+    trials: Sequence[Trial],
+    parts: PartedAccuracy,
+    results: Mapping[str, RunResult],
+    *,
+    test: Sequence[Example],
+    num_train: int,
+) -> str:
+    """The page: figures, curves, and what the encoders look at."""
+    models = {encoder: load(result.folder) for encoder, result in results.items()}
+    header = ["encoder", *(f"{number} attractors" for number in TESTED_ON), "seconds", "what it sees"]
+    rows = [
+        [
+            trial.encoder,
+            *(f"{value:.1%}" for value in trial.accuracies),
+            f"{trial.seconds:.0f}",
+            ENCODERS[trial.encoder],
+        ]
+        for trial in trials
+    ]
+    trained = f"{num_train} sentences with {TRAINED_ON[0]} to {TRAINED_ON[-1]} attractors"
+    lead = (
+        f"Given a sentence up to its verb, is the verb singular or plural? Trained on {trained}, tested on sentences "
+        f"with up to {TESTED_ON[-1]}. An attractor is a noun between subject and verb, of the other number."
+    )
+    return page(
+        "Does the tree help?",
+        [
+            Section(
+                "Accuracy by number of attractors",
+                table([header, *rows]) + accuracy_figure(parts, x_label="attractors"),
+            ),
+            Section("Learning", _curves(results), note="Accuracy on held-out sentences with few attractors."),
+            Section("Where they look", _examples(models, test), note="The first short test sentence of each kind."),
+        ],
+        lead=lead,
+    )
+
+
+def _curves(results: Mapping[str, RunResult]) -> str:
+    series = []
+    for encoder, result in results.items():
+        history = list(read_json_lines(RunFolder(result.folder).metrics))
+        series.append(Series(encoder, [row["epoch"] for row in history], [row["accuracy"] for row in history]))
+    return line_chart(series, x_label="passes over the training data", y_label="accuracy", percent=True)
+
+
+def _examples(models: Mapping[str, TrainedModel], test: Sequence[Example]) -> str:
+    chosen = [
+        next((one for one in test if num_attractors(one) == attractors and len(one.sentences[0]) <= 16), None)
+        for attractors in TESTED_ON[1:]
+    ]
+    options = []
+    for example in chosen:
+        if example is not None:
+            name = f"{num_attractors(example)}: {' '.join(example.sentences[0].words)} …"
+            options.append((name, _example(models, example)))
+    return choices("Attractors", options)
+
+
+def _example(models: Mapping[str, TrainedModel], example: Example) -> str:
+    """The trees of a sentence, every encoder's answer, and its attention."""
+    (sentence,) = example.sentences
+    parts = [paragraph(f"Expected: {example.label} (… {sentence.metadata['verb']}).")]
+    if sentence.constituency is not None:
+        parts.append(constituency_tree(sentence.words, sentence.constituency))
+    for encoder, model in models.items():
+        (answer,) = model.predict([example])
+        parts.append(paragraph(f"{encoder} says {answer.label} ({answer.probabilities[str(answer.label)]:.0%})."))
+        attention = [found for found in attention_maps(model, [example]) if found.kind == "attention"]
+        if attention:
+            parts.append(attention_figure(attention, title=f"{encoder}: all heads"))
+            heads = [
+                (name, tree_figure(found, head))
+                for found in attention
+                for head, name in enumerate(_names(found.head_names))
+            ]
+            parts.append(choices("Head over the tree", heads))
+    return "".join(parts)
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Head names that a selector can tell apart."""
+    return [name if names.count(name) == 1 else f"{name} {number}" for number, name in enumerate(names, start=1)]
