@@ -355,6 +355,9 @@ def test_figures_6_to_8_of_disan() -> None:
         inspection.word_vector_figure(gates[0], pooling[1], "a")
     with pytest.raises(ValueError, match="expected a map of kind 'gate', got 'pooling'"):
         inspection.gate_figure(pooling[0])
+    assert "kids: mean weight" in inspection.pooling_features_figure(pooling[0])
+    with pytest.raises(ValueError, match="expected a map of kind 'pooling', got 'gate'"):
+        inspection.pooling_features_figure(gates[0])
     assert inspection.pooling_figure(pooling[:1]).count('class="sa-bar"') == 8
     with pytest.raises(ValueError, match="over the same words"):
         inspection.pooling_figure(pooling)
@@ -407,7 +410,13 @@ def test_plots_are_written_as_files(tmp_path: Path) -> None:
     files = inspection.save_plots(tmp_path / "plots", model, [DOG], formats=("html", "svg", "png"))
     names = {file.name for file in files}
     assert {"attention.html", "01-attention.svg", "01-tree.svg", "01-gate.svg", "01-pooling.svg"} <= names
-    assert {"01-phrases.svg", "01-attention.png", "01-gate.png", "01-pooling-1.png"} <= names
+    assert {
+        "01-phrases.svg",
+        "01-attention.png",
+        "01-gate.png",
+        "01-pooling-1.png",
+        "01-pooling-2-features.svg",
+    } <= names
     assert names == {file.name for file in (tmp_path / "plots").iterdir()}
     for file in files:
         if file.suffix == ".svg":

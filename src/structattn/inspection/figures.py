@@ -11,6 +11,7 @@ import torch
 
 from structattn.data import Vocabulary, collate
 from structattn.inspection.maps import AttentionMap
+from structattn.inspection.names import titles_of
 from structattn.inspection.summary import tree_of
 from structattn.pictures import (
     Arc,
@@ -216,6 +217,17 @@ def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) ->
     return bar_chart(chosen[0].columns, series, title=title, value_label="mean weight over the features")
 
 
+def pooling_features_figure(attention_map: AttentionMap, *, title: str | None = None) -> str:
+    """How much each word weighs in every feature of the sentence vector, and on average.
+
+    Raises:
+        ValueError: if the map is not of kind ``"pooling"``.
+    """
+    if attention_map.kind != "pooling" or attention_map.features is None:
+        raise ValueError(f"{attention_map.name}: expected a map of kind 'pooling', got {attention_map.kind!r}")
+    return gate_image(attention_map.columns, attention_map.features, title=title, maximum=None, value_label="weight")
+
+
 def word_vector_figure(
     first: AttentionMap,
     second: AttentionMap,
@@ -248,29 +260,6 @@ def word_vector_figure(
     return vector_comparison(rows[0], rows[1], names, shape=folded, title=title or f"pooling weights of “{word}”")
 
 
-def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:
-    """For the path of each gate a short name: that of the one attention head that feeds it, if there is just one.
-
-    Example:
-        >>> weights = torch.ones(1, 1, 1)
-        >>> attention = AttentionMap("0.attention", ("a",), ("a",), weights, "attention", ("forward",))
-        >>> gate_names([attention, AttentionMap("0.gate", ("a",), ("gate",), weights, "gate", ("FusionGate",))])
-        {'0.gate': 'forward'}
-    """
-    names = {}
-    for found in maps:
-        if found.kind == "gate":
-            block = found.name.rpartition(".")[0] + "."
-            feeding = {
-                other.name: other.head_names
-                for other in maps
-                if other.kind == "attention" and other.name.startswith(block)
-            }
-            heads = [head for heads in feeding.values() for head in heads]
-            names[found.name] = heads[0] if len(heads) == 1 else found.name
-    return names
-
-
 def fold(size: int) -> tuple[int, int]:
     """An image shape of about two to three for a vector.
 
@@ -280,37 +269,3 @@ def fold(size: int) -> tuple[int, int]:
     """
     num_columns = max(1, math.ceil(math.sqrt(size * 1.5)))
     return max(1, math.ceil(size / num_columns)), num_columns
-
-
-def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
-    """A short title for each head of each map, distinct within a sentence.
-
-    The names of the heads are enough if no two modules share one. Otherwise the module's path goes before them, without
-    what all paths have in common: ``blocks.0.attention`` and ``blocks.1.attention`` become "0" and "1".
-
-    Example:
-        >>> weights = torch.ones(1, 1, 1)
-        >>> paths = ("blocks.0.attention", "blocks.1.attention")
-        >>> titles_of([AttentionMap(path, ("a",), ("a",), weights, "attention", ("x",)) for path in paths])
-        [['0'], ['1']]
-    """
-    names = {found.name: found.head_names for found in maps}
-    paths = list(names)
-    if len({name for heads in names.values() for name in heads}) == sum(map(len, names.values())):
-        return [list(found.head_names) for found in maps]
-    short = dict(zip(paths, _short(paths), strict=True))
-    return [
-        [short[found.name]]
-        if len(found.head_names) == 1
-        else [f"{short[found.name]} · {name}" for name in found.head_names]
-        for found in maps
-    ]
-
-
-def _short(paths: Sequence[str]) -> list[str]:
-    parts = [path.split(".") for path in paths]
-    while all(len(part) > 1 for part in parts) and len({part[0] for part in parts}) == 1:
-        parts = [part[1:] for part in parts]
-    while all(len(part) > 1 for part in parts) and len({part[-1] for part in parts}) == 1:
-        parts = [part[:-1] for part in parts]
-    return [".".join(part) for part in parts]

@@ -16,11 +16,12 @@ from structattn.inspection.figures import (
     attention_figure,
     attention_panels,
     gate_figure,
-    gate_names,
+    pooling_features_figure,
     pooling_figure,
     tree_figure,
 )
 from structattn.inspection.maps import AttentionMap, Item, attention_maps, sentences_of
+from structattn.inspection.names import gate_names
 from structattn.inspection.summary import summarise
 from structattn.pictures import (
     Panel,
@@ -241,6 +242,8 @@ def _figures(sentence: Sentence, maps: Sequence[AttentionMap]) -> dict[str, str]
     pooling = [found for found in maps if found.kind == "pooling" and found.columns == sentence.words]
     if pooling:
         figures["pooling"] = pooling_figure(pooling, title="Weight of each word in the sentence vector")
+    for what, found in _named(pooling, "pooling"):
+        figures[f"{what}-features"] = pooling_features_figure(found, title=f"{found.layer}, feature by feature")
     if sentence.constituency is not None:
         figures["phrases"] = constituency_tree(sentence.words, sentence.constituency)
     return figures

@@ -15,6 +15,7 @@ from structattn.pictures.svg import (
     fill,
     isolated,
     level_colour,
+    level_stroke,
     number,
     stroke,
     text,
@@ -33,7 +34,7 @@ def draw_cells(
     """The cells of a panel with tooltips; ``values_size`` is the letter size of written values, ``None`` for none."""
     rows = panel.matrix()
     boxes, values, hatches = [], [], []
-    whole = all(value is None or value == int(value) for row in rows for value in row)
+    whole = is_whole(rows)
     for r, row in enumerate(rows):
         empty = is_empty(row, scale)
         for c, value in enumerate(row):
@@ -143,13 +144,21 @@ def hatch(x: Number, y: Number, size: Number) -> str:
     return "".join(f"M{number(a)} {number(b)}l{number(d)} {number(-d)}" for a, b, d in lines)
 
 
+def is_whole(rows: Matrix) -> bool:
+    """Whether all values are whole numbers, such as distances, which need less room."""
+    return all(value is None or value == int(value) for row in rows for value in row)
+
+
 def is_empty(row: Sequence[Number | None], scale: Scale) -> bool:
     """Whether a row of weights attends to nothing. Where values may be negative, zero is a value like any other."""
     return scale.minimum == 0.0 and all(value is None or value == 0.0 for value in row)
 
 
 def draw_image(rows: Matrix, x: Number, y: Number, *, width: Number, height: Number, scale: Scale) -> list[str]:
-    """A matrix as an image of the given size: one path per colour level, so thousands of values stay light."""
+    """A matrix as an image of the given size: one path per colour level, so thousands of values stay light.
+
+    Each value is a short thick line, which takes half the letters of a box.
+    """
     if not rows or not rows[0]:
         return []
     cell_width, cell_height = width / len(rows[0]), height / len(rows)
@@ -157,12 +166,11 @@ def draw_image(rows: Matrix, x: Number, y: Number, *, width: Number, height: Num
     for r, row in enumerate(rows):
         for c, value in enumerate(row):
             if value is not None:
-                corner = f"M{number(x + c * cell_width)} {number(y + r * cell_height)}"
-                box = f"h{number(cell_width)}v{number(cell_height)}h{number(-cell_width)}z"
-                paths.setdefault(scale.level(value), []).append(corner + box)
+                start = f"M{number(x + c * cell_width)} {number(y + (r + 0.5) * cell_height)}"
+                paths.setdefault(scale.level(value), []).append(f"{start}h{number(cell_width)}")
     return [
-        element("path", d="".join(boxes), shape_rendering="crispEdges", **level_colour(scale, level))
-        for level, boxes in sorted(paths.items())
+        element("path", d="".join(lines), shape_rendering="crispEdges", **level_stroke(scale, level, cell_height))
+        for level, lines in sorted(paths.items())
     ]
 
 
@@ -177,7 +185,7 @@ def _short(value: Number) -> str:
 
 
 def _spoken(value: Number | None) -> str:
-    return "not allowed" if value is None else f"{value:.4g}".replace("-", "−")
+    return "not allowed" if value is None else f"{value + 0.0:.4g}".replace("-", "−")
 
 
 def tilt_height(width: Number, size: Number) -> Number:

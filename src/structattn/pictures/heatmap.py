@@ -14,6 +14,7 @@ from structattn.pictures.cells import (
     draw_column_labels,
     draw_legend,
     draw_row_labels,
+    is_whole,
     label_width,
     tilt_height,
     tilt_reach,
@@ -128,10 +129,13 @@ def heatmap_grid(
         raise ValueError(f"a grid needs panels and columns; got {len(panels)} panels in {columns} columns")
     size = max(max(len(panel.rows), len(panel.columns)) for panel in panels)
     cell = round(min(24, max(7, 260 / max(size, 1))))
-    scale = shared_scale([panel.matrix() for panel in panels], minimum=minimum, maximum=maximum, diverging=diverging)
+    matrices = [panel.matrix() for panel in panels]
+    if show_values:
+        cell = max(cell, 24 if all(is_whole(rows) for rows in matrices) else 30)
+    scale = shared_scale(matrices, minimum=minimum, maximum=maximum, diverging=diverging)
     return _figure(
         panels,
-        _layout(panels, columns, max(cell, 30) if show_values else cell, column_axis),
+        _layout(panels, columns, cell, column_axis),
         scale=scale,
         title=title or "",
         show_values=show_values,

@@ -15,4 +15,6 @@ def tick(value: Number) -> str:
         >>> tick(0.25), tick(-3.0), tick(0.123456)
         ('0.25', '−3', '0.12')
     """
-    return f"{value:.2g}".replace("-", "−") if abs(value) < 100 else f"{value:.0f}".replace("-", "−")
+    # Adding zero turns -0.0 into 0.0.
+    shown = f"{value + 0.0:.2g}" if abs(value) < 100 else f"{value:.0f}"
+    return shown.replace("-", "−")

@@ -85,6 +85,12 @@ def level_colour(scale: Scale, level: int) -> dict[str, object]:
     return {"class_": f"sa-f-{scale.colour_map.key}{level}", "fill": scale.colour_map.light[level]}
 
 
+def level_stroke(scale: Scale, level: int, width: Number) -> dict[str, object]:
+    """Attributes that draw a line with one level of a scale, in both themes."""
+    shade = {"class_": f"sa-s-{scale.colour_map.key}{level}", "stroke": scale.colour_map.light[level]}
+    return {**shade, "stroke_width": width, "fill": "none"}
+
+
 def tooltip(content: str) -> str:
     """The element that browsers show when the pointer rests on its parent."""
     return f"<title>{escape(content)}</title>"

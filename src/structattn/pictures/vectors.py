@@ -125,7 +125,8 @@ def gate_image(
     num_features = len(rows[0]) if rows else 0
     scale = shared_scale([rows], minimum=minimum, maximum=maximum)
     pitch = 18.0
-    image_width = min(max(num_features * 2.0, 200.0), 480.0)
+    # Whole pixels for each feature, as long as they fit.
+    image_width = num_features * max(1, min(6, 600 // max(num_features, 1))) if num_features <= 600 else 600
     left = _MARGIN + max((label_width(word, 12) for word in words), default=0.0) + 8
     top = _MARGIN + (30.0 if title else 0.0) + 22
     height = pitch * len(words)
@@ -160,7 +161,7 @@ def _folded(values: Sequence[Number], shape: tuple[int, int]) -> Matrix:
 
 def _row_of_images(images: Sequence[tuple[Matrix, str, Scale, str | None]], *, title: str, note: str) -> str:
     """Images side by side; each names its scale, and draws the colour bar if it has a label for it."""
-    cell = min(14.0, max(4.0, 240 / max(len(images[0][0][0]), len(images[0][0]))))
+    cell = round(min(14, max(4, 240 / max(len(images[0][0][0]), len(images[0][0])))))
     width, height = cell * len(images[0][0][0]), cell * len(images[0][0])
     top = _MARGIN + (30.0 if title else 0.0) + (20.0 if any(name for _, name, _, _ in images) else 0.0) + 6
     body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []

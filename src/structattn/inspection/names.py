@@ -1,0 +1,67 @@
+"""Short names for heads and gates, so that pictures need not show the path of a module.
+
+Separate because figures, pages and tables should call one thing by one name.
+"""
+
+from collections.abc import Sequence
+
+from structattn.inspection.maps import AttentionMap
+
+
+def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
+    """A short title for each head of each map, distinct within a sentence.
+
+    The names of the heads are enough if no two modules share one. Otherwise the module's path goes before them, without
+    what all paths have in common: ``blocks.0.attention`` and ``blocks.1.attention`` become "0" and "1".
+
+    Example:
+        >>> import torch
+        >>> weights = torch.ones(1, 1, 1)
+        >>> paths = ("blocks.0.attention", "blocks.1.attention")
+        >>> titles_of([AttentionMap(path, ("a",), ("a",), weights, "attention", ("x",)) for path in paths])
+        [['0'], ['1']]
+    """
+    names = {found.name: found.head_names for found in maps}
+    paths = list(names)
+    if len({name for heads in names.values() for name in heads}) == sum(map(len, names.values())):
+        return [list(found.head_names) for found in maps]
+    short = dict(zip(paths, _short(paths), strict=True))
+    return [
+        [short[found.name]]
+        if len(found.head_names) == 1
+        else [f"{short[found.name]} · {name}" for name in found.head_names]
+        for found in maps
+    ]
+
+
+def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:
+    """For the path of each gate a short name: that of the one attention head that feeds it, if there is just one.
+
+    Example:
+        >>> import torch
+        >>> weights = torch.ones(1, 1, 1)
+        >>> attention = AttentionMap("0.attention", ("a",), ("a",), weights, "attention", ("forward",))
+        >>> gate_names([attention, AttentionMap("0.gate", ("a",), ("gate",), weights, "gate", ("FusionGate",))])
+        {'0.gate': 'forward'}
+    """
+    names = {}
+    for found in maps:
+        if found.kind == "gate":
+            block = found.name.rpartition(".")[0] + "."
+            feeding = {
+                other.name: other.head_names
+                for other in maps
+                if other.kind == "attention" and other.name.startswith(block)
+            }
+            heads = [head for heads in feeding.values() for head in heads]
+            names[found.name] = heads[0] if len(heads) == 1 else found.name
+    return names
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    parts = [path.split(".") for path in paths]
+    while all(len(part) > 1 for part in parts) and len({part[0] for part in parts}) == 1:
+        parts = [part[1:] for part in parts]
+    while all(len(part) > 1 for part in parts) and len({part[-1] for part in parts}) == 1:
+        parts = [part[:-1] for part in parts]
+    return [".".join(part) for part in parts]
