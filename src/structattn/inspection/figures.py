@@ -51,7 +51,11 @@ def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
 
 
 def attention_figure(
-    maps: Sequence[AttentionMap], *, columns: int | None = None, title: str | None = None, maximum: float | None = None
+    maps: Sequence[AttentionMap],
+    *,
+    columns: int | None = None,
+    title: str | None = None,
+    maximum: int | float | None = None,
 ) -> str:
     """The heads of one or more modules side by side: MS-SAN's figure 4, DiSAN's figure 6.
 
@@ -158,7 +162,9 @@ def distance_figure(sentence: Sentence, word: int, *, title: str | None = None) 
     return dependency_tree(sentence.words, tree, tags=sentence.tags, notes=notes, emphasis=[word], title=title)
 
 
-def tree_figure(attention_map: AttentionMap, head: int, *, threshold: float = 0.1, title: str | None = None) -> str:
+def tree_figure(
+    attention_map: AttentionMap, head: int, *, threshold: int | float = 0.1, title: str | None = None
+) -> str:
     """One attention head under the dependency tree: arcs of syntax above the words, arcs of attention below.
 
     Args:

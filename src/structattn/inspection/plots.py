@@ -54,7 +54,7 @@ class _Shown:
 
 def attention_page(
     model: nn.Module,
-    sentences: SentenceBatch | Sequence[Item],
+    sentences: SentenceBatch | Item | Sequence[Item],
     title: str = "Attention",
     *,
     vocabulary: Vocabulary | None = None,
@@ -84,7 +84,7 @@ def attention_page(
 def save_plots(
     folder: str | os.PathLike[str],
     model: nn.Module,
-    sentences: SentenceBatch | Sequence[Item],
+    sentences: SentenceBatch | Item | Sequence[Item],
     *,
     title: str = "Attention",
     formats: Sequence[str] = ("html", "svg"),
@@ -139,7 +139,9 @@ def save_plots(
     return written
 
 
-def _look(model: nn.Module, sentences: SentenceBatch | Sequence[Item], vocabulary: Vocabulary | None) -> list[_Shown]:
+def _look(
+    model: nn.Module, sentences: SentenceBatch | Item | Sequence[Item], vocabulary: Vocabulary | None
+) -> list[_Shown]:
     maps = attention_maps(model, sentences, vocabulary=vocabulary)
     if isinstance(sentences, SentenceBatch):
         items: list[Any] = list(sentences.sentences)
