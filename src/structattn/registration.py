@@ -9,7 +9,6 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
 from types import ModuleType
 
 _AUTO = "transformers.models.auto.modeling_auto"
@@ -35,7 +34,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Waits for one module, lets the others find it, and registers when it has run."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: object, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != _AUTO:
             return None

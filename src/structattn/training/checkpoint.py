@@ -1,0 +1,269 @@
+"""A trained model as a folder: ``config.json``, ``vocabulary.json``, ``model.safetensors``. Nothing is ever unpickled.
+
+The folder is a Hugging Face model folder (see ``hugging_face.py``), but reading and writing it needs no transformers.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+import structattn
+from structattn.data import Vocabulary
+from structattn.encoders.build import build
+from structattn.syntax.errors import ConfigError, ParseError
+from structattn.tasks import SentenceModel, Task
+from structattn.training.folder import read_json, replaced_folder
+
+CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
+MODEL_TYPE = "structattn"
+# Raised when an older folder can no longer be read as it is.
+FORMAT_VERSION = 1
+
+
+class TrainedModel(nn.Module):
+    """A ``SentenceModel`` that remembers how it was built, so that it can be saved and built again.
+
+    Args:
+        model: the model itself.
+        config: what ``build_model`` takes, as plain values.
+
+    Example:
+        >>> from structattn.tasks import SENTIMENT
+        >>> vocabulary = Vocabulary(["dull", "fine"])
+        >>> model = build_model("emb_s2t", SENTIMENT, vocabulary=vocabulary, options={"dim": 4})
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "model"
+        >>> model.save_pretrained(folder)
+        >>> load(folder).predict(["fine"]) == model.predict(["fine"])
+        True
+    """
+
+    def __init__(self, model: SentenceModel, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.config = dict(config)
+        # The methods of the model are the methods of what wraps it.
+        self.collate = model.collate
+        self.evaluate = model.evaluate
+        self.loss = model.loss
+        self.measure = model.measure
+        self.predict = model.predict
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The encoder."""
+        return self.model.encoder
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes."""
+        return self.model.labels
+
+    @property
+    def task(self) -> Task:
+        """What the model was trained for."""
+        return self.model.task
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words the model knows."""
+        return _vocabulary(self.model)
+
+    def forward(self, *batch: Any) -> Tensor:
+        """Class scores, see ``SentenceModel``."""
+        logits: Tensor = self.model(*batch)
+        return logits
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model folder; see ``save``."""
+        save(self, folder)
+
+
+def build_model(
+    encoder: str,
+    task: Task,
+    *,
+    vocabulary: Vocabulary,
+    labels: tuple[str, ...] | None = None,
+    options: Mapping[str, Any] | None = None,
+    classifier: Mapping[str, Any] | None = None,
+) -> TrainedModel:
+    """A fresh model from names and options.
+
+    Args:
+        encoder: name of an encoder.
+        task: what is asked of it.
+        vocabulary: its words; frozen ones get untrained vectors.
+        labels: the classes, where the task takes them from its training data.
+        options: keyword arguments of the encoder's builder.
+        classifier: ``dropout``, ``hidden``, ``activation`` and ``output_bias`` of ``SentenceModel``.
+
+    Raises:
+        ConfigError: for an unknown encoder or option.
+    """
+    frozen = {"num_frozen": vocabulary.num_frozen} if vocabulary.num_frozen else {}
+    given = {**(options or {}), **frozen}
+    built = build(encoder, vocabulary_size=len(vocabulary), **given)
+    model = SentenceModel(built, task, labels, vocabulary=vocabulary, **(classifier or {}))
+    config = {
+        "encoder": encoder,
+        "encoder_options": given,
+        "vocabulary_size": len(vocabulary),
+        "task": task.to_dict(),
+        "labels": list(model.labels),
+        "classifier": dict(classifier or {}),
+    }
+    return TrainedModel(model, config)
+
+
+def build_from_config(config: Mapping[str, Any], vocabulary: Vocabulary | None) -> SentenceModel:
+    """The model that a ``config.json`` describes, with fresh parameters.
+
+    Raises:
+        ConfigError: for an unknown encoder, task or option.
+        KeyError: if something is missing.
+    """
+    encoder = build(config["encoder"], vocabulary_size=config["vocabulary_size"], **config["encoder_options"])
+    task = Task.from_dict(config["task"])
+    return SentenceModel(encoder, task, config["labels"], vocabulary=vocabulary, **config["classifier"])
+
+
+def save(model: TrainedModel, folder: str | os.PathLike[str]) -> None:
+    """Write a model folder; whoever reads it sees the old one or the whole new one.
+
+    Args:
+        model: what to save.
+        folder: where; an existing folder is replaced.
+    """
+    with replaced_folder(Path(folder)) as temporary:
+        write_into(model.model, model.config, folder=temporary)
+
+
+def write_into(model: SentenceModel, config: Mapping[str, Any], *, folder: Path) -> None:
+    """Write the files of a model folder into an existing folder."""
+    labels = list(model.labels)
+    content = {
+        "model_type": MODEL_TYPE,
+        "architectures": ["StructAttnForSequenceClassification"],
+        "structattn_version": structattn.__version__,
+        "format_version": FORMAT_VERSION,
+        **config,
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+    (folder / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    (folder / VOCABULARY).write_text(_vocabulary(model).to_json() + "\n", encoding="utf-8")
+    save_tensors({f"model.{name}": tensor for name, tensor in model.state_dict().items()}, folder / WEIGHTS)
+
+
+def load(folder: str | os.PathLike[str]) -> TrainedModel:
+    """Read a model folder, or the best model of a run folder. The model is in evaluation mode, on the CPU.
+
+    Raises:
+        ParseError: if a file is missing, truncated or damaged; the message names it.
+        ConfigError: if the folder was written by a newer version, or holds another kind of model.
+    """
+    path = Path(folder)
+    if not (path / CONFIG).is_file() and (path / "best" / CONFIG).is_file():
+        path = path / "best"
+    config = read_json(path / CONFIG)
+    check_config(config, path / CONFIG)
+    vocabulary = read_vocabulary(path)
+    kept = ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier")
+    try:
+        config = {name: config[name] for name in kept}
+        model = build_from_config(config, vocabulary)
+    except KeyError as error:
+        raise ParseError(f"expected the key {error}, it is missing", file=path / CONFIG) from None
+    load_tensors(model, path / WEIGHTS, prefix="model.")
+    return TrainedModel(model, config).eval()
+
+
+def check_config(config: Mapping[str, Any], file: Path) -> None:
+    """Refuse what this version cannot read.
+
+    Raises:
+        ConfigError: if the file was written by a newer version, or describes another kind of model.
+    """
+    if config.get("model_type") != MODEL_TYPE:
+        raise ConfigError(f"{file}: expected a model of type {MODEL_TYPE!r}, got {config.get('model_type')!r}")
+    version = config.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ConfigError(
+            f"{file}: has format version {version}, this structattn {structattn.__version__} reads up to "
+            f"{FORMAT_VERSION}"
+        )
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """The vocabulary of a model folder.
+
+    Raises:
+        ParseError: if the file is missing or damaged; the message names it.
+    """
+    file = folder / VOCABULARY
+    try:
+        return Vocabulary.from_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
+    except ValueError as error:
+        raise ParseError(str(error), file=file) from None
+
+
+def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
+    """Write tensors as safetensors; tensors that share memory are written out each."""
+    seen: set[int] = set()
+    written = {}
+    for name, tensor in tensors.items():
+        shared = tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in seen
+        written[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
+        seen.add(tensor.untyped_storage().data_ptr())
+    safetensors.torch.save_file(written, file, metadata={"format": "pt"})
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """Read safetensors.
+
+    Raises:
+        ParseError: if the file is missing, truncated or damaged; the message names it.
+    """
+    try:
+        found: dict[str, Tensor] = safetensors.torch.load_file(file)
+        return found
+    except FileNotFoundError:
+        raise ParseError("cannot read this file: No such file or directory", file=file) from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ParseError(f"expected a whole safetensors file, it is damaged: {error}", file=file) from None
+
+
+def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
+    """Fill a model's parameters and buffers from a file.
+
+    Raises:
+        ParseError: if the file is damaged, or its tensors are not the model's; the message names file and tensor.
+    """
+    found = {name.removeprefix(prefix): tensor for name, tensor in read_tensors(file).items()}
+    expected = model.state_dict()
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found:
+            raise ParseError(f"expected a tensor {prefix + name!r}, it is missing", file=file)
+        if name not in expected:
+            raise ParseError(f"has a tensor {prefix + name!r} that the model lacks", file=file)
+        if found[name].shape != expected[name].shape:
+            shapes = f"{tuple(expected[name].shape)}, got {tuple(found[name].shape)}"
+            raise ParseError(f"expected tensor {prefix + name!r} of shape {shapes}", file=file)
+    with torch.no_grad():
+        model.load_state_dict(found)
+
+
+def _vocabulary(model: SentenceModel) -> Vocabulary:
+    if model.vocabulary is None:
+        raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
+    return model.vocabulary

@@ -1,0 +1,225 @@
+"""Compare runs: mean and deviation over seeds, whether a difference is more than luck, and which examples flipped."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.metrics import Metric
+from structattn.tasks.metrics import metric as get_metric
+from structattn.training.config import RunConfig, load_config
+from structattn.training.folder import RunFolder, read_json, read_json_lines
+from structattn.training.significance import Significance, compare_answers
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed only.
+
+    Attributes:
+        name: for tables.
+        folders: the run folders.
+        values: the metric of each run.
+        mean: over the runs.
+        deviation: sample standard deviation over the runs; ``None`` for a single run.
+    """
+
+    name: str
+    folders: tuple[Path, ...]
+    values: tuple[float, ...]
+    mean: float
+    deviation: float | None
+
+
+@dataclass(frozen=True)
+class Flip:
+    """An example on which the systems differ: one was right in more of its runs than the other.
+
+    Attributes:
+        id: the example's id.
+        gold: its true answer.
+        first: the first group's answers, one for each run.
+        second: the second group's answers.
+        won: whether the second group is the better one here.
+    """
+
+    id: str
+    gold: str | float
+    first: tuple[str | float, ...]
+    second: tuple[str | float, ...]
+    won: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One group against the first.
+
+    Attributes:
+        first: name of the first group.
+        second: name of the other group.
+        significance: interval and p-values.
+        flips: the examples that flipped, largest change first; for scores, all that moved.
+    """
+
+    first: str
+    second: str
+    significance: Significance
+    flips: tuple[Flip, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What ``compare`` found.
+
+    Attributes:
+        metric: name of the metric.
+        split: ``"dev"`` or ``"test"``.
+        num_examples: how many examples the runs share.
+        groups: the groups, in the order given.
+        differences: every other group against the first.
+    """
+
+    metric: str
+    split: str
+    num_examples: int
+    groups: tuple[Group, ...]
+    differences: tuple[Difference, ...]
+
+
+def compare(
+    *groups: PathLike | Sequence[PathLike],
+    metric: str | None = None,
+    split: str | None = None,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare groups of runs on the examples they share.
+
+    Args:
+        *groups: each a run folder, a folder that holds run folders (one for each seed), or a sequence of run folders.
+        metric: name of a metric; the task's main metric if ``None``.
+        split: ``"dev"`` or ``"test"``; dev where every run has it if ``None``.
+        samples: number of resamples of each test.
+        seed: of the resampling.
+
+    Raises:
+        ConfigError: if a folder holds no finished run, the runs answered different examples, or the metric does not
+            fit their answers.
+    """
+    if not groups:
+        raise ConfigError("compare expects at least one run folder")
+    runs = [[_read(folder, split) for folder in _run_folders(group)] for group in groups]
+    everyone = [run for group in runs for run in group]
+    for run in everyone:
+        _check_same_examples(everyone[0], run)
+    chosen = get_metric(metric or everyone[0].metric)
+    gold = _answers(everyone[0].rows, "gold", chosen, everyone[0].file)
+    answers = [[_answers(run.rows, "predicted", chosen, run.file) for run in group] for group in runs]
+    found = [_group(group, answer, gold, chosen) for group, answer in zip(runs, answers, strict=True)]
+    ids = [str(row["id"]) for row in everyone[0].rows]
+    differences = [
+        Difference(
+            found[0].name,
+            group.name,
+            compare_answers(chosen, gold, first=answers[0], second=answer, samples=samples, seed=seed),
+            _flips(ids, gold, np.stack(answers[0]), second=np.stack(answer)),
+        )
+        for group, answer in zip(found[1:], answers[1:], strict=True)
+    ]
+    return Comparison(chosen.name, everyone[0].split, len(gold), tuple(found), tuple(differences))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The predictions of one run folder."""
+
+    folder: Path
+    config: RunConfig
+    metric: str
+    split: str
+    file: Path
+    rows: Sequence[Mapping[str, Any]]
+
+
+def _run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
+    if not isinstance(group, str | os.PathLike):
+        found = [folder for item in group for folder in _run_folders(item)]
+    elif RunFolder(group).config.is_file():
+        return [Path(group)]
+    else:
+        found = sorted(path.parent for path in Path(group).glob("*/config.yaml"))
+    if not found:
+        raise ConfigError(f"{group} is not a run folder and holds none (no config.yaml)")
+    return found
+
+
+def _read(path: Path, split: str | None) -> _Run:
+    folder = RunFolder(path)
+    if not folder.is_finished:
+        raise ConfigError(f"{path}: this run is not finished (no {folder.result.name})")
+    known = [name for name in ("dev", "test") if folder.predictions(name).is_file()]
+    chosen = split or (known[0] if known else "dev")
+    if chosen not in known:
+        raise ConfigError(f"{path}: this run has no predictions on {chosen!r}; it has {', '.join(known) or 'none'}")
+    file = folder.predictions(chosen)
+    main_metric = str(read_json(folder.result).get("main_metric"))
+    return _Run(path, load_config(folder.config), main_metric, chosen, file, list(read_json_lines(file)))
+
+
+def _check_same_examples(first: _Run, other: _Run) -> None:
+    if len(first.rows) != len(other.rows):
+        raise ConfigError(
+            f"{first.file} has {len(first.rows)} examples and {other.file} has {len(other.rows)}: "
+            "runs are compared on the same examples only"
+        )
+    for mine, theirs in zip(first.rows, other.rows, strict=True):
+        if (mine["id"], mine["gold"]) != (theirs["id"], theirs["gold"]):
+            raise ConfigError(
+                f"{first.file} has example {mine['id']!r} ({mine['gold']!r}) where {other.file} has {theirs['id']!r} "
+                f"({theirs['gold']!r}): runs are compared on the same examples only"
+            )
+
+
+def _answers(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file: Path) -> np.ndarray:
+    values = [row[key] for row in rows]
+    if any(isinstance(value, str) == metric.is_numeric for value in values):
+        kind = "numbers" if metric.is_numeric else "labels"
+        raise ConfigError(f"{file}: the metric {metric.name!r} compares {kind}, which these predictions are not")
+    return np.asarray(values, dtype=np.float64 if metric.is_numeric else np.str_)
+
+
+def _group(runs: Sequence[_Run], answers: Sequence[np.ndarray], gold: np.ndarray, metric: Metric) -> Group:
+    values = tuple(metric.value(gold, answer) for answer in answers)
+    names = list(dict.fromkeys(run.config.encoder for run in runs))
+    folders = tuple(run.folder for run in runs)
+    # Two groups may share their encoder and differ in options: the folder tells them apart.
+    place = folders[0].name if len(folders) == 1 else folders[0].parent.name
+    name = "+".join(names)
+    deviation = stdev(values) if len(values) > 1 else None
+    return Group(name if place == name else f"{name} ({place})", folders, values, mean(values), deviation)
+
+
+def _flips(ids: Sequence[str], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray) -> tuple[Flip, ...]:
+    """Answers are ``(run, example)``; how right an example is, is the mean over the runs."""
+    if gold.dtype.kind == "f":
+        change = np.abs(first - gold).mean(0) - np.abs(second - gold).mean(0)
+    else:
+        change = (second == gold).mean(0) - (first == gold).mean(0)
+    order = [index for index in np.argsort(-np.abs(change), kind="stable") if change[index] != 0]
+    return tuple(
+        Flip(
+            ids[index],
+            gold[index].item(),
+            tuple(first[:, index].tolist()),
+            tuple(second[:, index].tolist()),
+            bool(change[index] > 0),
+        )
+        for index in order
+    )

@@ -1,0 +1,255 @@
+"""Everything that decides a training run, as frozen values; a run folder's ``config.yaml`` is exactly this.
+
+Separate from the run itself so that the command line can read and print it without loading torch's training machinery.
+"""
+
+import dataclasses
+import math
+import os
+import re
+from argparse import ArgumentError
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
+
+import yaml
+
+from structattn.syntax.errors import ConfigError
+
+Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
+Schedule = Literal["constant", "linear"]
+MixedPrecision = Literal["no", "bf16", "fp16"]
+Frozen = Literal["none", "dev", "all"]
+Phrases = Literal["none", "all", "unique"]
+Activation = Literal["relu", "elu", "tanh", "sigmoid"]
+Combine = Literal["single", "product_absolute", "product_signed", "tai"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the examples come from.
+
+    Attributes:
+        train: the training file.
+        dev: the development file; without one, a part of the training data is held out.
+        test: a file on which the best model is measured once, at the end.
+        format: data format of all three; recognised from each file if ``None``.
+        columns: for tables of an unknown layout, which column is ``first``, ``second``, ``label`` and ``id``.
+        phrases: train on the phrases of labelled trees too; the task's own choice if ``None``. Never for dev and test.
+        holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
+        vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
+        frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
+            all the vectors file has, or none.
+        min_count: rarer words of the training data are unknown.
+        lowercase: whether ``The`` and ``the`` are one word.
+    """
+
+    train: str
+    dev: str | None = None
+    test: str | None = None
+    format: str | None = None
+    columns: dict[str, str | int] | None = None
+    phrases: Phrases | None = None
+    holdout: float = 0.1
+    vectors: str | None = None
+    frozen: Frozen = "dev"
+    min_count: int = 1
+    lowercase: bool = True
+
+    def __post_init__(self) -> None:
+        _check_choices(self, "data")
+        _check(0 < self.holdout < 1, "data.holdout", "a share between 0 and 1", self.holdout)
+        _check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The layers between the sentence vectors and the labels.
+
+    Attributes:
+        hidden: width of the hidden layer; the task's own if ``None``.
+        activation: of the hidden layer; a sigmoid for scores and ReLU otherwise if ``None``. DiSAN uses ``elu``.
+        dropout: on the inputs of both layers; the encoder's own ``dropout`` if ``None``.
+        combine: how the vectors of a pair become one; the task's own if ``None``. DiSAN uses ``product_signed``.
+        output_bias: whether the last layer has a bias.
+    """
+
+    hidden: int | None = None
+    activation: Activation | None = None
+    dropout: float | None = None
+    combine: Combine | None = None
+    output_bias: bool = True
+
+    def __post_init__(self) -> None:
+        _check_choices(self, "classifier")
+        _check(self.hidden is None or self.hidden >= 1, "classifier.hidden", "at least 1", self.hidden)
+        _check(self.dropout is None or 0 <= self.dropout < 1, "classifier.dropout", "a share below 1", self.dropout)
+
+
+@dataclass(frozen=True)
+class OptimizationConfig:
+    """How the parameters are fitted. The defaults are a start for MS-SAN.
+
+    Attributes:
+        optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as DiSAN's TensorFlow had.
+        learning_rate: its highest value.
+        weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
+            an L2 penalty, except for ``adamw``.
+        batch_size: examples per step and process.
+        epochs: at most so many passes over the training data.
+        patience: stop after so many evaluations without improvement; ``None`` never stops.
+        clip: largest norm of the gradient; ``None`` does not clip.
+        schedule: ``linear`` falls to zero at the end of the last epoch.
+        warmup: share of all steps in which the learning rate rises from zero.
+        mixed_precision: ``fp16`` needs a GPU.
+        evaluations_per_epoch: evenly spaced; the last is at the end of the epoch.
+    """
+
+    optimizer: Optimizer = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    batch_size: int = 32
+    epochs: int = 30
+    patience: int | None = 5
+    clip: float | None = 5.0
+    schedule: Schedule = "constant"
+    warmup: float = 0.0
+    mixed_precision: MixedPrecision = "no"
+    evaluations_per_epoch: int = 1
+
+    def __post_init__(self) -> None:
+        _check_choices(self, "optimization")
+        for name in ("batch_size", "epochs", "evaluations_per_epoch"):
+            value = getattr(self, name)
+            _check(value >= 1, f"optimization.{name}", "at least 1", value)
+        rate = self.learning_rate
+        _check(math.isfinite(rate) and rate > 0, "optimization.learning_rate", "a number above 0", rate)
+        _check(self.weight_decay >= 0, "optimization.weight_decay", "at least 0", self.weight_decay)
+        _check(self.patience is None or self.patience >= 1, "optimization.patience", "at least 1", self.patience)
+        _check(self.clip is None or self.clip > 0, "optimization.clip", "a number above 0", self.clip)
+        _check(0 <= self.warmup < 1, "optimization.warmup", "a share below 1", self.warmup)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One training run.
+
+    Attributes:
+        task: name of a task.
+        encoder: name of an encoder.
+        data: the examples.
+        options: keyword arguments of the encoder's builder.
+        classifier: the layers above the encoder.
+        optimization: how the parameters are fitted.
+        seed: of parameters, dropout and order of the examples.
+        out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
+        folds: cross-validate in so many folds; the training file is then all the data.
+        fold: train this fold only, counted from 1.
+        device: ``"cpu"``, ``"cuda"``, or whichever there is if ``None``.
+
+    Raises:
+        ConfigError: if a value is out of its range or two contradict each other.
+
+    Example:
+        >>> config = RunConfig("trec", "ms_san", DataConfig("TREC.train.all"), options={"dim": 100})
+        >>> RunConfig.from_dict(config.to_dict()) == config
+        True
+    """
+
+    task: str
+    encoder: str
+    data: DataConfig
+    options: dict[str, Any] = field(default_factory=dict)
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
+    seed: int = 1
+    out: str | None = None
+    folds: int | None = None
+    fold: int | None = None
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
+        _check(self.folds is None or self.folds >= 2, "folds", "at least 2", self.folds)
+        if self.fold is not None:
+            _check(self.folds is not None, "folds", "a number, as fold is given", self.folds)
+            _check(1 <= self.fold <= (self.folds or 0), "fold", f"1 to {self.folds}", self.fold)
+        if self.folds is not None and (self.data.dev is not None or self.data.test is not None):
+            raise ConfigError("folds: cross-validation makes its own dev and test parts; leave out data.dev, data.test")
+        if self.device == "cpu" and self.optimization.mixed_precision == "fp16":
+            raise ConfigError("optimization.mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested values, for YAML."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "RunConfig":
+        """The inverse of ``to_dict``.
+
+        Raises:
+            ConfigError: for an unknown or missing key, or a value of the wrong type.
+        """
+        import jsonargparse
+
+        parser = jsonargparse.ArgumentParser(exit_on_error=False)
+        parser.add_class_arguments(cls, as_group=False)
+        try:
+            found = parser.instantiate(parser.parse_object(dict(values)))
+        except ArgumentError as error:
+            raise ConfigError(_in_one_line(str(error), list(parser.get_defaults().keys()))) from None
+        return cls(**{item.name: found[item.name] for item in dataclasses.fields(cls)})
+
+
+def load_config(path: str | os.PathLike[str]) -> RunConfig:
+    """Read a YAML file, such as the ``config.yaml`` of a run folder.
+
+    Raises:
+        ConfigError: if the file is missing or malformed; the message names the file and the key.
+    """
+    try:
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: expected YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected keys and values, got {type(values).__name__}")
+    try:
+        return RunConfig.from_dict(values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def dump_config(config: RunConfig) -> str:
+    """The YAML text that ``load_config`` reads."""
+    return yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
+
+
+def _in_one_line(message: str, known: list[str]) -> str:
+    """The reader's message in one line; where a key was unknown, the known ones."""
+    message = " ".join(message.split())
+    nested = re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message)
+    outer = re.search(r"Option '([\w.]+)' is not accepted", message)
+    if nested:
+        siblings = [name for name in known if name.startswith(f"{nested[1]}.")]
+        return f"unknown key '{nested[1]}.{nested[2]}'; known: {', '.join(siblings)}"
+    if outer:
+        return f"unknown key {outer[1]!r}; known: {', '.join(dict.fromkeys(name.split('.')[0] for name in known))}"
+    message = re.sub(r"<class '(\w+)'>", r"\1", message).replace("typing.", "")
+    return re.sub(r'Parser key "([\w.]+)": Expected an? (.*)\. Got value: ', r"\1: expected \2, got ", message)
+
+
+def _check(holds: bool, place: str, expected: str, value: object) -> None:
+    if not holds:
+        raise ConfigError(f"{place}: expected {expected}, got {value!r}")
+
+
+def _check_choices(config: Any, place: str) -> None:
+    """Fields that are one of a few names, also when a value did not come through ``from_dict``."""
+    for name, hint in get_type_hints(type(config)).items():
+        choices = [choice for part in (hint, *get_args(hint)) for choice in get_args(part) if isinstance(choice, str)]
+        value = getattr(config, name)
+        if choices and value is not None and value not in choices:
+            raise ConfigError(f"{place}.{name}: unknown value {value!r}; known: {', '.join(choices)}")

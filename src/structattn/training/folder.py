@@ -1,0 +1,204 @@
+"""The run folder: what lies where, who may write, and that nobody ever sees half a file.
+
+```
+config.yaml             the resolved configuration; ``structattn train --config`` runs it again
+environment.json        versions, device, checksums of the data
+metrics.jsonl           one line per evaluation
+predictions/dev.jsonl   id, gold, predicted, scores of the best model; ``test.jsonl`` likewise
+checkpoints/            the state of the unfinished run
+best/                   the best model, a Hugging Face folder
+plots/                  for pictures
+result.json             the best evaluation; its presence says that the run is finished
+```
+
+Separate from the training loop because comparison, prediction and the command line read these folders too.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from structattn.syntax import read_lines, replace_text
+from structattn.syntax.errors import ConfigError, ParseError
+
+_LOCK = "lock"
+
+
+class RunFolder:
+    """Paths and files of one run.
+
+    Args:
+        path: the folder; it need not exist.
+
+    Example:
+        >>> import tempfile
+        >>> folder = RunFolder(Path(tempfile.mkdtemp()) / "run")
+        >>> with folder.claimed():
+        ...     write_json_lines(folder.metrics, [{"step": 1, "accuracy": 0.5}])
+        >>> list(read_json_lines(folder.metrics)), folder.is_finished
+        ([{'step': 1, 'accuracy': 0.5}], False)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.yaml"
+        self.environment = self.path / "environment.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.best = self.path / "best"
+        self.plots = self.path / "plots"
+        self.result = self.path / "result.json"
+
+    def predictions(self, split: str) -> Path:
+        """The predictions of the best model on ``"dev"`` or ``"test"``."""
+        return self.path / "predictions" / f"{split}.jsonl"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run went to its end."""
+        return self.result.is_file()
+
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Hold the folder for this process; made if missing, and removed again if nothing was written.
+
+        The lock is the kernel's, so it ends with the process however that ends; the file only names the owner.
+
+        Raises:
+            ConfigError: if another process holds it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = self.path / _LOCK
+        handle = _lock(lock)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+            os.close(handle)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+
+    def open_for_run(self, *, resume: bool = False, overwrite: bool = False) -> None:
+        """Make sure that a run may write here; to be called while the folder is claimed.
+
+        Raises:
+            ConfigError: if the folder holds a run and neither is asked for, or holds something else.
+        """
+        content = {item.name for item in self.path.iterdir()} - {_LOCK}
+        if not content:
+            return
+        if not self.config.is_file():
+            raise ConfigError(f"{self.path} is not empty and not a run folder; choose another one")
+        if overwrite and not resume:
+            for name in content:
+                remove(self.path / name)
+        elif not resume:
+            state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed"
+            raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace a file by one JSON object a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replace_text(path) as stream:
+        stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace a file by one JSON object."""
+    with replace_text(path) as stream:
+        stream.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Stream JSON objects, one a line.
+
+    Raises:
+        ParseError: with file and line, if the file is missing or a line is no JSON object.
+    """
+    for number, line in read_lines(path):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise ParseError(f"expected a JSON object, got {line[:40]!r}", file=path, line=number)
+        yield row
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """One JSON object.
+
+    Raises:
+        ParseError: with the file, if it is missing or holds anything else.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParseError(f"cannot read this file: {error.strerror}", file=path) from None
+    except ValueError as error:
+        raise ParseError(f"expected a JSON object, the file is damaged: {error}", file=path) from None
+    if not isinstance(value, dict):
+        raise ParseError(f"expected a JSON object, got {type(value).__name__}", file=path)
+    return value
+
+
+@contextlib.contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """Write a folder under a temporary name and put it in place when the ``with`` block ends well.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "model"
+        >>> with replaced_folder(target) as temporary:
+        ...     _ = (temporary / "a.txt").write_text("done")
+        >>> [item.name for item in target.parent.iterdir()]
+        ['model']
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = (path.with_name(f".{path.name}.{word}") for word in ("new", "old"))
+    remove(temporary)
+    temporary.mkdir()
+    try:
+        yield temporary
+        remove(old)
+        if path.exists():
+            path.rename(old)
+        temporary.rename(path)
+    except BaseException:
+        remove(temporary)
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise
+    remove(old)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _lock(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(handle, 32).decode().strip()
+            os.close(handle)
+            raise ConfigError(f"{path.parent} is in use by process {owner}") from None
+        # Its last owner may have removed the file between the two calls; a lock on a removed file guards nothing.
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(path).st_ino == os.fstat(handle).st_ino:
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
+                return handle
+        os.close(handle)

@@ -1,0 +1,178 @@
+"""The same model as a Hugging Face model: ``AutoModelForSequenceClassification.from_pretrained(folder)`` works.
+
+Needs the extra ``train``; loaded only where transformers is. ``PreTrainedModel`` and its configuration are concrete
+classes that this file inherits from, because that is how transformers lets a model in.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils import cached_file
+
+from structattn.data import SentenceBatch
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import SentenceModel, Task, TaskBatch
+from structattn.training.checkpoint import (
+    FORMAT_VERSION,
+    MODEL_TYPE,
+    VOCABULARY,
+    TrainedModel,
+    build_from_config,
+    check_config,
+    read_vocabulary,
+    save,
+)
+
+
+class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
+    """What ``build_model`` takes, as a Hugging Face configuration.
+
+    Example:
+        >>> StructAttnConfig(encoder="disan", labels=["no", "yes"]).id2label
+        {0: 'no', 1: 'yes'}
+    """
+
+    model_type = MODEL_TYPE
+
+    def __init__(
+        self,
+        encoder: str = "ms_san",
+        encoder_options: dict[str, Any] | None = None,
+        *,
+        vocabulary_size: int = 2,
+        task: dict[str, Any] | None = None,
+        labels: list[str] | None = None,
+        classifier: dict[str, Any] | None = None,
+        structattn_version: str = "",
+        format_version: int = FORMAT_VERSION,
+        **kwargs: Any,
+    ) -> None:
+        self.encoder = encoder
+        self.encoder_options = encoder_options or {}
+        self.vocabulary_size = vocabulary_size
+        self.task = task or Task("classification").to_dict()
+        self.labels = labels or ["0", "1"]
+        self.classifier = classifier or {}
+        self.structattn_version = structattn_version
+        self.format_version = format_version
+        kwargs.setdefault("id2label", dict(enumerate(self.labels)))
+        kwargs.setdefault("label2id", {label: index for index, label in enumerate(self.labels)})
+        super().__init__(**kwargs)
+
+    def plain(self) -> dict[str, Any]:
+        """The part that ``build_from_config`` reads."""
+        names = ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier")
+        return {name: getattr(self, name) for name in names}
+
+
+class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc]  # transformers is untyped here
+    """A ``SentenceModel`` behind the interface of transformers.
+
+    Args:
+        config: what to build.
+
+    Example:
+        >>> config = StructAttnConfig("emb_s2t", {"dim": 4}, vocabulary_size=5)
+        >>> model = StructAttnForSequenceClassification(config)
+        >>> model(input_ids=torch.tensor([[2, 3], [4, 0]])).logits.shape
+        torch.Size([2, 2])
+    """
+
+    config_class = StructAttnConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+
+    def __init__(self, config: StructAttnConfig) -> None:
+        super().__init__(config)
+        self.model: SentenceModel = build_from_config(config.plain(), vocabulary=None)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        batch: TaskBatch | None = None,
+        **kwargs: Any,
+    ) -> SequenceClassifierOutput:
+        """Class scores, and the loss where there are labels.
+
+        Args:
+            input_ids: ``(batch, word)`` ids of the model's own vocabulary, 0 at padding. Enough for encoders that
+                need no structure, on tasks with one sentence.
+            attention_mask: ``(batch, word)``, true at words; by default where ``input_ids`` is not 0.
+            labels: ``(batch,)`` class indices.
+            batch: what ``model.collate(examples)`` returns, with trees and pairs; instead of the three above.
+            **kwargs: what other models take is refused by name.
+
+        Raises:
+            ConfigError: if neither or both of ``batch`` and ``input_ids`` are given, or an argument is unknown.
+        """
+        unknown = [name for name in kwargs if name not in ("return_dict", "output_attentions", "output_hidden_states")]
+        if unknown:
+            raise ConfigError(f"unknown argument {unknown[0]!r}; known: input_ids, attention_mask, labels, batch")
+        if (batch is None) == (input_ids is None):
+            raise ConfigError("expected either batch= or input_ids=")
+        if batch is None and input_ids is not None:
+            mask = input_ids != 0 if attention_mask is None else attention_mask.bool()
+            batch = self._batch(input_ids, mask, labels)
+        logits = self.model(batch)
+        loss = self.model.loss_of(logits, batch) if batch is not None and batch.num_labelled else None
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        """As in transformers; the vocabulary is read too, so that ``predict`` takes texts."""
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        check_config(model.config.to_dict(), Path(str(pretrained_model_name_or_path)))
+        file = cached_file(pretrained_model_name_or_path, VOCABULARY)
+        model.model.vocabulary = read_vocabulary(Path(file).parent)
+        # Transformers builds models without memory and then fills what the file holds. What a module computes for
+        # itself and does not save would stay empty.
+        fresh = dict(build_from_config(model.config.plain(), vocabulary=None).named_buffers())
+        saved = model.model.state_dict().keys()
+        for name, buffer in model.model.named_buffers():
+            if name not in saved:
+                buffer.copy_(fresh[name])
+        return loaded
+
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+        """Write the model folder, as ``TrainedModel`` does."""
+        save(TrainedModel(self.model, self.config.plain()), save_directory)
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Answers, see ``SentenceModel.predict``."""
+        return self.model.predict(*args, **kwargs)
+
+    def collate(self, *args: Any) -> TaskBatch:
+        """Examples as tensors, see ``SentenceModel.collate``."""
+        return self.model.collate(*args)
+
+    def _init_weights(self, module: torch.nn.Module) -> None:
+        """Every layer has initialised itself when it was built."""
+
+    def _batch(self, tokens: Tensor, mask: Tensor, labels: Tensor | None) -> TaskBatch:
+        # A sentence whose words nobody knows still has a length.
+        sentences = tuple(Sentence(["?"] * int(length)) for length in mask.sum(-1))
+        batch = SentenceBatch(tokens * mask, mask, mask.sum(-1), sentences=sentences)
+        target = torch.zeros(len(tokens), len(self.model.labels), device=tokens.device)
+        if labels is None:
+            return TaskBatch((batch,), target, target[:, 0], tuple(map(str, range(len(tokens)))))
+        target[torch.arange(len(tokens)), labels] = 1.0
+        return TaskBatch((batch,), target, target.sum(-1), tuple(map(str, range(len(tokens)))), len(tokens))
+
+
+def register() -> None:
+    """Tell the ``Auto`` classes of transformers about this model; again is fine."""
+    AutoConfig.register(MODEL_TYPE, StructAttnConfig, exist_ok=True)
+    AutoModelForSequenceClassification.register(StructAttnConfig, StructAttnForSequenceClassification, exist_ok=True)
+
+
+register()

@@ -1,0 +1,78 @@
+"""Optimizer and learning rate, from their configuration."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from structattn.layers import WordEmbedding
+from structattn.training.config import OptimizationConfig
+
+
+def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:
+    """An optimizer that decays matrices only.
+
+    Word vectors, biases and everything else with a single axis are left alone.
+
+    Example:
+        >>> model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 2))
+        >>> optimizer = build_optimizer(model, OptimizationConfig(weight_decay=0.1))
+        >>> [(group["weight_decay"], len(group["params"])) for group in optimizer.param_groups]
+        [(0.1, 1), (0.0, 2)]
+    """
+    spared = {
+        id(parameter)
+        for module in model.modules()
+        for name, parameter in module.named_parameters(recurse=False)
+        if _is_spared(module, name, parameter)
+    }
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [item for item in parameters if id(item) not in spared], "weight_decay": config.weight_decay},
+        {"params": [item for item in parameters if id(item) in spared], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    rate = config.learning_rate
+    # One kernel over all parameters instead of several per parameter: most of a small model's step is overhead.
+    if config.optimizer == "adam":
+        return torch.optim.Adam(groups, lr=rate, fused=True)
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(groups, lr=rate, fused=True)
+    if config.optimizer == "adagrad":
+        return torch.optim.Adagrad(groups, lr=rate, fused=parameters[0].device.type == "cpu" or None)
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=0.9, fused=True)
+    # TensorFlow's values, which DiSAN used; torch has .9 and 1e-6.
+    return torch.optim.Adadelta(groups, lr=rate, rho=0.95, eps=1e-8)
+
+
+def build_schedule(optimizer: torch.optim.Optimizer, config: OptimizationConfig, *, num_steps: int) -> LambdaLR:
+    """The learning rate as a function of the step: warm-up, then constant or falling to zero.
+
+    Example:
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> config = OptimizationConfig(schedule="linear", warmup=0.5)
+        >>> schedule = build_schedule(optimizer, config, num_steps=4)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(schedule.get_last_lr()[0])
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> rates
+        [0.5, 1.0, 1.0, 0.5]
+    """
+    warmup = round(config.warmup * num_steps)
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        if config.schedule == "linear":
+            return (num_steps - step) / max(1, num_steps - warmup)
+        return 1.0
+
+    return LambdaLR(optimizer, factor)
+
+
+def _is_spared(module: nn.Module, name: str, parameter: nn.Parameter) -> bool:
+    return parameter.ndim < 2 or "bias" in name or isinstance(module, nn.Embedding | WordEmbedding)

@@ -1,0 +1,24 @@
+"""The answers of a run on disk: what ``compare`` reads, and anybody else who wants to look at single examples."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from structattn.data import Example
+from structattn.tasks import Evaluation
+from structattn.training.folder import write_json_lines
+
+
+def write_predictions(path: Path, examples: Sequence[Example], evaluation: Evaluation) -> None:
+    """One line per example: id, gold, predicted, and the probability of each class as scores."""
+    write_json_lines(
+        path,
+        (
+            {
+                "id": prediction.id,
+                "gold": gold,
+                "predicted": prediction.answer,
+                "scores": dict(prediction.probabilities),
+            }
+            for prediction, gold in zip(evaluation.predictions, evaluation.gold, strict=True)
+        ),
+    )

@@ -1,0 +1,207 @@
+"""From a configuration to what training needs: examples, vocabulary and a fresh model. Nothing is written here."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from structattn.data import Example, Vocabulary
+from structattn.data.vectors import load_vectors, vector_words
+from structattn.encoders.build import options_of
+from structattn.layers import WordEmbedding
+from structattn.syntax import read_lines
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import Task, get_task
+from structattn.training.checkpoint import TrainedModel, build_model
+from structattn.training.config import DataConfig, RunConfig
+
+# Splits are the same for every seed of a run, so that runs can be compared.
+_SPLIT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Split:
+    """The examples of a run.
+
+    Attributes:
+        train: what is learnt from, phrases included.
+        sentences: the whole sentences of it, whose words make the vocabulary.
+        dev: what chooses the best model.
+        test: what the best model is measured on once; may be empty.
+    """
+
+    train: Sequence[Example]
+    sentences: Sequence[Example]
+    dev: Sequence[Example]
+    test: Sequence[Example] = ()
+
+
+def task_of(config: RunConfig) -> Task:
+    """The task of a run, with the combination that the configuration asks for.
+
+    Raises:
+        ConfigError: for an unknown task, or a combination that does not fit it.
+    """
+    task = get_task(config.task)
+    return task if config.classifier.combine is None else dataclasses.replace(task, combine=config.classifier.combine)
+
+
+def read_split(config: RunConfig, task: Task) -> Split:
+    """Read the files and decide which examples are for what.
+
+    Raises:
+        ParseError: with file and line, for a missing, empty or malformed file.
+        ConfigError: if the data do not fit the task, or there are too few to hold some out.
+    """
+    data = config.data
+    whole = list(_read(task, data.train, data))
+    if config.folds is not None:
+        rest, test = _fold(whole, config.folds, config.fold or 1)
+    else:
+        rest, test = whole, [] if data.test is None else list(_read(task, data.test, data))
+    if data.dev is not None:
+        train, dev = rest, list(_read(task, data.dev, data))
+    else:
+        train, dev = _held_out(rest, data.holdout)
+    for name, part in (("dev", dev), ("test", test)):
+        for example in part:
+            if example.label is None:
+                raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
+    return Split(_with_phrases(task, data, train), train, dev, test)
+
+
+def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
+    """A fresh model for the training data; draws its parameters from torch's generator.
+
+    Raises:
+        ConfigError: for an unknown encoder or option, or training data without two labels.
+        ParseError: for malformed vectors.
+    """
+    data, options = config.data, dict(config.options)
+    labels = task.labels_of(split.train)
+    known = options_of(config.encoder)
+    vocabulary = Vocabulary.from_examples(
+        split.sentences, data.min_count, lowercase=data.lowercase, frozen_words=_frozen_words(data, split)
+    )
+    matrix = None
+    if data.vectors is not None:
+        generator = torch.Generator().manual_seed(config.seed)
+        matrix = load_vectors(data.vectors, vocabulary, generator=generator).matrix
+        if options.setdefault("embedding_dim", matrix.shape[1]) != matrix.shape[1]:
+            raise ConfigError(
+                f"options.embedding_dim: the vectors of {data.vectors} have {matrix.shape[1]} numbers, "
+                f"got {options['embedding_dim']}"
+            )
+    chosen = config.classifier
+    classifier = {
+        "dropout": options.get("dropout", known.get("dropout", 0.0)) if chosen.dropout is None else chosen.dropout,
+        "hidden": chosen.hidden,
+        "activation": chosen.activation,
+        "output_bias": chosen.output_bias,
+    }
+    model = build_model(
+        config.encoder, task, vocabulary=vocabulary, labels=labels, options=options, classifier=classifier
+    )
+    if matrix is not None:
+        embedder = model.model.encoder.embedder
+        if not isinstance(embedder, WordEmbedding):
+            raise ConfigError(f"data.vectors: encoder {config.encoder!r} has no table of word vectors")
+        embedder.load_vectors(matrix)
+    return model
+
+
+def count_parameters(model: torch.nn.Module) -> int:
+    """Trained parameters apart from the word vectors, as papers count them.
+
+    Example:
+        >>> from structattn.layers import FeedForward
+        >>> count_parameters(torch.nn.ModuleDict({"embedder": WordEmbedding(9, 4), "layer": FeedForward(4, 4)}))
+        40
+    """
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, WordEmbedding | torch.nn.Embedding)}
+    return sum(item.numel() for item in model.parameters() if item.requires_grad and id(item) not in tables)
+
+
+def checksums(data: DataConfig) -> dict[str, str]:
+    """SHA-256 of every data file, so that a run folder says what it was trained on."""
+    found = {}
+    for path in (data.train, data.dev, data.test, data.vectors):
+        if path is not None and Path(path).is_file():
+            with open(path, "rb") as stream:
+                found[os.fspath(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
+    return task.read(path, format=data.format, columns=data.columns)
+
+
+def _shuffled(number: int) -> list[int]:
+    order: list[int] = np.random.default_rng(_SPLIT_SEED).permutation(number).tolist()
+    return order
+
+
+def _held_out(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
+    number = max(1, round(len(examples) * share))
+    if number >= len(examples):
+        raise ConfigError(f"data.holdout: cannot hold out {number} of {len(examples)} examples; give data.dev")
+    chosen = set(_shuffled(len(examples))[:number])
+    return (
+        [example for index, example in enumerate(examples) if index not in chosen],
+        [example for index, example in enumerate(examples) if index in chosen],
+    )
+
+
+def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:
+    if len(examples) < folds:
+        raise ConfigError(f"folds: cannot make {folds} folds of {len(examples)} examples")
+    chosen = set(_shuffled(len(examples))[fold - 1 :: folds])
+    return (
+        [example for index, example in enumerate(examples) if index not in chosen],
+        [example for index, example in enumerate(examples) if index in chosen],
+    )
+
+
+def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) -> Sequence[Example]:
+    """The phrases of the training sentences; those of sentences that were held out stay away."""
+    phrases = data.phrases or task.phrases
+    if phrases == "none":
+        return sentences
+    trees = {example.id for example in sentences}
+    every = task.read(data.train, format=data.format, phrases="all", columns=data.columns)
+    found = [example for example in every if example.id.split("/")[0] in trees]
+    if phrases == "all":
+        return found
+    return list({(example.sentences[0].words, example.label): example for example in reversed(found)}.values())[::-1]
+
+
+def _frozen_words(data: DataConfig, split: Split) -> list[str]:
+    if data.vectors is None or data.frozen == "none":
+        return []
+    if data.frozen == "all":
+        found: Iterable[str] = _words_of(Path(data.vectors))
+    else:
+        examples = itertools.chain(split.dev, split.test)
+        found = (word for example in examples for sentence in example.sentences for word in sentence.words)
+    words = list(dict.fromkeys(word.lower() if data.lowercase else word for word in found))
+    known = vector_words(data.vectors, words)
+    return [word for word in words if word in known]
+
+
+def _words_of(source: Path) -> list[str]:
+    """Every word of a vectors file, or every whole word of a tokenizer."""
+    if not source.is_dir():
+        return [line.partition(" ")[0] for _, line in read_lines(source)]
+    vocabulary = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    pieces = [piece if isinstance(piece, str) else piece[0] for piece in vocabulary]
+    # A piece that continues a word starts with ## in WordPiece; one that starts a word with a mark in the others.
+    marks = tuple(mark for mark in ("Ġ", "▁") if any(piece.startswith(mark) for piece in pieces))
+    whole = [piece[1:] for piece in pieces if piece.startswith(marks)] if marks else pieces
+    return [word for word in whole if word and not word.startswith("##") and not word.startswith("[")]

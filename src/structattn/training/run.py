@@ -1,0 +1,218 @@
+"""One run from a configuration to a run folder, and going on with one that was interrupted."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import structattn
+from structattn.syntax.errors import ConfigError, require
+from structattn.tasks import Task
+from structattn.training import processes
+from structattn.training.checkpoint import load
+from structattn.training.config import RunConfig, dump_config, load_config
+from structattn.training.folder import RunFolder, read_json, remove, write_json
+from structattn.training.predictions import write_predictions
+from structattn.training.preparation import Split, checksums, count_parameters, prepare_model, read_split, task_of
+from structattn.training.state import random_state, set_random_state
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run came to.
+
+    Attributes:
+        folder: the run folder; ``structattn.load(folder)`` gives the best model.
+        metrics: the task's metrics of the best model on dev; for cross-validation the means over the folds on their
+            test parts, with ``<metric>_sd`` beside them.
+        test: the metrics of the best model on the test data, if there are any.
+        parameters: trained parameters apart from word vectors.
+        seconds: spent in training.
+        best: the row of ``metrics.jsonl`` that belongs to the best model.
+    """
+
+    folder: Path
+    metrics: Mapping[str, float]
+    test: Mapping[str, float] = field(default_factory=dict)
+    parameters: int = 0
+    seconds: float = 0.0
+    best: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False) -> RunResult:
+    """Train as configured and leave a run folder.
+
+    Args:
+        config: everything that decides the run.
+        resume: go on with the interrupted run in ``config.out``; a finished one is only read.
+        overwrite: replace the run in ``config.out``.
+
+    Raises:
+        ConfigError: for options that are unknown or do not fit the data; if the folder is in use, or holds a run and
+            neither ``resume`` nor ``overwrite`` is given; if the run to resume was configured otherwise.
+        ParseError: with file and line, for malformed data.
+        MissingExtra: if the extra ``train`` is not installed.
+    """
+    require("transformers", "train")
+    require("accelerate", "train")
+    if resume and config.out is None:
+        raise ConfigError("resume needs out: the run folder to go on with")
+    task = task_of(config)
+    processes.connect(cpu=config.device == "cpu" or not torch.cuda.is_available())
+    if config.folds is not None and config.fold is None:
+        from structattn.training.cross_validation import cross_validate
+
+        return cross_validate(config, resume=resume, overwrite=overwrite)
+    folder = RunFolder(processes.from_first(lambda: choose_folder(config)))
+    with claimed(folder), _preserved_randomness():
+        processes.from_first(lambda: open_folder(folder, config, resume=resume, overwrite=overwrite))
+        if folder.is_finished:
+            return read_result(folder)
+        return _train(config, task, folder, resume=resume)
+
+
+def resume(folder: str | os.PathLike[str]) -> RunResult:
+    """Go on with the interrupted run in a folder; a finished one is only read.
+
+    Raises:
+        ConfigError: if the folder is in use or is no run folder.
+    """
+    config = load_config(RunFolder(folder).config)
+    return run(dataclasses.replace(config, out=os.fspath(folder)), resume=True)
+
+
+def read_result(folder: RunFolder) -> RunResult:
+    """The result of a finished run.
+
+    Raises:
+        ParseError: if it is missing or damaged; the message names the file.
+    """
+    values = read_json(folder.result)
+    known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
+    return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
+
+
+def choose_folder(config: RunConfig) -> Path:
+    """The folder that the configuration names, or a new one with the time in its name."""
+    if config.out is not None:
+        return Path(config.out)
+    name = f"seed{config.seed}"
+    if config.folds is not None:
+        name += f"-{config.folds}folds" if config.fold is None else f"-fold{config.fold}of{config.folds}"
+    return Path("runs", config.task, config.encoder, f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
+@contextlib.contextmanager
+def claimed(folder: RunFolder) -> Iterator[None]:
+    """Hold the folder for all processes of this run; the first one holds the lock."""
+    with contextlib.ExitStack() as stack:
+        processes.from_first(lambda: stack.enter_context(folder.claimed()))
+        yield
+
+
+def open_folder(folder: RunFolder, config: RunConfig, *, resume: bool, overwrite: bool) -> None:
+    """Check that the run may write here, and that a run to resume is this one.
+
+    Raises:
+        ConfigError: as ``run``.
+    """
+    folder.open_for_run(resume=resume, overwrite=overwrite)
+    if folder.config.is_file():
+        before, now = load_config(folder.config).to_dict(), _stored(config).to_dict()
+        changed = [name for name in now if before[name] != now[name]]
+        if changed:
+            raise ConfigError(f"{folder.path}: cannot resume with another {', '.join(changed)}; see {folder.config}")
+
+
+def write_description(folder: RunFolder, config: RunConfig, environment: Mapping[str, Any]) -> None:
+    """Write ``config.yaml`` and ``environment.json``, and make the folder for pictures."""
+    folder.plots.mkdir(exist_ok=True)
+    write_json(folder.environment, environment)
+    # Last, as its presence makes this a run folder.
+    folder.config.write_text(dump_config(_stored(config)), encoding="utf-8")
+
+
+def write_result(folder: RunFolder, result: RunResult, task: Task) -> None:
+    """Write ``result.json``, which marks the run as finished."""
+    values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
+    write_json(folder.result, {"main_metric": task.main_metric.name, **values})
+
+
+def environment(config: RunConfig) -> dict[str, Any]:
+    """Where a run took place."""
+    versions = {
+        name: require(name, "train").__version__ for name in ("numpy", "safetensors", "transformers", "accelerate")
+    }
+    on_gpu = config.device != "cpu" and torch.cuda.is_available()
+    return {
+        "structattn": structattn.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        **versions,
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "threads": torch.get_num_threads(),
+        "processes": processes.count(),
+        "command": sys.argv,
+        "sha256": checksums(config.data),
+    }
+
+
+def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) -> RunResult:
+    from structattn.training.trainer import Examples, fit
+
+    split = read_split(config, task)
+    torch.manual_seed(config.seed)
+    model = prepare_model(config, task, split)
+    if processes.is_first():
+        write_description(folder, config, environment(config))
+    history = fit(
+        model,
+        Examples(split.train, split.dev),
+        config=config.optimization,
+        folder=folder,
+        seed=config.seed,
+        device=config.device,
+        resume=resume,
+    )
+    best = next(row for row in reversed(history) if row["is_best"])
+    # Unseen labels are counted in the row too, where there are any.
+    metrics = {name: best[name] for name in (*task.metrics, "unseen_labels") if name in best}
+    result = RunResult(
+        folder.path, metrics, parameters=count_parameters(model), seconds=history[-1]["seconds"], best=best
+    )
+    return processes.from_first(lambda: _finish(result, task, split, folder))
+
+
+def _finish(result: RunResult, task: Task, split: Split, folder: RunFolder) -> RunResult:
+    if split.test:
+        evaluation = load(folder.best).evaluate(split.test)
+        write_predictions(folder.predictions("test"), split.test, evaluation)
+        result = dataclasses.replace(result, test=dict(evaluation.metrics))
+    remove(folder.checkpoints)
+    write_result(folder, result, task)
+    return result
+
+
+def _stored(config: RunConfig) -> RunConfig:
+    """Without the folder, so that running ``config.yaml`` again makes a new one."""
+    return RunConfig.from_dict(json.loads(json.dumps(dataclasses.replace(config, out=None).to_dict())))
+
+
+@contextlib.contextmanager
+def _preserved_randomness() -> Iterator[None]:
+    """A run seeds every generator there is; its caller's are put back afterwards."""
+    state = random_state()
+    try:
+        yield
+    finally:
+        set_random_state(state)

@@ -1,0 +1,87 @@
+"""The state of an unfinished run on disk: optimizer, schedule, random numbers. Safetensors and JSON, no pickle.
+
+Transformers would write these as torch pickles; a run folder may come from anybody, so ours holds nothing that runs.
+"""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from structattn.training.checkpoint import read_tensors, save_tensors
+from structattn.training.folder import read_json, write_json
+
+
+def save_optimizer(optimizer: Any, folder: Path) -> None:
+    """Write an optimizer's state: tensors to ``optimizer.safetensors``, everything else to ``optimizer.json``."""
+    state = optimizer.state_dict()
+    tensors: dict[str, torch.Tensor] = {}
+    values: dict[str, Any] = {}
+    for index, entries in state["state"].items():
+        for name, value in entries.items():
+            kind = tensors if isinstance(value, torch.Tensor) else values
+            kind[f"{index}.{name}"] = value
+    save_tensors(tensors, folder / "optimizer.safetensors")
+    write_json(folder / "optimizer.json", {"values": values, "groups": state["param_groups"]})
+
+
+def load_optimizer(optimizer: Any, folder: Path) -> None:
+    """Put an optimizer of the same model back into a saved state.
+
+    Raises:
+        ParseError: if a file is missing or damaged; the message names it.
+    """
+    saved = read_json(folder / "optimizer.json")
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in (read_tensors(folder / "optimizer.safetensors") | saved["values"]).items():
+        index, name = key.split(".", 1)
+        state.setdefault(int(index), {})[name] = value
+    # JSON has no tuples; optimizers compare and unpack theirs.
+    groups = [
+        {name: tuple(value) if isinstance(value, list) and name != "params" else value for name, value in group.items()}
+        for group in saved["groups"]
+    ]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def random_state() -> dict[str, Any]:
+    """The state of every generator that training draws from, as plain values."""
+    version, words, gauss = random.getstate()
+    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    state = {
+        "python": [version, list(words), gauss],
+        "numpy": [kind, np.asarray(keys).tolist(), position, has_gauss, cached],
+        "torch": _to_text(torch.get_rng_state()),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = [_to_text(one) for one in torch.cuda.get_rng_state_all()]
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put every generator back into a state that ``random_state`` gave.
+
+    Example:
+        >>> state = random_state()
+        >>> first = torch.rand(1), random.random()
+        >>> set_random_state(state)
+        >>> first == (torch.rand(1), random.random())
+        True
+    """
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    kind, keys, position, has_gauss, cached = state["numpy"]
+    np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), position, has_gauss, cached))
+    torch.set_rng_state(_from_text(state["torch"]))
+    if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
+        torch.cuda.set_rng_state_all([_from_text(one) for one in state["cuda"]])
+
+
+def _to_text(state: torch.Tensor) -> str:
+    return bytes(state.tolist()).hex()
+
+
+def _from_text(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)

@@ -1,0 +1,321 @@
+"""The one file that knows ``transformers.Trainer``: our batches, our evaluation, and checkpoints that resume exactly.
+
+The Trainer keeps the loop, gradient clipping, mixed precision and several processes. It is told neither to evaluate nor
+to save; a callback asks for both at fixed steps, and the methods it then calls are ours. Inheriting from its concrete
+class is how it is meant to be extended.
+
+Exact resumption rests on three things. A checkpoint is written after each evaluation and put in place by renaming it.
+The order of the examples follows from seed and epoch alone. And the best model and the patience are read off the
+history of evaluations, so there is no counter that could get lost.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations import TensorBoardCallback
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from structattn.data import Example
+from structattn.syntax.errors import StructAttnError
+from structattn.tasks import Evaluation, num_words
+from structattn.training import processes
+from structattn.training.checkpoint import TrainedModel, load_tensors, save, save_tensors
+from structattn.training.config import OptimizationConfig
+from structattn.training.folder import (
+    RunFolder,
+    read_json,
+    read_json_lines,
+    remove,
+    replaced_folder,
+    write_json,
+    write_json_lines,
+)
+from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.predictions import write_predictions
+from structattn.training.sampler import LengthBatchSampler
+from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
+
+LOGGER = logging.getLogger("structattn.training")
+_WEIGHTS, _HISTORY, _PLAIN = "model.safetensors", "history.jsonl", "states.json"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a run learns from, and what it is judged on while it does."""
+
+    train: Sequence[Example]
+    dev: Sequence[Example]
+
+
+def fit(
+    model: TrainedModel,
+    examples: Examples,
+    *,
+    config: OptimizationConfig,
+    folder: RunFolder,
+    seed: int,
+    device: str | None = None,
+    resume: bool = False,
+) -> list[dict[str, Any]]:
+    """Train a model; leave the best one, the history and the best predictions in the run folder.
+
+    Args:
+        model: what to train; holds the parameters of the last step afterwards.
+        examples: for training and for choosing the best model.
+        config: how.
+        folder: where; claimed by this run.
+        seed: of dropout and of the order of the examples.
+        device: ``"cpu"`` to leave a GPU alone.
+        resume: go on from the last checkpoint, if there is one.
+
+    Returns:
+        The history: one row per evaluation.
+
+    Raises:
+        StructAttnError: if the loss is not finite any more.
+    """
+    arguments = TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        per_device_train_batch_size=config.batch_size,
+        num_train_epochs=config.epochs,
+        max_grad_norm=config.clip or 0.0,
+        bf16=config.mixed_precision == "bf16",
+        fp16=config.mixed_precision == "fp16",
+        seed=seed,
+        use_cpu=device == "cpu" or not torch.cuda.is_available(),
+        eval_strategy="no",
+        save_strategy="no",
+        logging_strategy="no",
+        logging_nan_inf_filter=False,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        disable_tqdm=True,
+        report_to="none",
+        # Which parameters take part may depend on the trees of a batch.
+        ddp_find_unused_parameters=True,
+    )
+    # Several GPUs are used by several processes; torch's DataParallel cannot split our batches.
+    arguments._n_gpu = min(1, arguments.n_gpu)
+    trainer = _Trainer(model, examples, config, folder=folder, arguments=arguments)
+    checkpoint = get_last_checkpoint(str(folder.checkpoints)) if resume and folder.checkpoints.is_dir() else None
+    if checkpoint is not None:
+        trainer.history = list(read_json_lines(Path(checkpoint) / _HISTORY))
+        trainer.started -= trainer.history[-1]["seconds"]
+    if processes.is_first():
+        # What was logged after the last checkpoint will be logged again.
+        write_json_lines(folder.metrics, trainer.history)
+    if not trainer.is_over:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    return trainer.history
+
+
+class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
+    optimizer: Any
+    lr_scheduler: Any
+    control: Any
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        examples: Examples,
+        optimization: OptimizationConfig,
+        *,
+        folder: RunFolder,
+        arguments: TrainingArguments,
+    ) -> None:
+        self.trained = model
+        self.examples = examples
+        self.optimization = optimization
+        self.folder = folder
+        self.history: list[dict[str, Any]] = []
+        self.sampler = LengthBatchSampler(
+            [num_words(example) for example in examples.train],
+            optimization.batch_size,
+            seed=arguments.seed,
+            process=processes.index(),
+            processes=processes.count(),
+        )
+        self.started = time.monotonic()
+        self._latest: dict[str, float] = {}
+        callbacks: list[TrainerCallback] = [_Schedule(self.sampler, optimization.evaluations_per_epoch)]
+        if processes.is_first():
+            callbacks += [_Progress(), *_tensorboard(folder.path / "tensorboard")]
+        super().__init__(model.model, arguments, train_dataset=examples.train, callbacks=callbacks)
+        self.remove_callback(PrinterCallback)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether patience has run out."""
+        patience = self.optimization.patience
+        return (
+            patience is not None and bool(self.history) and not any(row["is_best"] for row in self.history[-patience:])
+        )
+
+    # Batches, optimizer and loss.
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        collate = self.trained.model.collate
+        # The loader would draw a seed from torch's generator each epoch; its own generator leaves that one alone.
+        return DataLoader(
+            self.examples.train,  # type: ignore[arg-type]  # a sequence is all that it asks for
+            batch_sampler=self.sampler,
+            collate_fn=lambda items: {"batch": collate(items)},
+            generator=torch.Generator(),
+        )
+
+    def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
+        if self.optimizer is None:
+            self.optimizer = build_optimizer(self.trained.model, self.optimization)
+        optimizer: torch.optim.Optimizer = self.optimizer
+        return optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        if self.lr_scheduler is None:
+            self.lr_scheduler = build_schedule(self.optimizer, self.optimization, num_steps=num_training_steps)
+        return self.lr_scheduler
+
+    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
+        batch = inputs["batch"].to(self.args.device)
+        return self.trained.model.loss_of(model(batch), batch)
+
+    # Evaluation.
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        self._latest = dict(logs)
+        super().log(logs, *args, **kwargs)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        loss = self._latest.get("loss", 0.0)
+        if not math.isfinite(loss):
+            raise StructAttnError(
+                f"the training loss is {loss} at step {self.state.global_step}; "
+                "try a lower learning rate, a clip or no mixed precision"
+            )
+        dev = self.examples.dev
+        own = self.trained.model.predict(dev[processes.index() :: processes.count()])
+        evaluation = self.trained.model.measure(dev, processes.gathered(own))
+        row = self._row(evaluation)
+        self.history.append(row)
+        if processes.is_first():
+            if row["is_best"]:
+                write_predictions(self.folder.predictions("dev"), dev, evaluation)
+                save(self.trained, self.folder.best)
+            write_json_lines(self.folder.metrics, self.history)
+            LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in row.items()))
+        super().log({f"dev/{name}": value for name, value in evaluation.metrics.items()})
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, dict(evaluation.metrics))
+        self.control.should_training_stop |= self.is_over
+        return dict(evaluation.metrics)
+
+    def _row(self, evaluation: Evaluation) -> dict[str, Any]:
+        metric = self.trained.task.main_metric
+        value = evaluation.metrics[metric.name]
+        sign = 1 if metric.greater_is_better else -1
+        return {
+            "step": self.state.global_step,
+            "epoch": round(float(self.state.epoch or 0), 4),
+            "loss": self._latest.get("loss"),
+            "learning_rate": self._latest.get("learning_rate"),
+            **evaluation.metrics,
+            "is_best": all(sign * value > sign * row[metric.name] for row in self.history),
+            "seconds": round(time.monotonic() - self.started, 2),
+        }
+
+    # Checkpoints: what the Trainer would pickle, as safetensors and JSON.
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        states = processes.gathered([random_state()])
+        if not processes.is_first():
+            return
+        target = self.folder.checkpoints / f"checkpoint-{self.state.global_step}"
+        with replaced_folder(target) as temporary:
+            save_tensors(self.trained.model.state_dict(), temporary / _WEIGHTS)
+            save_optimizer(self.optimizer, temporary)
+            write_json(temporary / _PLAIN, {**self._plain_states(), "random": states})
+            write_json_lines(temporary / _HISTORY, self.history)
+            self.state.save_to_json(str(temporary / TRAINER_STATE_NAME))
+        for other in self.folder.checkpoints.iterdir():
+            if other != target:
+                remove(other)
+
+    def _plain_states(self) -> dict[str, Any]:
+        scaler = self.accelerator.scaler
+        return {"schedule": self.lr_scheduler.state_dict(), "scaler": scaler and scaler.state_dict()}
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        load_tensors(self.trained.model, Path(resume_from_checkpoint) / _WEIGHTS)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            load_optimizer(self.optimizer, Path(checkpoint))
+            self.lr_scheduler.load_state_dict(read_json(Path(checkpoint) / _PLAIN)["schedule"])
+
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None and self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(read_json(Path(checkpoint) / _PLAIN)["scaler"])
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            states = read_json(Path(checkpoint) / _PLAIN)["random"]
+            set_random_state(states[processes.index() % len(states)])
+
+
+class _Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
+    """Asks for log, evaluation and checkpoint at evenly spaced steps of each epoch, and tells the sampler the epoch."""
+
+    def __init__(self, sampler: LengthBatchSampler, evaluations: int) -> None:
+        self.sampler = sampler
+        steps = len(sampler)
+        self.steps = {round(steps * part / evaluations) for part in range(1, evaluations + 1)} - {0}
+
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.sampler.set_epoch(state.global_step // len(self.sampler))
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if (state.global_step - 1) % len(self.sampler) + 1 in self.steps:
+            control.should_log = control.should_evaluate = control.should_save = True
+
+
+class _Progress(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
+    """A bar on stderr, on terminals only; ``TQDM_DISABLE=1`` turns it off."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        self.bar = tqdm(total=state.max_steps, initial=state.global_step, disable=None, unit="step", dynamic_ncols=True)
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.bar.update(1)
+
+    def on_evaluate(
+        self, args: Any, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any
+    ) -> None:
+        self.bar.set_postfix({name: _short(value) for name, value in metrics.items()})
+
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.bar.close()
+
+
+def _tensorboard(folder: Path) -> list[TrainerCallback]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return []
+    return [TensorBoardCallback(SummaryWriter(str(folder)))]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,586 @@
+"""Training: what a run leaves behind, that a seed decides everything, and that an interruption changes nothing."""
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import structattn as sa
+from structattn.data import Vocabulary
+from structattn.syntax import ConfigError, ParseError, StructAttnError
+from structattn.tasks import get_task
+from structattn.training import (
+    ClassifierConfig,
+    DataConfig,
+    OptimizationConfig,
+    RunConfig,
+    RunFolder,
+    dump_config,
+    load_config,
+    resume,
+    run,
+)
+from structattn.training.folder import read_json, read_json_lines
+from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.preparation import prepare_model, read_split
+from structattn.training.sampler import LengthBatchSampler
+
+GOOD, BAD, OTHER = ["good", "fine", "great"], ["bad", "dull", "poor"], ["a", "the", "film", "plot", "very", "this"]
+
+
+def write_reviews(path: Path, number: int, seed: int = 0) -> Path:
+    """Lines ``label words``; the label follows from one word."""
+    generator = np.random.default_rng(seed)
+    lines = []
+    for _ in range(number):
+        label = int(generator.integers(2))
+        words = generator.choice(OTHER, generator.integers(1, 9)).tolist()
+        words.insert(int(generator.integers(len(words) + 1)), str(generator.choice((BAD, GOOD)[label])))
+        lines.append(f"{label} {' '.join(words)}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataConfig:
+    return DataConfig(
+        str(write_reviews(tmp_path / "train.txt", 96)), dev=str(write_reviews(tmp_path / "dev.txt", 24, seed=1))
+    )
+
+
+def configure(data: DataConfig, out: Path | None = None, *, seed: int = 1, **optimization: Any) -> RunConfig:
+    chosen = {"epochs": 3, "batch_size": 16, "learning_rate": 2e-2, **optimization}
+    return RunConfig(
+        "classification",
+        "transformer",
+        data,
+        options={"dim": 8, "num_heads": 2, "dropout": 0.2},
+        classifier=ClassifierConfig(hidden=8),
+        optimization=OptimizationConfig(**chosen),
+        seed=seed,
+        out=None if out is None else str(out),
+        device="cpu",
+    )
+
+
+def curve(folder: Path) -> list[dict[str, Any]]:
+    """Everything that was measured, apart from the clock."""
+    rows = list(read_json_lines(RunFolder(folder).metrics))
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = safetensors.torch.load_file(folder / "best" / "model.safetensors")
+    return found
+
+
+# One run.
+
+
+def test_a_run_learns_and_leaves_its_folder(data: DataConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    config = configure(dataclasses.replace(data, test=data.dev), out, epochs=6)
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # type: ignore[index]
+    result = run(config)
+    assert torch.equal(before[0], torch.get_rng_state()), "a run must leave its caller's random numbers alone"
+    assert before[1] == np.random.get_state()[1].tolist()  # type: ignore[index]
+    assert result.folder == out
+    assert result.metrics["accuracy"] > 0.9
+    assert result.test == result.metrics
+    assert result.parameters > 0
+    names = {path.name for path in out.iterdir()}
+    expected = {"config.yaml", "environment.json", "metrics.jsonl", "predictions", "best", "plots", "result.json"}
+    assert names - {"tensorboard"} == expected
+
+    rows = curve(out)
+    assert [row["step"] for row in rows] == [6 * epoch for epoch in range(1, len(rows) + 1)]
+    assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))
+    best = [row for row in rows if row["is_best"]][-1]
+    assert best["accuracy"] == max(row["accuracy"] for row in rows) == result.metrics["accuracy"]
+
+    predictions = list(read_json_lines(RunFolder(out).predictions("dev")))
+    assert [set(row) for row in predictions] == [{"id", "gold", "predicted", "scores"}] * 24
+    assert np.mean([row["gold"] == row["predicted"] for row in predictions]) == best["accuracy"]
+    model = sa.load(out)
+    answers = model.predict(list(get_task("classification").read(config.data.dev or "")))
+    assert [answer.label for answer in answers] == [row["predicted"] for row in predictions]
+
+    environment = read_json(RunFolder(out).environment)
+    assert environment["structattn"] == sa.__version__
+    assert set(environment["sha256"]) == {data.train, data.dev}
+
+
+def test_config_yaml_runs_again_to_the_same_end(data: DataConfig, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    run(configure(data, first))
+    again = load_config(first / "config.yaml")
+    assert again.out is None
+    run(dataclasses.replace(again, out=str(second)))
+    assert curve(first) == curve(second)
+    assert all(torch.equal(weights(first)[name], weights(second)[name]) for name in weights(first))
+    assert (first / "predictions/dev.jsonl").read_bytes() == (second / "predictions/dev.jsonl").read_bytes()
+
+
+def test_another_seed_is_another_run(data: DataConfig, tmp_path: Path) -> None:
+    run(configure(data, tmp_path / "one", epochs=1))
+    run(configure(data, tmp_path / "two", epochs=1, seed=2))
+    assert curve(tmp_path / "one")[0]["loss"] != curve(tmp_path / "two")[0]["loss"]
+
+
+def test_patience_ends_a_run_and_keeps_the_best(data: DataConfig, tmp_path: Path) -> None:
+    result = run(configure(data, tmp_path / "run", learning_rate=1e-9, epochs=9, patience=2))
+    rows = curve(tmp_path / "run")
+    assert [row["is_best"] for row in rows] == [True, False, False]
+    assert result.best["step"] == rows[0]["step"]
+
+
+def test_evaluations_within_an_epoch(data: DataConfig, tmp_path: Path) -> None:
+    run(configure(data, tmp_path / "run", epochs=2, evaluations_per_epoch=3))
+    assert [row["step"] for row in curve(tmp_path / "run")] == [2, 4, 6, 8, 10, 12]
+
+
+@pytest.mark.parametrize("optimizer", ["adadelta", "adagrad", "sgd"])
+def test_every_optimizer_takes_steps_and_resumes(optimizer: str, data: DataConfig, tmp_path: Path) -> None:
+    options = {"optimizer": optimizer, "epochs": 2, "schedule": "linear", "warmup": 0.25}
+    run(configure(data, tmp_path / "whole", **options))
+    interrupted(configure(data, tmp_path / "parts", **options), after=1)
+    assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
+
+
+def test_bfloat16_trains(data: DataConfig, tmp_path: Path) -> None:
+    result = run(configure(data, tmp_path / "run", mixed_precision="bf16", epochs=4))
+    assert result.metrics["accuracy"] > 0.6
+    assert all(tensor.dtype == torch.float32 for tensor in weights(tmp_path / "run").values())
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(data: DataConfig, tmp_path: Path) -> None:
+    with pytest.raises(StructAttnError, match=r"training loss is (nan|inf) at step .*lower learning rate"):
+        run(configure(data, tmp_path / "run", optimizer="sgd", learning_rate=1e30, clip=None))
+
+
+def test_regression_runs_too(tmp_path: Path) -> None:
+    lines = [
+        {"sentence1": f"{'good ' * (index % 5)}film", "sentence2": "good film", "label": float(1 + index % 5)}
+        for index in range(40)
+    ]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    config = dataclasses.replace(configure(DataConfig(str(path)), tmp_path / "run", epochs=10), task="sick")
+    result = run(config)
+    assert set(result.metrics) == {"pearson", "spearman", "mean_squared_error"}
+    assert result.metrics["pearson"] > 0.5
+    row = next(read_json_lines(RunFolder(result.folder).predictions("dev")))
+    assert isinstance(row["predicted"], float)
+    assert set(row["scores"]) == {"1", "2", "3", "4", "5"}
+
+
+# Interruption.
+
+
+class _Interrupted(BaseException):
+    pass
+
+
+def interrupted(config: RunConfig, *, after: int) -> None:
+    """Run, stop dead after some checkpoints, and resume until it is done."""
+    from structattn.training import trainer
+
+    original = trainer._Trainer._save_checkpoint
+    saved = 0
+
+    def save(self: Any, *args: Any) -> None:
+        nonlocal saved
+        original(self, *args)
+        saved += 1
+        if saved == after:
+            raise _Interrupted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer._Trainer, "_save_checkpoint", save)
+        with pytest.raises(_Interrupted):
+            run(config)
+    run(config, resume=True)
+
+
+@pytest.mark.parametrize("after", [1, 3, 4])
+def test_resuming_changes_nothing(after: int, data: DataConfig, tmp_path: Path) -> None:
+    """Also between two evaluations of an epoch, and with the patience half used up."""
+    options = {"epochs": 8, "patience": 3, "evaluations_per_epoch": 2, "schedule": "linear", "learning_rate": 2e-2}
+    run(configure(data, tmp_path / "whole", **options))
+    interrupted(configure(data, tmp_path / "parts", **options), after=after)
+    whole = curve(tmp_path / "whole")
+    assert len(whole) > after
+    assert not whole[-1]["is_best"], "patience must have ended this run"
+    assert curve(tmp_path / "parts") == whole
+    assert all(
+        torch.equal(weights(tmp_path / "whole")[key], value) for key, value in weights(tmp_path / "parts").items()
+    )
+
+
+def test_resuming_after_kill_9_changes_nothing(data: DataConfig, tmp_path: Path) -> None:
+    options = {"epochs": 12, "patience": None, "batch_size": 8}
+    run(configure(data, tmp_path / "whole", **options))
+    out = tmp_path / "parts"
+    (tmp_path / "config.yaml").write_text(dump_config(configure(data, out, **options)), encoding="utf-8")
+    code = "import sys, structattn.training as t; t.run(t.load_config(sys.argv[1]))"
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "config.yaml")])
+    try:
+        wait_for(lambda: len(list((out / "checkpoints").glob("checkpoint-*"))) > 0, process)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not (out / "result.json").exists()
+    result = resume(out)
+    assert curve(out) == curve(tmp_path / "whole")
+    assert all(torch.equal(weights(tmp_path / "whole")[key], value) for key, value in weights(out).items())
+    assert not (out / "checkpoints").exists()
+    assert resume(out) == result, "a finished run is only read"
+
+
+def test_two_processes_cannot_share_a_folder(data: DataConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    code = "import sys, time, structattn.training as t\nwith t.RunFolder(sys.argv[1]).claimed():\n  time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code, str(out)])
+    try:
+        wait_for(lambda: (out / "lock").is_file() and (out / "lock").read_text().strip() != "", process)
+        with pytest.raises(ConfigError, match=f"run is in use by process {process.pid}"):
+            run(configure(data, out))
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    run(configure(data, out, epochs=1))
+
+
+def test_checkpoints_hold_no_pickle(data: DataConfig, tmp_path: Path) -> None:
+    from structattn.training import trainer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer._Trainer, "evaluate", stop_at_second(trainer._Trainer.evaluate))
+        with pytest.raises(_Interrupted):
+            run(configure(data, tmp_path / "run"))
+    checkpoint = next((tmp_path / "run/checkpoints").glob("checkpoint-*"))
+    assert {path.suffix for path in checkpoint.iterdir()} == {".safetensors", ".json", ".jsonl"}
+    (checkpoint / "optimizer.safetensors").write_bytes(b"truncated")
+    with pytest.raises(ParseError, match=r"optimizer.safetensors: expected a whole safetensors file"):
+        resume(tmp_path / "run")
+
+
+def stop_at_second(evaluate: Any) -> Any:
+    calls = 0
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise _Interrupted
+        return evaluate(self, *args, **kwargs)
+
+    return counted
+
+
+def wait_for(condition: Any, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the process ended too early"
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.01)
+
+
+# Folders.
+
+
+def test_a_folder_with_a_run_is_refused(data: DataConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    config = configure(data, out, epochs=1)
+    result = run(config)
+    with pytest.raises(ConfigError, match="holds a finished run; choose another folder, or overwrite it"):
+        run(config)
+    assert run(config, resume=True) == result
+    with pytest.raises(ConfigError, match="cannot resume with another optimization, seed; see"):
+        run(configure(data, out, epochs=2, seed=2), resume=True)
+    assert len(curve(run(configure(data, out, epochs=2), overwrite=True).folder)) == 2
+    (out / "result.json").unlink()
+    with pytest.raises(ConfigError, match="holds an unfinished run, which can be resumed"):
+        run(config)
+    other = tmp_path / "photos"
+    other.mkdir()
+    (other / "cat.jpg").touch()
+    with pytest.raises(ConfigError, match="is not empty and not a run folder"):
+        run(configure(data, other), overwrite=True)
+    with pytest.raises(ConfigError, match="resume needs out"):
+        run(configure(data), resume=True)
+
+
+def test_bad_data_leave_no_folder(data: DataConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for broken, message in (
+        ("", "empty file"),
+        ("1 good\n1 fine\n1 great\n", "all . training examples have the label '1'"),
+        ("1 good\n", "cannot hold out 1 of 1 examples"),
+    ):
+        path = tmp_path / "broken.txt"
+        path.write_text(broken, encoding="utf-8")
+        with pytest.raises((ParseError, ConfigError), match=message):
+            run(configure(DataConfig(str(path)), out))
+        assert not out.exists()
+    with pytest.raises(ConfigError, match=r"unknown encoder 'transfomer'.*did you mean 'transformer'"):
+        run(dataclasses.replace(configure(data, out), encoder="transfomer"))
+    with pytest.raises(ConfigError, match="unknown option 'width' for encoder 'transformer'"):
+        run(dataclasses.replace(configure(data, out), options={"width": 3}))
+
+
+def test_default_folder_is_named_after_task_encoder_and_seed(
+    data: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(configure(data, epochs=1, seed=7))
+    assert result.folder.parts[:3] == ("runs", "classification", "transformer")
+    assert result.folder.name.startswith("seed7-")
+
+
+# Several processes.
+
+
+def test_two_processes_train_one_model(data: DataConfig, tmp_path: Path) -> None:
+    config = configure(data, tmp_path / "run", epochs=3, batch_size=8)
+    (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    code = tmp_path / "train.py"
+    code.write_text(
+        "import sys, structattn.training as t\n"
+        "r = t.run(t.load_config(sys.argv[1]))\n"
+        "if t.is_first_process(): print(r.metrics['accuracy'])\n",
+        encoding="utf-8",
+    )
+    # accelerate starts several processes only under this flag; without a GPU they talk through gloo.
+    flags = ["--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--main_process_port", "0"]
+    flags += ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_cpu_threads_per_process", "1"]
+    launch = [sys.executable, "-m", "accelerate.commands.launch", *flags, str(code), str(tmp_path / "config.yaml")]
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = curve(tmp_path / "run")
+    assert float(done.stdout) == max(row["accuracy"] for row in rows)
+    # Two processes with batches of 8 take the steps of one with batches of 16.
+    assert [row["step"] for row in rows] == [6, 12, 18]
+    assert len(list(read_json_lines(RunFolder(tmp_path / "run").predictions("dev")))) == 24
+
+
+# Data.
+
+
+def split_of(data: DataConfig, **fields: Any) -> Any:
+    config = dataclasses.replace(configure(data), **fields)
+    return read_split(config, get_task(config.task))
+
+
+def test_holdout_is_the_same_for_every_seed(data: DataConfig) -> None:
+    alone = dataclasses.replace(data, dev=None, holdout=0.25)
+    first, second = split_of(alone, seed=1), split_of(alone, seed=2)
+    assert first == second
+    assert len(first.dev) == 24
+    ids = {example.id for example in first.train} | {example.id for example in first.dev}
+    assert len(ids) == len(first.train) + len(first.dev) == 96
+
+
+def test_folds_part_the_data(data: DataConfig) -> None:
+    alone = dataclasses.replace(data, dev=None)
+    parts = [split_of(alone, folds=4, fold=fold) for fold in range(1, 5)]
+    tested = [example.id for part in parts for example in part.test]
+    assert sorted(tested, key=int) == [str(index) for index in range(96)]
+    for part in parts:
+        ids = [example.id for example in (*part.train, *part.dev, *part.test)]
+        assert len(ids) == len(set(ids)) == 96
+
+
+def test_phrases_are_for_training_only(tmp_path: Path) -> None:
+    path = tmp_path / "trees.txt"
+    path.write_text("(3 (2 a) (4 (2 very) (3 fine)))\n(1 (2 a) (1 (2 very) (0 bad)))\n" * 5, encoding="utf-8")
+    for phrases, number in (("none", 9), ("all", 45), ("unique", 8)):
+        data = DataConfig(str(path), phrases=phrases)
+        split = split_of(data, task="sst5")
+        assert len(split.dev) == 1
+        assert "/" not in split.dev[0].id
+        assert len(split.sentences) == 9
+        assert len(split.train) == number
+        assert not any(example.id.split("/")[0] == split.dev[0].id for example in split.train)
+
+
+def test_frozen_words_are_those_of_dev_with_a_vector(tmp_path: Path) -> None:
+    train, dev, vectors = (tmp_path / name for name in ("train.txt", "dev.txt", "vectors.txt"))
+    train.write_text("1 good film\n0 bad film\n", encoding="utf-8")
+    dev.write_text("1 Lovely weird film\n", encoding="utf-8")
+    vectors.write_text("good 1 0\nlovely 0 1\nunheard 1 1\n", encoding="utf-8")
+    for frozen, words in (("dev", ("lovely",)), ("all", ("lovely", "unheard")), ("none", ())):
+        data = DataConfig(str(train), dev=str(dev), vectors=str(vectors), frozen=frozen)
+        config = configure(data)
+        model = prepare_model(config, get_task("classification"), split_of(data))
+        vocabulary = model.vocabulary
+        assert vocabulary.words[len(vocabulary) - vocabulary.num_frozen :] == words
+        embedder = model.encoder.embedder
+        assert embedder.weight[vocabulary["good"]].tolist() == [1.0, 0.0]
+        assert embedder.frozen.tolist() == [[0.0, 1.0], [1.0, 1.0]][: len(words)]
+        assert model.config["encoder_options"]["embedding_dim"] == 2
+    narrow = dataclasses.replace(config, options={"dim": 8, "num_heads": 2, "embedding_dim": 3})
+    with pytest.raises(ConfigError, match=r"options.embedding_dim: the vectors of .* have 2 numbers, got 3"):
+        prepare_model(narrow, get_task("classification"), split_of(data))
+
+
+def test_classifier_options_reach_the_model(data: DataConfig) -> None:
+    config = dataclasses.replace(
+        configure(data), classifier=ClassifierConfig(hidden=5, activation="elu", output_bias=False)
+    )
+    model = prepare_model(config, get_task("classification"), split_of(data)).model
+    assert model.classifier.first.out_features == 5
+    assert model.classifier.second.bias is None
+    assert isinstance(model.classifier.activation, torch.nn.ELU)
+    assert model.classifier.dropout.p == 0.2, "the encoder's own dropout"
+
+
+# The order of examples.
+
+
+@pytest.mark.parametrize(
+    ("number", "batch_size", "processes"), [(10, 3, 1), (10, 3, 2), (7, 2, 4), (1, 4, 2), (64, 8, 3)]
+)
+def test_batches_cover_the_examples(number: int, batch_size: int, processes: int) -> None:
+    lengths = [index % 5 for index in range(number)]
+    shares = [
+        list(LengthBatchSampler(lengths, batch_size, seed=3, process=process, processes=processes))
+        for process in range(processes)
+    ]
+    assert len({len(share) for share in shares}) == 1, "every process takes as many steps"
+    assert len(shares[0]) == len(LengthBatchSampler(lengths, batch_size, seed=3, processes=processes))
+    found = [index for share in shares for batch in share for index in batch]
+    assert set(found) == set(range(number))
+    if processes == 1:
+        assert len(found) == number
+
+
+def test_batches_hold_similar_lengths_and_follow_seed_and_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(1, 40, 800).tolist()
+    sampler = LengthBatchSampler(lengths, 16, seed=1)
+
+    def padding(batches: Sequence[Sequence[int]]) -> int:
+        return sum(max(lengths[index] for index in batch) * len(batch) for batch in batches)
+
+    batches = list(sampler)
+    assert padding(batches) < 1.1 * sum(lengths)
+    assert batches == list(LengthBatchSampler(lengths, 16, seed=1))
+    assert batches != list(LengthBatchSampler(lengths, 16, seed=2))
+    sampler.set_epoch(1)
+    assert batches != list(sampler)
+
+
+# Optimizer and configuration.
+
+
+def test_only_matrices_decay() -> None:
+    vocabulary = Vocabulary(["a", "b"])
+    encoder = sa.encoders.build("transformer", vocabulary_size=len(vocabulary), dim=8, num_heads=2, embedding_dim=4)
+    model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT)
+    decayed, spared = build_optimizer(model, OptimizationConfig(weight_decay=0.1)).param_groups
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    spared_names = {names[id(parameter)] for parameter in spared["params"]}
+    assert "encoder.embedder.weight" in spared_names
+    assert all(model.get_parameter(name).ndim == 1 for name in spared_names - {"encoder.embedder.weight"})
+    assert all(parameter.ndim == 2 for parameter in decayed["params"])
+    assert len(decayed["params"]) + len(spared["params"]) == len(list(model.parameters()))
+
+
+def test_adadelta_has_the_values_of_tensorflow() -> None:
+    optimizer = build_optimizer(torch.nn.Linear(2, 2), OptimizationConfig(optimizer="adadelta", learning_rate=0.5))
+    assert (optimizer.defaults["rho"], optimizer.defaults["eps"], optimizer.defaults["lr"]) == (0.95, 1e-8, 0.5)
+
+
+def test_constant_schedule_stays() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = build_schedule(optimizer, OptimizationConfig(), num_steps=3)
+    for _ in range(3):
+        optimizer.step()
+        schedule.step()
+    assert schedule.get_last_lr() == [1.0]
+
+
+def test_configurations_survive_yaml(data: DataConfig, tmp_path: Path) -> None:
+    config = dataclasses.replace(
+        configure(dataclasses.replace(data, columns={"first": 1, "label": "gold"}), tmp_path / "run"),
+        options={"dim": 8, "heads": [["f", "w"], ["b", None]]},
+    )
+    (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert load_config(tmp_path / "config.yaml") == config
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task: [", "expected YAML"),
+        ("- a", "expected keys and values, got list"),
+        ("task: trec", "required: encoder, data.train"),
+        ("{task: a, encoder: b, data: {train: x, trian: y}}", "unknown key 'data.trian'; known: data.train, data.dev"),
+        ("{task: a, encoder: b, data: {train: x}, tusk: 1}", "unknown key 'tusk'; known: task, encoder, data, options"),
+        ("{task: a, encoder: b, data: {train: x, holdout: z}}", "data.holdout: expected float, got z"),
+        (
+            "{task: a, encoder: b, data: {train: x, holdout: 1.5}}",
+            "data.holdout: expected a share between 0 and 1, got",
+        ),
+        ("{task: a, encoder: b, data: {train: x, frozen: no}}", "data.frozen: expected Literal"),
+        ("{task: a, encoder: b, data: {train: x}, optimization: {epochs: 0}}", "epochs: expected at least 1, got 0"),
+        ("{task: a, encoder: b, data: {train: x}, folds: 1}", "folds: expected at least 2, got 1"),
+        ("{task: a, encoder: b, data: {train: x}, fold: 1}", "folds: expected a number, as fold is given"),
+        ("{task: a, encoder: b, data: {train: x, dev: y}, folds: 3}", "cross-validation makes its own dev"),
+        ("{task: a, encoder: b, data: {train: x}, folds: 3, fold: 4}", "fold: expected 1 to 3, got 4"),
+    ],
+)
+def test_malformed_configurations_name_file_and_key(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_choices_are_checked_without_type_checks_too() -> None:
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with pytest.raises(ConfigError, match=r"optimization.optimizer: unknown value 'lion'; known: adam, adamw"):
+            OptimizationConfig(optimizer="lion")  # type: ignore[arg-type]
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def test_fp16_needs_a_gpu(data: DataConfig) -> None:
+    with pytest.raises(ConfigError, match="fp16 needs a GPU"):
+        configure(data, mixed_precision="fp16")
+
+
+def test_missing_configuration_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing.yaml: No such file"):
+        load_config(tmp_path / "nothing.yaml")
+
+
+# Cross-validation.
+
+
+def test_cross_validation_summarises_its_folds(data: DataConfig, tmp_path: Path) -> None:
+    config = dataclasses.replace(configure(dataclasses.replace(data, dev=None), tmp_path / "run", epochs=4), folds=3)
+    result = run(config)
+    assert {path.name for path in result.folder.iterdir()} >= {"fold01", "fold02", "fold03", "result.json"}
+    values = [read_json(result.folder / f"fold{fold:02d}" / "result.json")["test"]["accuracy"] for fold in (1, 2, 3)]
+    assert result.metrics["accuracy"] == pytest.approx(np.mean(values))
+    assert result.metrics["accuracy_sd"] == pytest.approx(np.std(values, ddof=1))
+    rows = list(read_json_lines(RunFolder(result.folder).predictions("test")))
+    assert sorted(int(row["id"]) for row in rows) == list(range(96))
+    assert run(config, resume=True) == result
+    again = load_config(result.folder / "fold02" / "config.yaml")
+    assert (again.folds, again.fold) == (3, 2)
