@@ -76,6 +76,10 @@ def test_sst_phrases(tmp_path: Path) -> None:
         assert tree.labelled_subtrees()[0] == (example.label, 0, len(tree.words))
     unique = list(read_examples(path, phrases="unique"))
     assert [example.id for example in unique] == ["0", "0/1", "0/2", "0/3", "0/4", "1", "1/1", "2"]
+    assert {example.weight for example in unique} == {1.0}
+    weighted = list(read_examples(path, phrases="weighted"))
+    assert [example.id for example in weighted] == [example.id for example in unique]
+    assert [example.id for example in weighted if example.weight == 0.25] == ["0/1", "0/3", "1/1"]
 
 
 def test_sst_batches(tmp_path: Path) -> None:

@@ -9,15 +9,13 @@ import inspect
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from structattn.data import Example
-from structattn.data.readers import FORMATS, read_examples, recognise_format
+from structattn.data.readers import FORMATS, Phrases, read_examples, recognise_format
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
-
-Phrases = Literal["none", "all", "unique"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,8 @@ class Task:
             numbers between them (Tai et al. 2015, section 4.2).
         relabel: new names for the labels of the file; ``None`` drops the example. Labels not named are kept.
         metrics: names of the metrics; the first decides which model is best.
-        phrases: for labelled trees, whether to train on ``"none"``, ``"all"`` or ``"unique"`` phrases too.
+        phrases: for labelled trees, whether to train on none, all, unique or weighted phrases too (see
+            ``read_examples``).
         classifier_hidden: width of the classifier's hidden layer.
         target: which of several answers in the file is asked for, where its reader offers a choice.
 

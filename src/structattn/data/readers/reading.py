@@ -6,13 +6,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
 from structattn.data.example import Example
 from structattn.data.readers.agreement import find_pair, read_agreement
 from structattn.data.readers.lines import read_jsonl, read_labelled
 from structattn.data.readers.tables import read_sick, read_tsv
-from structattn.data.readers.treebanks import read_bracketed, read_snli, read_sst, read_treebank
+from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
 from structattn.syntax import ConfigError, ParseError, read_lines
 
 FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
@@ -32,7 +31,7 @@ def read_examples(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
-    phrases: Literal["none", "all", "unique"] = "none",
+    phrases: Phrases = "none",
     columns: Mapping[str, str | int] | None = None,
     target: str | None = None,
     tokenised: bool | None = None,
@@ -43,7 +42,8 @@ def read_examples(
         path: the file.
         format: one of ``FORMATS``; recognised from the name and the first line if ``None``.
         phrases: for ``sst``: ``"none"`` gives whole sentences, ``"all"`` every phrase and word with its own label,
-            ``"unique"`` the same without repeats of the same words and label.
+            ``"unique"`` the same without repeats of the same words and label, ``"weighted"`` these with neutral phrases
+            at a quarter of the weight.
         columns: for ``tsv``: which column (a name in the header, or a number from 0 in a file without one) holds
             ``"first"``, ``"second"``, ``"label"`` and ``"id"``; needed only where the layout is not a known one.
         target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"`` or ``"score"``, what a label

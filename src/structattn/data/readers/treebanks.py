@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target, label_of
@@ -18,22 +18,27 @@ from structattn.syntax import (
     read_lines,
 )
 
+# Which of a labelled tree's phrases become examples.
+Phrases = Literal["none", "all", "unique", "weighted"]
+
 _SST_LABELS = frozenset("01234")
+_NEUTRAL, _LIGHT = "2", 0.25
 _SNLI_KEYS = ("gold_label", "sentence1_parse", "sentence2_parse")
 
 
-def read_sst(path: str | os.PathLike[str], *, phrases: Literal["none", "all", "unique"] = "none") -> Iterator[Example]:
+def read_sst(path: str | os.PathLike[str], *, phrases: Phrases = "none") -> Iterator[Example]:
     """Stanford Sentiment Treebank (Socher et al. 2013): one tree a line, a label from 0 to 4 on every phrase and word.
 
-    The example's label is its root's. The id is the number of the tree, for a phrase ``tree/phrase`` with phrases
-    counted from the root, parents first.
+    The example's label is its root's. With ``phrases="weighted"`` a neutral phrase counts a quarter of anything else,
+    as in the code of DiSAN (Shen et al. 2018), which repeats all other phrases and the sentences four times. The id is
+    the number of the tree, for a phrase ``tree/phrase`` with phrases counted from the root, parents first.
 
     Raises:
         ConfigError: for an unknown value of ``phrases``.
         ParseError: for malformed brackets, or a phrase or word whose label is not from 0 to 4.
     """
-    if phrases not in ("none", "all", "unique"):
-        raise ConfigError(f"unknown value {phrases!r} for phrases; known: none, all, unique")
+    if phrases not in get_args(Phrases):
+        raise ConfigError(f"unknown value {phrases!r} for phrases; known: {', '.join(get_args(Phrases))}")
     seen: set[tuple[tuple[str, ...], str]] = set()
     count = 0
     for number, line in read_lines(path):
@@ -54,11 +59,13 @@ def read_sst(path: str | os.PathLike[str], *, phrases: Literal["none", "all", "u
         else:
             for index, (label, start, end) in enumerate(subtrees):
                 key = (tree.words[start:end], label)
-                if phrases == "unique":
+                if phrases != "all":
                     if key in seen:
                         continue
                     seen.add(key)
-                yield _sst_example(_part(tree, start, end), label, f"{count}/{index}" if index else str(count))
+                light = phrases == "weighted" and index > 0 and label == _NEUTRAL
+                name = f"{count}/{index}" if index else str(count)
+                yield _sst_example(_part(tree, start, end), label, name, weight=_LIGHT if light else 1.0)
         count += 1
 
 
@@ -133,8 +140,8 @@ def _penn_sentence(tree: ConstituencyTree, dependency: DependencyTree | None = N
     return Sentence(tree.words, complete, dependency, tree)
 
 
-def _sst_example(tree: ConstituencyTree, label: str, name: str) -> Example:
-    return Example((Sentence(tree.words, constituency=tree),), label, id=name)
+def _sst_example(tree: ConstituencyTree, label: str, name: str, *, weight: float = 1.0) -> Example:
+    return Example((Sentence(tree.words, constituency=tree),), label, id=name, weight=weight)
 
 
 def _part(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
