@@ -15,14 +15,15 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import yaml
 
+from structattn.data.readers import Phrases
 from structattn.syntax.errors import ConfigError
 
 Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
 Schedule = Literal["constant", "linear"]
 MixedPrecision = Literal["no", "bf16", "fp16"]
 Frozen = Literal["none", "dev", "all"]
-Phrases = Literal["none", "all", "unique"]
 Activation = Literal["relu", "elu", "tanh", "sigmoid"]
+Device = Literal["cpu", "cuda"]
 Combine = Literal["single", "product_absolute", "product_signed", "tai"]
 
 
@@ -36,7 +37,8 @@ class DataConfig:
         test: a file on which the best model is measured once, at the end.
         format: data format of all three; recognised from each file if ``None``.
         columns: for tables of an unknown layout, which column is ``first``, ``second``, ``label`` and ``id``.
-        phrases: train on the phrases of labelled trees too; the task's own choice if ``None``. Never for dev and test.
+        phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
+            count a quarter); the task's own choice if ``None``. Never for dev and test.
         holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
         frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
@@ -167,9 +169,10 @@ class RunConfig:
     out: str | None = None
     folds: int | None = None
     fold: int | None = None
-    device: str | None = None
+    device: Device | None = None
 
     def __post_init__(self) -> None:
+        _check_choices(self, "")
         _check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
         _check(self.folds is None or self.folds >= 2, "folds", "at least 2", self.folds)
         if self.fold is not None:
@@ -241,6 +244,10 @@ def _in_one_line(message: str, known: list[str]) -> str:
     return re.sub(r'Parser key "([\w.]+)": Expected an? (.*)\. Got value: ', r"\1: expected \2, got ", message)
 
 
+def _join(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
 def _check(holds: bool, place: str, expected: str, value: object) -> None:
     if not holds:
         raise ConfigError(f"{place}: expected {expected}, got {value!r}")
@@ -252,4 +259,4 @@ def _check_choices(config: Any, place: str) -> None:
         choices = [choice for part in (hint, *get_args(hint)) for choice in get_args(part) if isinstance(choice, str)]
         value = getattr(config, name)
         if choices and value is not None and value not in choices:
-            raise ConfigError(f"{place}.{name}: unknown value {value!r}; known: {', '.join(choices)}")
+            raise ConfigError(f"{_join(place, name)}: unknown value {value!r}; known: {', '.join(choices)}")
