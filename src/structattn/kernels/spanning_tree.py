@@ -2,7 +2,7 @@
 
 The determinant of a Laplacian loses every digit when the root is weak or scores are spread, and its inverse more so.
 Eliminating nodes in log space computes the same determinant with sums of positive terms only, at any spread. It is
-separate because a faster kernel (a plain matrix inverse where it is safe) can stand behind ``marginals`` and ``hvp``.
+separate because it is no chart; where a plain matrix inverse is safe (``kernels.laplacian``), that is used instead.
 
 With ``A[h,m]`` the weight of head ``h`` for ``m``, eliminating ``k`` takes the factor ``d = sum_h A[h,k]`` out of the
 sum over all trees and leaves ``A[h,m] + A[h,k] A[k,m] / d``. With a single root ``r``, ``d`` sums over words only, the
@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from structattn.kernels.laplacian import by_inverse
 from structattn.kernels.numbers import add_up, log_shares, multiply, one_like
 from structattn.kernels.operators import register
 
@@ -146,16 +147,33 @@ def eliminations(
 
 
 def _run(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    num_words, single_root = sizes
+    """By a matrix inverse where that is safe, and by elimination elsewhere."""
+    num_words, single_root = sizes[0], bool(sizes[1])
     weights = scores.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
-    log_partition, steps = eliminations(weights, lengths, single_root=bool(single_root))
-    used = weights.new_zeros(*weights.shape[:2], 1, 0)
-    for _, gone in steps:
-        used = restore(used, gone)
-    used = used * (log_partition[0] > -torch.inf)[:, None, None]
+    if len(weights) > 2:
+        log_partition, used = _by_elimination(weights, lengths, single_root=single_root)
+        return log_partition, used.transpose(-1, -2).flatten(-2)
+    direction = weights[1] if len(weights) == 2 else None
+    fast = by_inverse(weights[0], direction, lengths, single_root=single_root)
+    used = fast.marginals.unsqueeze(0) if fast.product is None else torch.stack([fast.marginals, fast.product])
+    # The derivative of the log-partition itself is never asked for: the marginals are.
+    log_partition = fast.log_partition.expand(len(weights), -1).clone()
+    if not fast.safe.all():
+        rest = (~fast.safe).nonzero().squeeze(-1)
+        log_partition[:, rest], used[:, rest] = _by_elimination(
+            weights[:, rest], lengths[rest], single_root=single_root
+        )
     # Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probability is meant.
     used[0].clamp_(0, 1)
     return log_partition, used.transpose(-1, -2).flatten(-2)
+
+
+def _by_elimination(weights: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor]:
+    log_partition, steps = eliminations(weights, lengths, single_root=single_root)
+    used = weights.new_zeros(*weights.shape[:2], 1, 0)
+    for _, gone in steps:
+        used = restore(used, gone)
+    return log_partition, used * (log_partition[0] > -torch.inf)[:, None, None]
 
 
 _OPERATORS = register("spanning_tree", _run)
