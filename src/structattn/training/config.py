@@ -98,6 +98,8 @@ class OptimizationConfig:
         learning_rate: its highest value.
         weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
             an L2 penalty, except for ``adamw``.
+        vectors_rate: learning rate of the word vectors as a share of ``learning_rate``; with little data pretrained
+            vectors are better moved slowly, and 0 leaves them as they are.
         batch_size: examples per step and process.
         epochs: at most so many passes over the training data.
         patience: stop after so many evaluations without improvement; ``None`` never stops.
@@ -111,6 +113,7 @@ class OptimizationConfig:
     optimizer: Optimizer = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
+    vectors_rate: float = 1.0
     batch_size: int = 32
     epochs: int = 30
     patience: int | None = 5
@@ -128,6 +131,7 @@ class OptimizationConfig:
         rate = self.learning_rate
         _check(math.isfinite(rate) and rate > 0, "optimization.learning_rate", "a number above 0", rate)
         _check(self.weight_decay >= 0, "optimization.weight_decay", "at least 0", self.weight_decay)
+        _check(0 <= self.vectors_rate < math.inf, "optimization.vectors_rate", "at least 0", self.vectors_rate)
         _check(self.patience is None or self.patience >= 1, "optimization.patience", "at least 1", self.patience)
         _check(self.clip is None or self.clip > 0, "optimization.clip", "a number above 0", self.clip)
         _check(0 <= self.warmup < 1, "optimization.warmup", "a share below 1", self.warmup)

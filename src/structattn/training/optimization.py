@@ -11,29 +11,41 @@ from structattn.training.config import OptimizationConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:
-    """An optimizer that decays matrices only.
+    """An optimizer that decays matrices only, and moves word vectors at a rate of their own.
 
-    Word vectors, biases and everything else with a single axis are left alone.
+    Word vectors, biases and everything else with a single axis do not decay. Word vectors with rate 0 are no part of
+    the optimizer, nor do they get gradients any more.
 
     Example:
-        >>> model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 2))
-        >>> optimizer = build_optimizer(model, OptimizationConfig(weight_decay=0.1))
-        >>> [(group["weight_decay"], len(group["params"])) for group in optimizer.param_groups]
-        [(0.1, 1), (0.0, 2)]
+        >>> model = nn.Sequential(WordEmbedding(5, 4), nn.Linear(4, 2))
+        >>> optimizer = build_optimizer(model, OptimizationConfig(weight_decay=0.1, vectors_rate=0.5))
+        >>> [(group["weight_decay"], group["lr"], len(group["params"])) for group in optimizer.param_groups]
+        [(0.1, 0.001, 1), (0.0, 0.001, 1), (0.0, 0.0005, 1)]
     """
-    spared = {
-        id(parameter)
-        for module in model.modules()
-        for name, parameter in module.named_parameters(recurse=False)
-        if _is_spared(module, name, parameter)
-    }
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices: list[nn.Parameter] = []
+    spared: list[nn.Parameter] = []
+    vectors: list[nn.Parameter] = []
+    seen: set[int] = set()
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) in seen:
+                continue
+            seen.add(id(parameter))
+            if isinstance(module, WordEmbedding) and name == "weight":
+                parameter.requires_grad_(parameter.requires_grad and config.vectors_rate > 0)
+                kind = vectors
+            else:
+                kind = spared if parameter.ndim < 2 or "bias" in name else matrices
+            if parameter.requires_grad:
+                kind.append(parameter)
+    rate = config.learning_rate
     groups: list[dict[str, Any]] = [
-        {"params": [item for item in parameters if id(item) not in spared], "weight_decay": config.weight_decay},
-        {"params": [item for item in parameters if id(item) in spared], "weight_decay": 0.0},
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": spared, "weight_decay": 0.0},
+        {"params": vectors, "weight_decay": 0.0, "lr": rate * config.vectors_rate},
     ]
     groups = [group for group in groups if group["params"]]
-    rate = config.learning_rate
+    parameters = [parameter for group in groups for parameter in group["params"]]
     # One kernel over all parameters instead of several per parameter: most of a small model's step is overhead.
     if config.optimizer == "adam":
         return torch.optim.Adam(groups, lr=rate, fused=True)
@@ -72,7 +84,3 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: OptimizationConfig,
         return 1.0
 
     return LambdaLR(optimizer, factor)
-
-
-def _is_spared(module: nn.Module, name: str, parameter: nn.Parameter) -> bool:
-    return parameter.ndim < 2 or "bias" in name or isinstance(module, nn.Embedding | WordEmbedding)
