@@ -24,6 +24,7 @@ from structattn.inspection import (
 )
 from structattn.pictures import Section, Series, choices, constituency_tree, line_chart, page, paragraph, table
 from structattn.syntax import replace_text, write_conllu
+from structattn.syntax.errors import ConfigError
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, RunResult, TrainedModel, load, run
 from structattn.training.folder import read_json_lines
 
@@ -81,12 +82,12 @@ def demonstrate(
         num_test: number of test sentences for each number of attractors.
 
     Raises:
-        ValueError: if ``minutes`` or a number of sentences is not positive.
-        ConfigError: if ``out`` holds something else, or is in use.
+        ConfigError: if ``minutes`` or a number of sentences is not positive, or if a run folder in ``out`` holds
+            something else or is in use.
         MissingExtra: if the extra ``train`` is not installed.
     """
     if minutes <= 0 or num_train < 1 or num_test < 1:
-        raise ValueError(f"expected positive numbers, got {minutes} minutes, {num_train} and {num_test} sentences")
+        raise ConfigError(f"expected positive numbers, got {minutes} minutes, {num_train} and {num_test} sentences")
     folder = Path(out)
     data, test = _write_treebank(folder / "data", seed, num_train=num_train, num_test=num_test)
     optimization = OptimizationConfig(learning_rate=3e-3, epochs=max(1, round(minutes * _EPOCHS_PER_MINUTE)))
@@ -96,7 +97,9 @@ def demonstrate(
         config = RunConfig("agreement", encoder, data, options=dict(_OPTIONS), optimization=optimization, seed=seed)
         results[encoder] = run(replace(config, out=str(folder / "runs" / encoder)), overwrite=True)
     files = {encoder: [RunFolder(result.folder).predictions("test")] for encoder, result in results.items()}
-    parts = parted_accuracy(files, test, value=num_attractors, edges=TESTED_ON)
+    parts = replace(
+        parted_accuracy(files, test, value=num_attractors, edges=TESTED_ON), names=tuple(map(str, TESTED_ON))
+    )
     trials = tuple(
         Trial(series.name, tuple(map(float, series.y)), results[series.name].seconds) for series in parts.series
     )

@@ -58,7 +58,9 @@ def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargpa
     flags = [name for name in names if types[name] is bool]
     lists = [name for name in names if types[name] == list[str]]
     summary = (inspect.getdoc(command) or "").split("\n\n")[0]
-    parser = jsonargparse.ArgumentParser(prog=f"structattn {verb}", description=summary, exit_on_error=False)
+    parser = jsonargparse.ArgumentParser(
+        prog=f"structattn {verb}", description=summary, exit_on_error=False, allow_abbrev=False
+    )
     helps = _helps(command)
     for name in lists:
         parser.add_argument(name, nargs="+", type=str, help=helps.get(name))

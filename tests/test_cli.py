@@ -1,0 +1,514 @@
+"""The command line: every command on a toy corpus, exit codes and error texts."""
+
+import io
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from structattn.cli import arguments, main, program
+from structattn.cli.train import command as train_command
+from structattn.cli.train import parse_seeds
+from structattn.encoders.build import options_of
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import TASKS
+
+PAPERS = sorted((Path(__file__).parent.parent / "papers").rglob("*.yaml"))
+CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two words decide: ``train.txt`` and ``dev.txt`` (label text), ``pairs.jsonl``, ``unlabelled.jsonl``."""
+    folder = tmp_path_factory.mktemp("corpus")
+    draw = random.Random(1)
+    for name, count in (("train", 60), ("dev", 20)):
+        lines = []
+        for _ in range(count):
+            label = draw.choice(("cheerful", "sad"))
+            words = [*draw.choices(PLAIN, k=draw.randint(2, 5)), draw.choice(CHEERFUL if label == "cheerful" else SAD)]
+            draw.shuffle(words)
+            lines.append(f"{label} {' '.join(words)}\n")
+        (folder / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
+    pair = {"premise": "a film", "hypothesis": "the plot", "label": "neutral"}
+    (folder / "pairs.jsonl").write_text(json.dumps(pair) + "\n", encoding="utf-8")
+    (folder / "unlabelled.jsonl").write_text('{"text": "a lovely plot", "id": "x"}\n', encoding="utf-8")
+    (folder / "unseen.txt").write_text("furious a film\nsad the awful plot\n", encoding="utf-8")
+    (folder / "one_class.txt").write_text("sad a film\nsad the plot\n", encoding="utf-8")
+    (folder / "empty.txt").write_text("", encoding="utf-8")
+    (folder / "bad.conllu").write_text("1\tdogs\n\n", encoding="utf-8")
+    (folder / "broken.yaml").write_text("task: [\n", encoding="utf-8")
+    (folder / "unknown.yaml").write_text("task: trec\ndata:\n  tran: x\n", encoding="utf-8")
+    return folder
+
+
+def train_arguments(corpus: Path, *more: str) -> list[str]:
+    names = ["--task", "classification", "--encoder", "emb_s2t", "--options.dim", "8", "--device", "cpu"]
+    files = [
+        "--data.train",
+        str(corpus / "train.txt"),
+        "--data.dev",
+        str(corpus / "dev.txt"),
+        "--data.format",
+        "labelled",
+    ]
+    return ["train", *names, *files, "--optimization.epochs", "2", "--optimization.learning_rate", "3e-2", *more]
+
+
+@pytest.fixture(scope="session")
+def runs(corpus: Path) -> Path:
+    """A folder with the runs ``seed1`` and ``seed2``."""
+    folder = corpus / "runs"
+    assert main(train_arguments(corpus, "--seeds", "1..2", "--out", str(folder))) == 0
+    return folder
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Exit code, stdout and stderr of a command."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+# The frame.
+
+
+def test_help_is_fast_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from structattn.cli import main; main(['--help']);"
+        "heavy = {'torch', 'numpy', 'jsonargparse', 'transformers'} & set(sys.modules);"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        seconds.append(time.perf_counter() - start)
+        assert done.returncode == 0, done.stderr
+        assert all(verb in done.stdout for verb in program.VERBS)
+    assert min(seconds) < 0.5
+
+
+@pytest.mark.parametrize("verb", program.VERBS)
+def test_every_command_has_help(verb: str, call: Call) -> None:
+    code, out, err = call(verb, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"usage: structattn {verb}")
+
+
+def test_nothing_at_all_is_answered_with_the_usage_on_stderr(call: Call) -> None:
+    code, out, err = call()
+    assert (code, out) == (2, "")
+    assert err.startswith("usage: structattn COMMAND")
+
+
+def test_version(call: Call) -> None:
+    assert call("--version")[:2] == (0, "structattn 0.1.0\n")
+
+
+def failing(error: BaseException) -> Callable[..., Iterator[str]]:
+    def command(*, json: bool = False) -> Iterator[str]:
+        yield "first"
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RuntimeError("two\nlines"), 1, "structattn: error: RuntimeError: two lines (this is our mistake; --debug"),
+        (ConfigError("no such thing"), 2, "structattn: error: no such thing\n"),
+        (FileNotFoundError(2, "No such file or directory", "a.txt"), 2, "a.txt: no such file or directory\n"),
+        (KeyboardInterrupt(), 130, "structattn: interrupted\n"),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int, said: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import structattn.cli.doctor
+
+    monkeypatch.setattr(structattn.cli.doctor, "command", failing(error))
+    monkeypatch.delenv("STRUCTATTN_DEBUG", raising=False)
+    found, out, err = call("doctor")
+    assert (found, out) == (code, "first\n")
+    assert said in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_debug_shows_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import structattn.cli.doctor
+
+    monkeypatch.setattr(structattn.cli.doctor, "command", failing(RuntimeError("oops")))
+    code, _, err = call("doctor", "--debug")
+    assert code == 1
+    assert "Traceback" in err
+    assert "RuntimeError: oops" in err.splitlines()[-1]
+    monkeypatch.setenv("STRUCTATTN_DEBUG", "1")
+    assert "Traceback" in call("doctor")[2]
+
+
+def test_what_a_verb_prints_is_a_log(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import structattn.cli.doctor
+
+    def command(*, json: bool = False) -> Iterator[str]:
+        print("a library talks")
+        yield "result"
+
+    monkeypatch.setattr(structattn.cli.doctor, "command", command)
+    assert call("doctor") == (0, "result\n", "a library talks\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(runs: Path, corpus: Path) -> None:
+    many = corpus / "many.txt"
+    many.write_text("a lovely film\n" * 5000, encoding="utf-8")
+    words = [
+        sys.executable,
+        "-m",
+        "structattn",
+        "predict",
+        str(runs / "seed1"),
+        "--data",
+        str(many),
+        "--format",
+        "text",
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["id"] == "0"
+        process.stdout.close()
+        assert process.wait() == 141
+        assert process.stderr.read() == ""
+
+
+# Mistakes of the user: one line, exit code 2.
+
+MISTAKES = {
+    "unknown command": (["trian"], "unknown command 'trian'; known: demo, train"),
+    "unknown option": (
+        ["eval", "{run}", "--dta", "x"],
+        "unknown option --dta (did you mean --data?); known: --data, --f",
+    ),
+    "unknown group option": (
+        ["train", "--optimization.epoch", "3"],
+        "unknown option --optimization.epoch (did you mean --optimization.epochs?); known: --optimization.batch_size",
+    ),
+    "missing positional": (["eval", "--data", "x"], "missing RUN; see structattn eval --help"),
+    "missing option": (["eval", "{run}"], "missing --data; see structattn eval --help"),
+    "no runs": (["compare"], "missing RUNS"),
+    "wrong type": (["train", "--seed", "x"], "--seed: expected int, got x"),
+    "wrong choice": (["list", "verbs"], "WHAT: expected one of 'encoders', 'tasks', 'priors', 'structures', got verbs"),
+    "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "--config: File does not exist"),
+    "broken configuration": (["train", "--config", "{corpus}/broken.yaml"], "Problems parsing config"),
+    "unknown key": (["train", "--config", "{corpus}/unknown.yaml"], "unknown option --data.tran (did you mean"),
+    "unknown encoder": (
+        ["{train}", "--encoder", "disna"],
+        "unknown encoder 'disna' (did you mean 'disan'?); known: bilstm",
+    ),
+    "unknown encoder option": (
+        ["{train}", "--options.dmi", "3"],
+        "unknown option 'dmi' for encoder 'emb_s2t' (did you",
+    ),
+    "unknown task": (["{train}", "--task", "tec"], "unknown task 'tec' (did you mean 'trec'?); known: agreement"),
+    "value out of range": (
+        ["{train}", "--optimization.epochs", "0"],
+        "optimization.epochs: expected at least 1, got 0",
+    ),
+    "missing data": (["{train}", "--data.train", "{corpus}/none.txt"], "none.txt: "),
+    "empty data": (["{train}", "--data.train", "{corpus}/empty.txt"], "empty.txt: expected at least one"),
+    "malformed data": (
+        ["{train}", "--data.train", "{corpus}/bad.conllu", "--data.format", "conllu"],
+        "bad.conllu:1: expected 10 tab-separated columns",
+    ),
+    "one class only": (
+        ["{train}", "--data.train", "{corpus}/one_class.txt"],
+        "all 2 training examples have the label 'sad'; classification needs at least two labels",
+    ),
+    "missing structure": (
+        ["{train}", "--encoder", "ms_san", "--options.dim", "12"],
+        "DependencyDistance needs dependency",
+    ),
+    "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 holds a finished run"),
+    "bad seeds": (["{train}", "--seeds", "5..1"], "--seeds: expected seeds such as 1..5 or 1,3,7, got '5..1'"),
+    "no run to evaluate": (["eval", "{corpus}/nowhere", "--data", "x"], "nowhere/config.json: cannot read this file"),
+    "no data to evaluate": (["eval", "{run}", "--data", "{corpus}/none.txt"], "none.txt: "),
+    "nothing to compare with": (
+        ["eval", "{run}", "--data", "{corpus}/unlabelled.jsonl"],
+        "unlabelled.jsonl: example 'x' has no label to compare with",
+    ),
+    "pairs for a model of single sentences": (
+        ["predict", "{run}", "--data", "{corpus}/pairs.jsonl"],
+        "task 'classification' takes one sentence, example 0 has 2",
+    ),
+    "unknown format": (
+        ["predict", "{run}", "--data", "{corpus}/dev.txt", "--format", "xml"],
+        "unknown data format 'xml'",
+    ),
+    "no run to compare": (["compare", "{run}", "{corpus}/nowhere"], "nowhere is not a run folder and holds none"),
+    "unknown metric": (["compare", "{run}", "--metric", "f2"], "unknown metric 'f2'"),
+    "no predictions": (["compare", "{run}", "--split", "test"], "this run has no predictions on 'test'; it has dev"),
+    "nothing to plot": (["plot", "{run}"], "plot needs either --example or --text"),
+    "no such example": (["plot", "{run}", "--example", "99"], "no example '99' among the 20 of the dev data"),
+    "a model without data": (
+        ["plot", "{run}/best", "--example", "1"],
+        "has no config.yaml that says where the data are",
+    ),
+    "unknown picture format": (
+        ["plot", "{run}", "--text", "a", "--format", "gif"],
+        "unknown format 'gif'; known: html",
+    ),
+    "two texts for one sentence": (["plot", "{run}", "--text", "a", "--second", "b"], "takes one sentence"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str, call: Call, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    words, said = MISTAKES[name]
+    given = [word.format(run=runs / "seed1", corpus=corpus, train="{train}") for word in words]
+    if given[0] == "{train}":
+        given = train_arguments(corpus, "--out", str(tmp_path / "run"), *given[1:])
+    code, out, err = call(*given)
+    assert code == 2, err
+    assert out == ""
+    assert err.startswith("structattn: error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    # Only what is found in the middle of training leaves an unfinished run.
+    assert not (tmp_path / "run").exists() or name == "missing structure"
+
+
+def test_a_damaged_model_is_named(call: Call, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    best = runs / "seed1" / "best"
+    for file in best.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    code, _, err = call("eval", tmp_path, "--data", corpus / "dev.txt")
+    assert code == 2
+    assert str(weights) in err
+
+
+# train
+
+
+def test_train_leaves_the_run_folder(runs: Path) -> None:
+    found = {path.name for path in (runs / "seed1").iterdir()}
+    assert {"config.yaml", "environment.json", "metrics.jsonl", "predictions", "best", "plots"} <= found
+
+
+def test_train_prints_one_line_a_run_and_the_mean(call: Call, corpus: Path, runs: Path) -> None:
+    code, out, _ = call(*train_arguments(corpus, "--seeds", "1,2", "--out", runs, "--resume"))
+    first, second, *summary = out.splitlines()
+    assert code == 0
+    assert first.startswith(f"{runs / 'seed1'}  accuracy ")
+    assert second.startswith(f"{runs / 'seed2'}  accuracy ")
+    assert [line.split(":")[0] for line in summary] == ["accuracy", "macro_f1"]
+    assert all(line.endswith("over 2 seeds") for line in summary)
+
+
+def test_config_of_a_run_runs_again_with_the_same_figures(call: Call, runs: Path, tmp_path: Path) -> None:
+    code, out, _ = call("train", "--config", runs / "seed1" / "config.yaml", "--out", tmp_path / "again", "--json")
+    assert code == 0
+    again = json.loads(out)
+    before = json.loads((runs / "seed1" / "result.json").read_text(encoding="utf-8"))
+    assert again["metrics"] == before["metrics"]
+    assert again["seed"] == 1
+
+
+def test_print_config_shows_what_would_run_and_runs_nothing(call: Call, corpus: Path) -> None:
+    code, out, _ = call(*train_arguments(corpus, "--out", corpus / "unused", "--print_config"))
+    values = yaml.safe_load(out)
+    assert code == 0
+    assert values["options"] == {"dim": 8}
+    assert values["optimization"]["learning_rate"] == 3e-2
+    assert not (corpus / "unused").exists()
+
+
+@pytest.mark.parametrize("text", ["", "x", "1..", "3..1", "1,1", "1,,2", "-1"])
+def test_bad_seeds(text: str) -> None:
+    with pytest.raises(ConfigError, match="--seeds: expected"):
+        parse_seeds(text)
+
+
+# eval and predict
+
+
+def test_eval_agrees_with_the_run(call: Call, runs: Path, corpus: Path) -> None:
+    before = json.loads((runs / "seed1" / "result.json").read_text(encoding="utf-8"))["metrics"]
+    code, out, _ = call("eval", runs / "seed1", "--data", corpus / "dev.txt", "--json")
+    values = json.loads(out)
+    assert code == 0
+    assert values.pop("examples") == 20
+    assert values == pytest.approx(before)
+    _, line, _ = call("eval", runs / "seed1", "--data", corpus / "dev.txt", "--format", "labelled")
+    assert line == f"accuracy {before['accuracy']:.4f}  macro_f1 {before['macro_f1']:.4f}\n"
+
+
+def test_eval_counts_labels_that_training_never_saw(call: Call, runs: Path, corpus: Path) -> None:
+    _, out, _ = call("eval", runs / "seed1", "--data", corpus / "unseen.txt", "--json")
+    values = json.loads(out)
+    assert values["unseen_labels"] == 1
+    assert values["accuracy"] <= 0.5
+
+
+def test_predict_answers_every_example_in_order(call: Call, runs: Path, corpus: Path) -> None:
+    code, out, err = call("predict", runs / "seed1", "--data", corpus / "dev.txt")
+    rows = [json.loads(line) for line in out.splitlines()]
+    gold = [json.loads(line) for line in (runs / "seed1/predictions/dev.jsonl").read_text().splitlines()]
+    assert (code, err) == (0, "")
+    assert [(row["id"], row["label"]) for row in rows] == [(row["id"], row["predicted"]) for row in gold]
+    assert all(set(row) == {"id", "label", "probabilities"} for row in rows)
+    assert all(sum(row["probabilities"].values()) == pytest.approx(1) for row in rows)
+
+
+def test_predict_needs_no_labels(call: Call, runs: Path, corpus: Path) -> None:
+    _, out, _ = call("predict", runs / "seed1", "--data", corpus / "unlabelled.jsonl")
+    assert json.loads(out)["id"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "ids"),
+    [
+        ([], "a lovely film\n\nunheard-of words\n", ["0", "1", "2"]),
+        (["--format", "jsonl"], '{"text": "a lovely film", "id": "q"}\n', ["q"]),
+    ],
+)
+def test_predict_reads_stdin(
+    format: list[str], text: str, ids: list[str], call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    code, out, _ = call("predict", runs / "seed1", "--data", "-", *format)
+    assert code == 0
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ids
+
+
+def test_mistakes_on_stdin_name_stdin(call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("fine\na\tb\tc\n"))
+    code, _, err = call("predict", runs / "seed1", "--data", "-")
+    assert code == 2
+    assert "stdin:2: expected one sentence, or two with a tab between, got 3" in err
+
+
+# compare
+
+
+def test_compare_two_runs(call: Call, runs: Path) -> None:
+    code, out, _ = call("compare", runs / "seed1", runs / "seed2", "--flips", "2")
+    head, _, header, *rows = out.splitlines()
+    assert code == 0
+    assert head == "accuracy on dev, 20 examples"
+    assert header.split()[:4] == ["system", "seeds", "mean", "sd"]
+    assert rows[0].startswith("emb_s2t (seed1)")
+    assert rows[1].startswith("emb_s2t (seed2)")
+    assert "emb_s2t (seed2) against emb_s2t (seed1): better on" in out
+
+
+def test_compare_takes_all_seeds_below_a_folder(call: Call, runs: Path) -> None:
+    code, out, _ = call("compare", runs, "--json")
+    (group,) = json.loads(out)["groups"]
+    assert code == 0
+    assert len(group["values"]) == 2
+    assert group["mean"] == pytest.approx(sum(group["values"]) / 2)
+
+
+# plot
+
+
+def test_plot_an_example_of_the_run(call: Call, runs: Path, tmp_path: Path) -> None:
+    code, out, _ = call("plot", runs / "seed1", "--example", "17", "--format", "html,svg", "--out", tmp_path)
+    files = [Path(line) for line in out.splitlines()]
+    words = (json.loads(line) for line in (runs / "seed1/predictions/dev.jsonl").read_text().splitlines())
+    assert code == 0
+    assert files[0] == tmp_path / "attention.html"
+    assert all(file.read_text(encoding="utf-8").lstrip().startswith(("<svg", "<!doctype")) for file in files)
+    assert next(row for row in words if row["id"] == "17")["gold"] in files[0].read_text(encoding="utf-8")
+
+
+def test_plot_a_text_into_the_run_folder(call: Call, runs: Path) -> None:
+    code, out, _ = call("plot", runs / "seed1", "--text", "a lovely, bleak film")
+    assert code == 0
+    assert out == f"{runs / 'seed1' / 'plots' / 'attention.html'}\n"
+    assert "bleak" in (runs / "seed1" / "plots" / "attention.html").read_text(encoding="utf-8")
+
+
+def test_plot_an_example_of_another_file(call: Call, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    words = ["--data", corpus / "unlabelled.jsonl", "--data_format", "jsonl", "--out", tmp_path]
+    assert call("plot", runs / "seed1", "--example", "x", *words)[0] == 0
+
+
+# list and doctor
+
+
+@pytest.mark.parametrize(
+    ("what", "names"),
+    [
+        ("encoders", {"ms_san", "disan", "transformer"}),
+        ("tasks", set(TASKS)),
+        ("priors", {"Forward", "DependencyDistance"}),
+        ("structures", {"dependency", "constituency", "relations"}),
+    ],
+)
+def test_list(what: str, names: set[str], call: Call) -> None:
+    code, out, _ = call("list", what)
+    lines = [line.split(maxsplit=1) for line in out.splitlines()]
+    assert code == 0
+    assert names <= {line[0] for line in lines}
+    assert all(len(line) == 2 for line in lines), "a name without a summary"
+    assert names <= set(json.loads(call("list", what, "--json")[1]))
+
+
+def test_list_options_shows_every_option_with_its_default(call: Call) -> None:
+    shown = call("list", "encoders", "--options")[1]
+    assert "dropout: 0.25" in shown
+    assert "    learnable_alpha: False" in shown
+
+
+def test_doctor(call: Call) -> None:
+    code, out, _ = call("doctor")
+    assert code == 0
+    assert {"python", "torch", "threads", "devices", "kernels"} <= {line.split()[0] for line in out.splitlines()}
+    assert json.loads(call("doctor", "--json")[1])["extras"]["train"] is True
+
+
+def test_doctor_says_how_to_install_what_is_missing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import structattn.cli.doctor
+
+    monkeypatch.setattr(structattn.cli.doctor, "_missing", lambda packages: list(packages))
+    lines = call("doctor")[1].splitlines()
+    assert next(line for line in lines if line.startswith("extra plot")).split(maxsplit=2)[2] == (
+        "missing matplotlib: pip install 'structattn[plot]'"
+    )
+
+
+# Configurations of published rows.
+
+
+def test_there_are_configurations_of_both_papers() -> None:
+    assert {path.parent.name for path in PAPERS} == {"disan", "ms-san"}
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_paper_configurations(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], verb="train")
+    assert values is not None
+    config = values["config"]
+    assert set(config.options) <= set(options_of(config.encoder))
+    assert config.task in TASKS
+    assert "# Published: " in text
+    assert f"--config papers/{path.parent.name}/{path.name} " in text
