@@ -175,11 +175,8 @@ def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) ->
     if phrases == "none":
         return sentences
     trees = {example.id for example in sentences}
-    every = task.read(data.train, format=data.format, phrases="all", columns=data.columns)
-    found = [example for example in every if example.id.split("/")[0] in trees]
-    if phrases == "all":
-        return found
-    return list({(example.sentences[0].words, example.label): example for example in reversed(found)}.values())[::-1]
+    every = task.read(data.train, format=data.format, phrases=phrases, columns=data.columns)
+    return [example for example in every if example.id.split("/")[0] in trees]
 
 
 def _frozen_words(data: DataConfig, split: Split) -> list[str]:

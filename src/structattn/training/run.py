@@ -67,6 +67,7 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False) -> 
     if resume and config.out is None:
         raise ConfigError("resume needs out: the run folder to go on with")
     task = task_of(config)
+    _check_device(config)
     processes.connect(cpu=config.device == "cpu" or not torch.cuda.is_available())
     if config.folds is not None and config.fold is None:
         from structattn.training.cross_validation import cross_validate
@@ -184,11 +185,14 @@ def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) ->
         device=config.device,
         resume=resume,
     )
-    best = next(row for row in reversed(history) if row["is_best"])
     # Unseen labels are counted in the row too, where there are any.
-    metrics = {name: best[name] for name in (*task.metrics, "unseen_labels") if name in best}
+    metrics = {name: history.best[name] for name in (*task.metrics, "unseen_labels") if name in history.best}
     result = RunResult(
-        folder.path, metrics, parameters=count_parameters(model), seconds=history[-1]["seconds"], best=best
+        folder.path,
+        metrics,
+        parameters=count_parameters(model),
+        seconds=history.last["seconds"],
+        best=history.best,
     )
     return processes.from_first(lambda: _finish(result, task, split, folder))
 
@@ -201,6 +205,15 @@ def _finish(result: RunResult, task: Task, split: Split, folder: RunFolder) -> R
     remove(folder.checkpoints)
     write_result(folder, result, task)
     return result
+
+
+def _check_device(config: RunConfig) -> None:
+    if torch.cuda.is_available():
+        return
+    if config.device == "cuda":
+        raise ConfigError("device: cuda is not available on this machine; take cpu")
+    if config.optimization.mixed_precision == "fp16":
+        raise ConfigError("optimization.mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
 
 
 def _stored(config: RunConfig) -> RunConfig:

@@ -6,7 +6,7 @@ class is how it is meant to be extended.
 
 Exact resumption rests on three things. A checkpoint is written after each evaluation and put in place by renaming it.
 The order of the examples follows from seed and epoch alone. And the best model and the patience are read off the
-history of evaluations, so there is no counter that could get lost.
+history of evaluations (``history.py``).
 """
 
 import logging
@@ -27,7 +27,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from structattn.data import Example
 from structattn.syntax.errors import StructAttnError
-from structattn.tasks import Evaluation, num_words
+from structattn.tasks import num_words
 from structattn.training import processes
 from structattn.training.checkpoint import TrainedModel, load_tensors, save, save_tensors
 from structattn.training.config import OptimizationConfig
@@ -40,6 +40,7 @@ from structattn.training.folder import (
     write_json,
     write_json_lines,
 )
+from structattn.training.history import History
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.predictions import write_predictions
 from structattn.training.sampler import LengthBatchSampler
@@ -66,7 +67,7 @@ def fit(
     seed: int,
     device: str | None = None,
     resume: bool = False,
-) -> list[dict[str, Any]]:
+) -> History:
     """Train a model; leave the best one, the history and the best predictions in the run folder.
 
     Args:
@@ -77,9 +78,6 @@ def fit(
         seed: of dropout and of the order of the examples.
         device: ``"cpu"`` to leave a GPU alone.
         resume: go on from the last checkpoint, if there is one.
-
-    Returns:
-        The history: one row per evaluation.
 
     Raises:
         StructAttnError: if the loss is not finite any more.
@@ -109,12 +107,12 @@ def fit(
     trainer = _Trainer(model, examples, config, folder=folder, arguments=arguments)
     checkpoint = get_last_checkpoint(str(folder.checkpoints)) if resume and folder.checkpoints.is_dir() else None
     if checkpoint is not None:
-        trainer.history = list(read_json_lines(Path(checkpoint) / _HISTORY))
-        trainer.started -= trainer.history[-1]["seconds"]
+        trainer.history.rows = list(read_json_lines(Path(checkpoint) / _HISTORY))
+        trainer.started -= trainer.history.last["seconds"]
     if processes.is_first():
         # What was logged after the last checkpoint will be logged again.
-        write_json_lines(folder.metrics, trainer.history)
-    if not trainer.is_over:
+        write_json_lines(folder.metrics, trainer.history.rows)
+    if not trainer.history.has_run_out(config.patience):
         trainer.train(resume_from_checkpoint=checkpoint)
     return trainer.history
 
@@ -137,7 +135,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         self.examples = examples
         self.optimization = optimization
         self.folder = folder
-        self.history: list[dict[str, Any]] = []
+        self.history = History(model.task.main_metric)
         self.sampler = LengthBatchSampler(
             [num_words(example) for example in examples.train],
             optimization.batch_size,
@@ -152,14 +150,6 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
             callbacks += [_Progress(), *_tensorboard(folder.path / "tensorboard")]
         super().__init__(model.model, arguments, train_dataset=examples.train, callbacks=callbacks)
         self.remove_callback(PrinterCallback)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether patience has run out."""
-        patience = self.optimization.patience
-        return (
-            patience is not None and bool(self.history) and not any(row["is_best"] for row in self.history[-patience:])
-        )
 
     # Batches, optimizer and loss.
 
@@ -204,32 +194,26 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         dev = self.examples.dev
         own = self.trained.model.predict(dev[processes.index() :: processes.count()])
         evaluation = self.trained.model.measure(dev, processes.gathered(own))
-        row = self._row(evaluation)
-        self.history.append(row)
+        self.history.add(
+            {
+                "step": self.state.global_step,
+                "epoch": round(float(self.state.epoch or 0), 4),
+                "loss": loss,
+                "learning_rate": self._latest.get("learning_rate"),
+                **evaluation.metrics,
+                "seconds": round(time.monotonic() - self.started, 2),
+            }
+        )
         if processes.is_first():
-            if row["is_best"]:
+            if self.history.last["is_best"]:
                 write_predictions(self.folder.predictions("dev"), dev, evaluation)
                 save(self.trained, self.folder.best)
-            write_json_lines(self.folder.metrics, self.history)
-            LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in row.items()))
+            write_json_lines(self.folder.metrics, self.history.rows)
+            LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
         super().log({f"dev/{name}": value for name, value in evaluation.metrics.items()})
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, dict(evaluation.metrics))
-        self.control.should_training_stop |= self.is_over
+        self.control.should_training_stop |= self.history.has_run_out(self.optimization.patience)
         return dict(evaluation.metrics)
-
-    def _row(self, evaluation: Evaluation) -> dict[str, Any]:
-        metric = self.trained.task.main_metric
-        value = evaluation.metrics[metric.name]
-        sign = 1 if metric.greater_is_better else -1
-        return {
-            "step": self.state.global_step,
-            "epoch": round(float(self.state.epoch or 0), 4),
-            "loss": self._latest.get("loss"),
-            "learning_rate": self._latest.get("learning_rate"),
-            **evaluation.metrics,
-            "is_best": all(sign * value > sign * row[metric.name] for row in self.history),
-            "seconds": round(time.monotonic() - self.started, 2),
-        }
 
     # Checkpoints: what the Trainer would pickle, as safetensors and JSON.
 
@@ -241,16 +225,14 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         with replaced_folder(target) as temporary:
             save_tensors(self.trained.model.state_dict(), temporary / _WEIGHTS)
             save_optimizer(self.optimizer, temporary)
-            write_json(temporary / _PLAIN, {**self._plain_states(), "random": states})
-            write_json_lines(temporary / _HISTORY, self.history)
+            scaler = self.accelerator.scaler and self.accelerator.scaler.state_dict()
+            plain = {"schedule": self.lr_scheduler.state_dict(), "scaler": scaler, "random": states}
+            write_json(temporary / _PLAIN, plain)
+            write_json_lines(temporary / _HISTORY, self.history.rows)
             self.state.save_to_json(str(temporary / TRAINER_STATE_NAME))
         for other in self.folder.checkpoints.iterdir():
             if other != target:
                 remove(other)
-
-    def _plain_states(self) -> dict[str, Any]:
-        scaler = self.accelerator.scaler
-        return {"schedule": self.lr_scheduler.state_dict(), "scaler": scaler and scaler.state_dict()}
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         load_tensors(self.trained.model, Path(resume_from_checkpoint) / _WEIGHTS)

@@ -1,0 +1,50 @@
+"""What a run has measured so far. Best model and patience are read off it, so that there is no counter to lose."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from structattn.tasks import Metric
+
+
+@dataclass
+class History:
+    """One row per evaluation, in order; ``metrics.jsonl`` is exactly this.
+
+    Attributes:
+        metric: decides which evaluation is the best.
+        rows: each has the metric's value under its name, ``is_best`` (whether it was better than all before) and
+            ``seconds``.
+
+    Example:
+        >>> from structattn.tasks import metric
+        >>> history = History(metric("accuracy"))
+        >>> for value in (0.5, 0.7, 0.6, 0.7):
+        ...     history.add({"accuracy": value})
+        >>> history.best["accuracy"], history.has_run_out(2), history.has_run_out(3)
+        (0.7, True, False)
+    """
+
+    metric: Metric
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Append a row, and say in it whether it is the best."""
+        sign = 1 if self.metric.greater_is_better else -1
+        value = sign * row[self.metric.name]
+        self.rows.append({**row, "is_best": all(value > sign * earlier[self.metric.name] for earlier in self.rows)})
+
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The latest row."""
+        return self.rows[-1]
+
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """The row whose model was kept."""
+        return next(row for row in reversed(self.rows) if row["is_best"])
+
+    def has_run_out(self, patience: int | None) -> bool:
+        """Whether the last ``patience`` evaluations brought nothing; ``None`` is endless."""
+        latest: Sequence[Mapping[str, Any]] = self.rows[-patience:] if patience else ()
+        return bool(latest) and not any(row["is_best"] for row in latest)
