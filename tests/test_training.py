@@ -228,6 +228,24 @@ def test_resuming_changes_nothing(after: int, data: DataConfig, tmp_path: Path) 
     )
 
 
+def test_resuming_after_the_last_step_only_finishes(data: DataConfig, tmp_path: Path) -> None:
+    run(configure(data, tmp_path / "whole", epochs=2))
+    interrupted(configure(data, tmp_path / "parts", epochs=2), after=2)
+    assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
+
+
+def test_leftovers_of_a_killed_process_are_tidied(data: DataConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run(configure(data, out, epochs=1))
+    (out / "result.json").unlink()
+    (out / "best").rename(out / ".best.old")
+    (out / ".best.new").mkdir()
+    (out / "predictions" / ".dev.jsonl.7.tmp").touch()
+    RunFolder(out).open_for_run(resume=True)
+    assert (out / "best" / "config.json").is_file()
+    assert not [*out.glob(".*"), *out.glob("predictions/.*")]
+
+
 def test_resuming_after_kill_9_changes_nothing(data: DataConfig, tmp_path: Path) -> None:
     options = {"epochs": 12, "patience": None, "batch_size": 8}
     run(configure(data, tmp_path / "whole", **options))
@@ -372,7 +390,8 @@ def test_two_processes_train_one_model(data: DataConfig, tmp_path: Path) -> None
     assert float(done.stdout) == max(row["accuracy"] for row in rows)
     # Two processes with batches of 8 take the steps of one with batches of 16.
     assert [row["step"] for row in rows] == [6, 12, 18]
-    assert len(list(read_json_lines(RunFolder(tmp_path / "run").predictions("dev")))) == 24
+    predictions = read_json_lines(RunFolder(tmp_path / "run").predictions("dev"))
+    assert [row["id"] for row in predictions] == [str(index) for index in range(24)]
 
 
 # Data.

@@ -5,20 +5,22 @@ The folder is a Hugging Face model folder (see ``hugging_face.py``), but reading
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
+from jaxtyping import Float
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
 import structattn
-from structattn.data import Vocabulary
+from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError, ParseError
-from structattn.tasks import SentenceModel, Task
+from structattn.tasks import Evaluation, Prediction, SentenceModel, Task, TaskBatch
+from structattn.tasks.sentence_model import Item
 from structattn.training.folder import read_json, replaced_folder
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
@@ -49,12 +51,6 @@ class TrainedModel(nn.Module):
         super().__init__()
         self.model = model
         self.config = dict(config)
-        # The methods of the model are the methods of what wraps it.
-        self.collate = model.collate
-        self.evaluate = model.evaluate
-        self.loss = model.loss
-        self.measure = model.measure
-        self.predict = model.predict
 
     @property
     def encoder(self) -> nn.Module:
@@ -76,10 +72,28 @@ class TrainedModel(nn.Module):
         """The words the model knows."""
         return _vocabulary(self.model)
 
-    def forward(self, *batch: Any) -> Tensor:
-        """Class scores, see ``SentenceModel``."""
-        logits: Tensor = self.model(*batch)
+    def forward(self, batch: TaskBatch) -> Float[Tensor, "batch label"]:
+        """Class scores, see ``SentenceModel.forward``."""
+        logits: Tensor = self.model(batch)
         return logits
+
+    def collate(self, examples: Sequence[Item]) -> TaskBatch:
+        """Examples as tensors, see ``SentenceModel.collate``."""
+        return self.model.collate(examples)
+
+    def loss(self, batch: TaskBatch | Sequence[Example]) -> Float[Tensor, ""]:
+        """What training minimises, see ``SentenceModel.loss``."""
+        return self.model.loss(batch)
+
+    def predict(
+        self, examples: Sequence[Item] | TaskBatch | SentenceBatch, *, batch_size: int = 64
+    ) -> list[Prediction]:
+        """Answers, see ``SentenceModel.predict``."""
+        return self.model.predict(examples, batch_size=batch_size)
+
+    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
+        """Answers and how good they are, see ``SentenceModel.evaluate``."""
+        return self.model.evaluate(examples, batch_size=batch_size)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the model folder; see ``save``."""

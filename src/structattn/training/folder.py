@@ -63,6 +63,15 @@ class RunFolder:
         """Whether the run went to its end."""
         return self.result.is_file()
 
+    def _tidy(self) -> None:
+        """Clear away what a killed process was about to put in place."""
+        for old in self.path.glob(".*.old"):
+            target = old.with_name(old.name[1:].removesuffix(".old"))
+            if not target.exists():
+                old.rename(target)
+        for leftover in [*self.path.glob(".*"), *self.path.glob("predictions/.*")]:
+            remove(leftover)
+
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
         """Hold the folder for this process; made if missing, and removed again if nothing was written.
@@ -100,6 +109,8 @@ class RunFolder:
         elif not resume:
             state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed"
             raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
+        else:
+            self._tidy()
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

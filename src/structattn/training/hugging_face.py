@@ -4,6 +4,7 @@ Needs the extra ``train``; loaded only where transformers is. ``PreTrainedModel`
 classes that this file inherits from, because that is how transformers lets a model in.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from transformers.utils import cached_file
 from structattn.data import SentenceBatch
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import SentenceModel, Task, TaskBatch
+from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
+from structattn.tasks.sentence_model import Item
 from structattn.training.checkpoint import (
     FORMAT_VERSION,
     MODEL_TYPE,
@@ -147,13 +149,13 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         """Write the model folder, as ``TrainedModel`` does."""
         save(TrainedModel(self.model, self.config.plain()), save_directory)
 
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
+    def predict(self, examples: Sequence[Item] | TaskBatch, *, batch_size: int = 64) -> list[Prediction]:
         """Answers, see ``SentenceModel.predict``."""
-        return self.model.predict(*args, **kwargs)
+        return self.model.predict(examples, batch_size=batch_size)
 
-    def collate(self, *args: Any) -> TaskBatch:
+    def collate(self, examples: Sequence[Item]) -> TaskBatch:
         """Examples as tensors, see ``SentenceModel.collate``."""
-        return self.model.collate(*args)
+        return self.model.collate(examples)
 
     def _init_weights(self, module: torch.nn.Module) -> None:
         """Every layer has initialised itself when it was built."""

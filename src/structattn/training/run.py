@@ -169,7 +169,7 @@ def environment(config: RunConfig) -> dict[str, Any]:
 
 
 def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) -> RunResult:
-    from structattn.training.trainer import Examples, fit
+    from structattn.training.trainer import fit
 
     split = read_split(config, task)
     torch.manual_seed(config.seed)
@@ -178,7 +178,8 @@ def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) ->
         write_description(folder, config, environment(config))
     history = fit(
         model,
-        Examples(split.train, split.dev),
+        split.train,
+        dev=split.dev,
         config=config.optimization,
         folder=folder,
         seed=config.seed,
@@ -202,8 +203,9 @@ def _finish(result: RunResult, task: Task, split: Split, folder: RunFolder) -> R
         evaluation = load(folder.best).evaluate(split.test)
         write_predictions(folder.predictions("test"), split.test, evaluation)
         result = dataclasses.replace(result, test=dict(evaluation.metrics))
-    remove(folder.checkpoints)
     write_result(folder, result, task)
+    # Only now: until the result stands, an interrupted run must find its state.
+    remove(folder.checkpoints)
     return result
 
 

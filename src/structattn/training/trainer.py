@@ -13,7 +13,6 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +49,11 @@ LOGGER = logging.getLogger("structattn.training")
 _WEIGHTS, _HISTORY, _PLAIN = "model.safetensors", "history.jsonl", "states.json"
 
 
-@dataclass(frozen=True)
-class Examples:
-    """What a run learns from, and what it is judged on while it does."""
-
-    train: Sequence[Example]
-    dev: Sequence[Example]
-
-
 def fit(
     model: TrainedModel,
-    examples: Examples,
+    train: Sequence[Example],
     *,
+    dev: Sequence[Example],
     config: OptimizationConfig,
     folder: RunFolder,
     seed: int,
@@ -72,7 +64,8 @@ def fit(
 
     Args:
         model: what to train; holds the parameters of the last step afterwards.
-        examples: for training and for choosing the best model.
+        train: what to learn from.
+        dev: what chooses the best model.
         config: how.
         folder: where; claimed by this run.
         seed: of dropout and of the order of the examples.
@@ -104,7 +97,7 @@ def fit(
     )
     # Several GPUs are used by several processes; torch's DataParallel cannot split our batches.
     arguments._n_gpu = min(1, arguments.n_gpu)
-    trainer = _Trainer(model, examples, config, folder=folder, arguments=arguments)
+    trainer = _Trainer(model, train, dev=dev, optimization=config, folder=folder, arguments=arguments)
     checkpoint = get_last_checkpoint(str(folder.checkpoints)) if resume and folder.checkpoints.is_dir() else None
     if checkpoint is not None:
         trainer.history.rows = list(read_json_lines(Path(checkpoint) / _HISTORY))
@@ -125,19 +118,20 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
     def __init__(
         self,
         model: TrainedModel,
-        examples: Examples,
-        optimization: OptimizationConfig,
+        train: Sequence[Example],
         *,
+        dev: Sequence[Example],
+        optimization: OptimizationConfig,
         folder: RunFolder,
         arguments: TrainingArguments,
     ) -> None:
         self.trained = model
-        self.examples = examples
+        self.dev = dev
         self.optimization = optimization
         self.folder = folder
         self.history = History(model.task.main_metric)
         self.sampler = LengthBatchSampler(
-            [num_words(example) for example in examples.train],
+            [num_words(example) for example in train],
             optimization.batch_size,
             seed=arguments.seed,
             process=processes.index(),
@@ -148,7 +142,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         callbacks: list[TrainerCallback] = [_Schedule(self.sampler, optimization.evaluations_per_epoch)]
         if processes.is_first():
             callbacks += [_Progress(), *_tensorboard(folder.path / "tensorboard")]
-        super().__init__(model.model, arguments, train_dataset=examples.train, callbacks=callbacks)
+        super().__init__(model.model, arguments, train_dataset=train, callbacks=callbacks)
         self.remove_callback(PrinterCallback)
 
     # Batches, optimizer and loss.
@@ -157,7 +151,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         collate = self.trained.model.collate
         # The loader would draw a seed from torch's generator each epoch; its own generator leaves that one alone.
         return DataLoader(
-            self.examples.train,  # type: ignore[arg-type]  # a sequence is all that it asks for
+            self.train_dataset,  # type: ignore[arg-type]  # a sequence is all that it asks for
             batch_sampler=self.sampler,
             collate_fn=lambda items: {"batch": collate(items)},
             generator=torch.Generator(),
@@ -191,9 +185,8 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
                 f"the training loss is {loss} at step {self.state.global_step}; "
                 "try a lower learning rate, a clip or no mixed precision"
             )
-        dev = self.examples.dev
-        own = self.trained.model.predict(dev[processes.index() :: processes.count()])
-        evaluation = self.trained.model.measure(dev, processes.gathered(own))
+        own = self.trained.model.predict(self.dev[processes.index() :: processes.count()])
+        evaluation = self.trained.model.measure(self.dev, processes.gathered(own))
         self.history.add(
             {
                 "step": self.state.global_step,
@@ -206,7 +199,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         )
         if processes.is_first():
             if self.history.last["is_best"]:
-                write_predictions(self.folder.predictions("dev"), dev, evaluation)
+                write_predictions(self.folder.predictions("dev"), self.dev, evaluation)
                 save(self.trained, self.folder.best)
             write_json_lines(self.folder.metrics, self.history.rows)
             LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
