@@ -12,6 +12,9 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     StructuredDistribution,
 )
+from structattn.kernels.laplacian import by_inverse
+from structattn.kernels.numbers import seed
+from structattn.kernels.spanning_tree import by_elimination
 
 
 def f(a: int, b: int, k: int) -> float:
@@ -183,3 +186,23 @@ def test_the_hessian_product_of_each_kernel_is_the_gradient_of_its_marginals() -
     product = kernels.chain.hvp(unary, transition, lengths, unary_vector=vectors[0], transition_vector=vectors[1])
     for ours, gradient in zip(product, expected, strict=True):
         torch.testing.assert_close(ours, gradient)
+
+
+@pytest.mark.parametrize("single_root", [False, True])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+def test_elimination_and_inverse_agree_where_both_are_safe(single_root: bool, forbidden: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    n, lengths = 8, torch.tensor([8, 5, 1, 0, 7, 8])
+    weights, direction = torch.randn(2, 6, n + 1, n, generator=generator, dtype=torch.float64)
+    weights = weights.masked_fill(torch.rand(weights.shape, generator=generator) < forbidden, -torch.inf)
+    weights[:, range(1, n + 1), range(n)] = -torch.inf
+    for item, length in enumerate(lengths.tolist()):
+        weights[item, :, length:] = weights[item, length + 1 :] = -torch.inf
+    fast = by_inverse(weights, direction, lengths, single_root=single_root)
+    values, parts = by_elimination(seed(weights, direction), lengths, single_root=single_root)
+    feasible = values[0] > -torch.inf
+    assert torch.equal(fast.safe, feasible)
+    assert fast.product is not None
+    torch.testing.assert_close(fast.log_partition[feasible], values[0][feasible], atol=1e-11, rtol=0)
+    torch.testing.assert_close(fast.marginals[feasible], parts[0][feasible], atol=1e-12, rtol=0)
+    torch.testing.assert_close(fast.product[feasible], parts[1][feasible], atol=1e-11, rtol=0)

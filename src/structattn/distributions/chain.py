@@ -121,6 +121,9 @@ class LinearChainCRF(StructuredDistribution):
         log_partition, unary, transition = kernels.chain.marginals(*self._split(scores), lengths)
         return log_partition, torch.cat([unary.flatten(1), transition.flatten(1)], 1)
 
+    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        return kernels.chain.entropy(*self._split(scores), lengths)
+
     def _selector(self) -> Selector:
         words, states = self.event_shape
         return ChartSelector(kernels.chain.chart(words, states, self._shared))
@@ -219,6 +222,9 @@ class SemiMarkovCRF(StructuredDistribution):
     def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         log_partition, parts = kernels.segments.marginals(scores.unflatten(-1, tuple(self.event_shape)), lengths)
         return log_partition, parts.flatten(1)
+
+    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        return kernels.segments.entropy(scores.unflatten(-1, tuple(self.event_shape)), lengths)
 
     def _selector(self) -> Selector:
         words, widths, states, _ = self.event_shape

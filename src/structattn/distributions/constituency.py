@@ -81,6 +81,9 @@ class ConstituencyCRF(StructuredDistribution):
         log_partition, parts = kernels.constituency.marginals(scores.unflatten(-1, tuple(self.event_shape)), lengths)
         return log_partition, parts.flatten(1)
 
+    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        return kernels.constituency.entropy(scores.unflatten(-1, tuple(self.event_shape)), lengths)
+
     def _selector(self) -> Selector:
         return ChartSelector(kernels.constituency.chart(self.event_shape[0] - 1))
 

@@ -71,11 +71,15 @@ class DependencyCRF(StructuredDistribution):
         log_partition, parts = kernels.dependency.marginals(arcs, lengths, single_root=self.single_root)
         return log_partition, parts.flatten(1)
 
+    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        arcs = scores.unflatten(-1, tuple(self.event_shape))
+        return kernels.dependency.entropy(arcs, lengths, single_root=self.single_root)
+
     def _selector(self) -> Selector:
         return ChartSelector(kernels.dependency.chart(self.event_shape[0], self.single_root))
 
     def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return _best_heads(scores, self.event_shape)
+        return _best_heads(scores.unflatten(-1, tuple(self.event_shape)), single_root=self.single_root)
 
 
 class NonProjectiveDependencyCRF(StructuredDistribution):
@@ -128,11 +132,17 @@ class NonProjectiveDependencyCRF(StructuredDistribution):
         log_partition, parts = kernels.spanning_tree.marginals(arcs, lengths, single_root=self.single_root)
         return log_partition, parts.flatten(1)
 
+    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """``A - <mu, scores>``: trees with crossing arcs have no chart that adds up surprisals."""
+        log_partition, parts = self._infer(scores, lengths)
+        expected = (parts * scores.masked_fill(scores == -torch.inf, 0)).sum(-1)
+        return (log_partition - expected).masked_fill(log_partition == -torch.inf, 0)
+
     def _selector(self) -> Selector:
         return SpanningTreeSelector(self.event_shape[0], self.single_root)
 
     def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return _best_heads(scores, self.event_shape)
+        return _best_heads(scores.unflatten(-1, tuple(self.event_shape)), single_root=self.single_root)
 
 
 def _real_arcs(family: str, scores: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -152,9 +162,14 @@ def _arcs_of_heads(heads: Tensor, lengths: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(heads.where(real, 0), words + 1) * real[..., None]
 
 
-def _best_heads(scores: Tensor, event_shape: torch.Size) -> tuple[Tensor, Tensor]:
-    """Every tree has one head for each word: the best score of a word may be taken out of its row."""
-    arcs = scores.unflatten(-1, tuple(event_shape))
+def _best_heads(arcs: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor]:
+    """Every tree has one head for each word, and a single root has one word: their best scores may be taken out."""
     best = arcs.amax(-1, keepdim=True)
     best = best.masked_fill(best == -torch.inf, 0)
-    return best.expand_as(arcs).flatten(1), best.sum((-1, -2))
+    shift, total = best.expand_as(arcs), best.sum((-1, -2))
+    if single_root and arcs.shape[-2]:
+        root = (arcs - best)[..., 0].amax(-1, keepdim=True)
+        root = root.masked_fill(root == -torch.inf, 0)
+        shift = torch.cat([shift[..., :1] + root.unsqueeze(-1), shift[..., 1:]], -1)
+        total = total + root.squeeze(-1)
+    return shift.flatten(1), total

@@ -68,6 +68,10 @@ class StructuredDistribution(Distribution, ABC):
         """Log-partition ``(batch,)`` and marginals ``(batch, part)`` of flat scores, by the kernel of the family."""
 
     @abstractmethod
+    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """Entropy ``(batch,)`` of flat scores."""
+
+    @abstractmethod
     def _selector(self) -> Selector:
         """What finds the best structures and draws random ones."""
 
@@ -134,10 +138,9 @@ class StructuredDistribution(Distribution, ABC):
         return self._to_parts(parts, *shape)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
-        """``H = A - <mu, scores>``; zero if nothing is allowed."""
-        scores, log_partition, parts, _ = self._evaluate()
-        entropy = log_partition - (parts * _finite(scores)).sum(-1)
-        return self._per_item(entropy.masked_fill(log_partition == -torch.inf, 0))
+        """``H = -sum_z p(z) log p(z)``; zero if nothing is allowed."""
+        scores, _ = self._shifted()
+        return self._per_item(self._entropy(scores, self._flat_lengths()))
 
     def cross_entropy(self, other: "StructuredDistribution") -> Float[Tensor, "*batch"]:
         """``-sum_z p(z) log q(z)`` for another distribution ``q`` over the same parts; ``inf`` where ``q`` forbids what

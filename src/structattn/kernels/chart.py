@@ -97,8 +97,16 @@ class Chart:
         return self.goal.offset + self.goal.strides[0] * lengths
 
 
-def inside(chart: Chart, scores: Float[Tensor, "order batch part"]) -> Float[Tensor, "order cell batch"]:
-    """Bottom-up pass: the log-sum of all ways to build each cell, with its derivatives."""
+def inside(
+    chart: Chart, scores: Float[Tensor, "order batch part"], *, entropy: bool = False
+) -> Float[Tensor, "order cell batch"]:
+    """Bottom-up pass: the log-sum of all ways to build each cell, with its derivatives.
+
+    Args:
+        chart: the dynamic program.
+        scores: numbers, see `kernels.numbers.seed`.
+        entropy: see `run`.
+    """
     order, batch, parts = scores.shape
     table = scores.new_zeros(order, chart.num_cells, batch)
     table[0, parts:] = -torch.inf
@@ -110,18 +118,28 @@ def inside(chart: Chart, scores: Float[Tensor, "order batch part"]) -> Float[Ten
         elif not rule.splits:
             target.copy_(rule.terms(table))
         else:
-            value, _ = add_up(rule.terms(table), rule.split_axes())
+            value, _ = _alternatives(rule, table, entropy=entropy)
             target.copy_(value.reshape(target.shape))
     return table
 
 
 def outside(
-    chart: Chart, table: Float[Tensor, "order cell batch"], lengths: Int[Tensor, " batch"]
+    chart: Chart,
+    table: Float[Tensor, "order cell batch"],
+    lengths: Int[Tensor, " batch"],
+    *,
+    entropy: bool = False,
 ) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch part"]]:
     """Top-down pass: log-partition, and the probability that a structure uses each score.
 
     A cell hands its probability to its sources in proportion to the shares of its terms. Only probabilities are
     multiplied, never ratios of partial sums: nothing overflows, and what is forbidden stays exactly zero.
+
+    Args:
+        chart: the dynamic program.
+        table: what `inside` has filled.
+        lengths: number of words of each sentence.
+        entropy: see `run`.
     """
     goals = chart.goals(lengths).expand(len(table), 1, -1)
     log_partition = table.gather(1, goals)
@@ -130,7 +148,7 @@ def outside(
     for rule in reversed(chart.rules):
         share = rule.target.of(used, rule.cells)
         if rule.splits:
-            _, shares = add_up(rule.terms(table), rule.split_axes())
+            _, shares = _alternatives(rule, table, entropy=entropy)
             share = share.reshape(*share.shape[:-1], *(1 for _ in rule.splits), share.shape[-1])
             share = multiply(share, shares)
         for source in rule.sources:
@@ -142,7 +160,25 @@ def outside(
 
 
 def run(
-    chart: Chart, scores: Float[Tensor, "order batch part"], lengths: Int[Tensor, " batch"]
+    chart: Chart, scores: Float[Tensor, "order batch part"], lengths: Int[Tensor, " batch"], *, entropy: bool = False
 ) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch part"]]:
-    """Both passes: ``log_partition`` and ``marginals``, with the derivatives that the scores carry."""
-    return outside(chart, inside(chart, scores), lengths)
+    """Both passes: ``log_partition`` and ``marginals``, with the derivatives that the scores carry.
+
+    Args:
+        chart: the dynamic program.
+        scores: numbers, see `kernels.numbers.seed`.
+        lengths: number of words of each sentence.
+        entropy: let every choice carry its surprisal ``-log share``. On dual numbers with direction zero, the
+            derivative of the log-partition is then ``E[-log p]``, the entropy, and that of the marginals its gradient:
+            a sum of terms that are not negative, where ``A - <mu, scores>`` would cancel.
+    """
+    return outside(chart, inside(chart, scores, entropy=entropy), lengths, entropy=entropy)
+
+
+def _alternatives(rule: Rule, table: Tensor, *, entropy: bool) -> tuple[Tensor, Tensor]:
+    terms = rule.terms(table)
+    if entropy:
+        _, shares = add_up(terms[:1], rule.split_axes())
+        surprisal = -shares[0].masked_fill(shares[0] == 0, 1).log()
+        terms = torch.stack([terms[0], terms[1] + surprisal])
+    return add_up(terms, rule.split_axes())

@@ -11,8 +11,8 @@ from functools import lru_cache
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window, run
-from structattn.kernels.operators import register
+from structattn.kernels.chart import Chart, Rule, Window
+from structattn.kernels.operators import register_chart
 
 
 @lru_cache(maxsize=64)
@@ -33,7 +33,7 @@ def chart(num_words: int) -> Chart:
     return Chart(spans, 2 * spans, tuple(rules), Window(spans, (1,)))
 
 
-_OPERATORS = register("constituency", lambda scores, lengths, sizes: run(chart(sizes[0]), scores, lengths))
+_OPERATORS, _ENTROPY = register_chart("constituency", lambda sizes: chart(sizes[0]))
 
 
 def marginals(
@@ -73,3 +73,18 @@ def hvp(
         0.0
     """
     return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), [scores.shape[1] - 1]).view_as(scores)
+
+
+def entropy(scores: Float[Tensor, "batch fence fence"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    """Entropy, as a sum of surprisals without cancellation; differentiable twice.
+
+    Args:
+        scores: as for `marginals`.
+        lengths: as for `marginals`.
+
+    Example:
+        >>> import torch
+        >>> round(entropy(torch.zeros(1, 4, 4), torch.tensor([3])).item(), 4)
+        0.6931
+    """
+    return _ENTROPY(scores.flatten(1), lengths, [scores.shape[1] - 1])[0]

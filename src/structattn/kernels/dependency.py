@@ -10,8 +10,8 @@ from functools import lru_cache
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window, run
-from structattn.kernels.operators import register
+from structattn.kernels.chart import Chart, Rule, Window
+from structattn.kernels.operators import register_chart
 
 
 @lru_cache(maxsize=64)
@@ -62,9 +62,7 @@ def chart(num_words: int, single_root: bool) -> Chart:
     return Chart(num_scores, ends + size, tuple(rules), Window(ends, (1,)))
 
 
-_OPERATORS = register(
-    "dependency", lambda scores, lengths, sizes: run(chart(sizes[0], bool(sizes[1])), scores, lengths)
-)
+_OPERATORS, _ENTROPY = register_chart("dependency", lambda sizes: chart(sizes[0], bool(sizes[1])))
 
 
 def marginals(
@@ -110,3 +108,21 @@ def hvp(
     """
     sizes = [scores.shape[1], int(single_root)]
     return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), sizes).view_as(scores)
+
+
+def entropy(
+    scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"], *, single_root: bool = False
+) -> Float[Tensor, " batch"]:
+    """Entropy, as a sum of surprisals without cancellation; differentiable twice.
+
+    Args:
+        scores: as for `marginals`.
+        lengths: as for `marginals`.
+        single_root: as for `marginals`.
+
+    Example:
+        >>> import torch
+        >>> round(entropy(torch.zeros(1, 2, 3), torch.tensor([2])).item(), 4)
+        1.0986
+    """
+    return _ENTROPY(scores.flatten(1), lengths, [scores.shape[1], int(single_root)])[0]

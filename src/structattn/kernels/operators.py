@@ -17,10 +17,13 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from structattn.kernels.chart import Chart, run
 from structattn.kernels.numbers import seed
 
 # (numbers (order, batch, part), lengths, sizes) -> (log_partition (order, batch), marginals (order, batch, part))
 Program = Callable[[Tensor, Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]
+# (scores (batch, part), lengths, sizes) -> (entropy (batch,), its gradient (batch, part))
+Entropy = Callable[[Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,14 @@ def register(family: str, program: Program) -> Operators:
         _, parts = program(seed(scores, first, second), lengths, tuple(sizes))
         return parts[3].clone(memory_format=torch.contiguous_format)
 
-    def like_scores(scores: Tensor, *_: object) -> Tensor:
-        return torch.empty_like(scores, memory_format=torch.contiguous_format)
-
     operators = [
         torch.library.custom_op(f"structattn::{family}_{function.__name__}", function, mutates_args=())
         for function in (marginals, hvp, third)
     ]
     marginals_operator, hvp_operator, third_operator = operators
-    marginals_operator.register_fake(lambda scores, *_: (scores.new_empty(scores.shape[0]), like_scores(scores)))
-    hvp_operator.register_fake(like_scores)
-    third_operator.register_fake(like_scores)
+    marginals_operator.register_fake(lambda scores, *_: (scores.new_empty(scores.shape[0]), _like(scores)))
+    hvp_operator.register_fake(_like)
+    third_operator.register_fake(_like)
 
     def marginals_backward(ctx: Any, log_partition_grad: Tensor | None, parts_grad: Tensor | None) -> Any:
         scores, lengths, parts = ctx.saved_tensors
@@ -101,6 +101,37 @@ def register(family: str, program: Program) -> Operators:
     return Operators(_reverse_mode_only(marginals_operator), _reverse_mode_only(hvp_operator))
 
 
+def register_chart(family: str, build: Callable[[tuple[int, ...]], Chart]) -> tuple[Operators, Entropy]:
+    """Register the operators of a family with a chart, and ``structattn::<family>_entropy``.
+
+    Args:
+        family: name of the family, unique in the process.
+        build: the chart for the sizes that the operators are called with.
+    """
+    operators = register(family, lambda scores, lengths, sizes: run(build(sizes), scores, lengths))
+
+    def entropy(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        numbers = seed(scores, torch.zeros_like(scores))
+        value, gradient = run(build(tuple(sizes)), numbers, lengths, entropy=True)
+        return value[1].clone(), gradient[1].clone(memory_format=torch.contiguous_format)
+
+    def backward(ctx: Any, entropy_grad: Tensor | None, _: Tensor | None) -> Any:
+        if entropy_grad is None:
+            return None, None, None
+        scores, lengths, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # To be differentiated again: the gradient as a function of the scores, -H scores.
+            finite = scores.masked_fill(scores == -torch.inf, 0)
+            gradient = -operators.hvp(scores, lengths, finite, ctx.sizes)
+        return entropy_grad.unsqueeze(-1) * gradient, None, None
+
+    operator = torch.library.custom_op(f"structattn::{family}_entropy", entropy, mutates_args=())
+    operator.register_fake(lambda scores, *_: (scores.new_empty(scores.shape[0]), _like(scores)))
+    operator.register_autograd(backward, setup_context=_save_marginals)
+    operator.register_vmap(_batching_rule(operator))
+    return operators, _reverse_mode_only(operator)
+
+
 def _reverse_mode_only(operator: Callable[..., Any]) -> Callable[..., Any]:
     """Refuse forward-mode duals, which a custom operator would drop without a word."""
 
@@ -115,6 +146,10 @@ def _reverse_mode_only(operator: Callable[..., Any]) -> Callable[..., Any]:
         return operator(*inputs)
 
     return checked
+
+
+def _like(scores: Tensor, *_: object) -> Tensor:
+    return torch.empty_like(scores, memory_format=torch.contiguous_format)
 
 
 def _save_marginals(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window, run
-from structattn.kernels.operators import register
+from structattn.kernels.chart import Chart, Rule, Window
+from structattn.kernels.operators import register_chart
 
 
 @lru_cache(maxsize=64)
@@ -35,9 +35,7 @@ def chart(num_words: int, max_width: int, num_states: int) -> Chart:
     return Chart(beta, total + n + 1, tuple(rules), Window(total, (1,)))
 
 
-_OPERATORS = register(
-    "segments", lambda scores, lengths, sizes: run(chart(sizes[0], sizes[1], sizes[2]), scores, lengths)
-)
+_OPERATORS, _ENTROPY = register_chart("segments", lambda sizes: chart(sizes[0], sizes[1], sizes[2]))
 
 
 def marginals(
@@ -77,3 +75,20 @@ def hvp(
         0.0
     """
     return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), list(scores.shape[1:4])).view_as(scores)
+
+
+def entropy(
+    scores: Float[Tensor, "batch word width state state"], lengths: Int[Tensor, " batch"]
+) -> Float[Tensor, " batch"]:
+    """Entropy, as a sum of surprisals without cancellation; differentiable twice.
+
+    Args:
+        scores: as for `marginals`.
+        lengths: as for `marginals`.
+
+    Example:
+        >>> import torch
+        >>> round(entropy(torch.zeros(1, 3, 3, 1, 1), torch.tensor([3])).item(), 4)
+        1.3863
+    """
+    return _ENTROPY(scores.flatten(1), lengths, list(scores.shape[1:4]))[0]

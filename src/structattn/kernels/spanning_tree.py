@@ -151,7 +151,7 @@ def _run(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tenso
     num_words, single_root = sizes[0], bool(sizes[1])
     weights = scores.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
     if len(weights) > 2:
-        log_partition, used = _by_elimination(weights, lengths, single_root=single_root)
+        log_partition, used = by_elimination(weights, lengths, single_root=single_root)
         return log_partition, used.transpose(-1, -2).flatten(-2)
     direction = weights[1] if len(weights) == 2 else None
     fast = by_inverse(weights[0], direction, lengths, single_root=single_root)
@@ -160,15 +160,23 @@ def _run(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tenso
     log_partition = fast.log_partition.expand(len(weights), -1).clone()
     if not fast.safe.all():
         rest = (~fast.safe).nonzero().squeeze(-1)
-        log_partition[:, rest], used[:, rest] = _by_elimination(
-            weights[:, rest], lengths[rest], single_root=single_root
-        )
-    # Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probability is meant.
-    used[0].clamp_(0, 1)
+        log_partition[:, rest], used[:, rest] = by_elimination(weights[:, rest], lengths[rest], single_root=single_root)
+    # Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probabilities are meant.
+    used[0].clamp_(min=0)
+    used[0] /= used[0].sum(-2, keepdim=True).where(used[0].sum(-2, keepdim=True) > 0, 1)
     return log_partition, used.transpose(-1, -2).flatten(-2)
 
 
-def _by_elimination(weights: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor]:
+def by_elimination(
+    weights: Float[Tensor, "order batch head word"], lengths: Int[Tensor, " batch"], *, single_root: bool
+) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch head word"]]:
+    """Log-partition and marginals at any spread, with the derivatives that the weights carry.
+
+    Args:
+        weights: log-weights as numbers (`kernels.numbers.seed`), row = head, column = word.
+        lengths: number of words of each sentence.
+        single_root: whether exactly one word hangs from the root.
+    """
     log_partition, steps = eliminations(weights, lengths, single_root=single_root)
     used = weights.new_zeros(*weights.shape[:2], 1, 0)
     for _, gone in steps:
