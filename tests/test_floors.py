@@ -27,7 +27,17 @@ ALLOWED = {
 # Rooms that only put others together, and the doorstep.
 TOP = {"cli", "demo", "registration", "__init__", "__main__"}
 NO_TORCH = {"syntax", "pictures"}
-EXTRAS = {"transformers", "accelerate", "tokenizers", "matplotlib", "spacy", "stanza", "sacrebleu", "gradio", "datasets"}
+EXTRAS = {
+    "accelerate",
+    "datasets",
+    "gradio",
+    "matplotlib",
+    "sacrebleu",
+    "spacy",
+    "stanza",
+    "tokenizers",
+    "transformers",
+}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -78,7 +88,7 @@ def test_torch_stays_above_the_ground_floor_and_extras_are_lazy(path: Path) -> N
         package = module.split(".")[0]
         assert not (package == "torch" and room_of(path) in NO_TORCH), f"{path.name}:{line}: torch on floor 0"
         if package in EXTRAS and at_import:
-            assert path.parts[-2:] in LAZY_FILES, f"{path.name}:{line}: {package} is an extra; import it where it is used"
+            assert path.parts[-2:] in LAZY_FILES, f"{path.name}:{line}: import {package}, an extra, where it is used"
 
 
 # Files that are themselves loaded only where the extra is needed: they subclass its classes.

@@ -38,10 +38,31 @@ _ROOMS = (
     "training",
 )
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
+    "ConstituencyTree",
+    "DependencyTree",
+    "Example",
+    "Sentence",
+    "SentenceBatch",
+    "TreeBatch",
+    "Vocabulary",
     "__version__",
-    *_NOUNS,
-    *_ROOMS,
+    "collate",
+    "data",
+    "distributions",
+    "encoders",
+    "functional",
+    "inspection",
+    "layers",
+    "load",
+    "pictures",
+    "priors",
+    "read_brackets",
+    "read_conllu",
+    "syntax",
+    "tasks",
+    "training",
+    "write_conllu",
 ]
 
 if TYPE_CHECKING:
