@@ -2,10 +2,12 @@
 
 import os
 
+# Before torch is imported: tests run in several processes, whose threads would get into each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
 import pytest
 from jaxtyping import install_import_hook
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 _hook = install_import_hook("structattn", "beartype.beartype")
 

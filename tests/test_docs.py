@@ -1,8 +1,10 @@
 """The documents stay true: every place they name exists, and the code they show runs."""
 
 import ast
+import doctest
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,8 +41,14 @@ def test_every_place_that_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_that_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One namespace for a page; a block with a prompt is also held to the results it prints."""
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    namespace: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
+    namespace: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        if ">>>" in block:
+            example = doctest.DocTestParser().get_doctest(block, namespace, page.name, str(page), 0)
+            runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+            assert runner.run(example, clear_globs=False).failed == 0
+            namespace.update(example.globs)
+        else:
+            exec(compile(block, str(page), "exec"), namespace)
