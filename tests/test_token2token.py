@@ -51,7 +51,7 @@ def arguments(
     return tensors, allowed_pairs(name, lengths, max(lengths))
 
 
-@pytest.fixture(params=[1, 20, 2**19], ids=lambda size: f"tile{size}")
+@pytest.fixture(params=[1, 20, 2**20], ids=lambda size: f"tile{size}")
 def _tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of one key, of a few, and one for everything."""
     monkeypatch.setattr(pair_tiles, "_TILE", request.param)
