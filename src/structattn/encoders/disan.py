@@ -290,13 +290,7 @@ def _two_blocks(
     width = dim if embedding_dim is None else embedding_dim
     blocks = [
         DirectionalSelfAttention(
-            width,
-            dim,
-            mask,
-            ref_biases,
-            scale=scale,
-            activation=activation_of(activation),
-            dropout=dropout,
+            width, dim, mask, ref_biases, scale=scale, activation=activation_of(activation), dropout=dropout
         )
         for mask in masks
     ]

@@ -47,7 +47,7 @@ def tiles(queries: Tensor, keys: Tensor, allowed: Tensor) -> Iterator[Tile]:
 
     Example:
         >>> strictly_forward = torch.ones(1, 1000, 1000, dtype=torch.bool).tril(-1)
-        >>> covered = tiles(torch.zeros(1, 1000, 300), torch.zeros(1, 1000, 300), strictly_forward)
+        >>> covered = tiles(torch.zeros(1, 1000, 1024), torch.zeros(1, 1000, 1024), strictly_forward)
         >>> [(tile.keys, tile.queries) for tile in covered][500]
         (slice(500, 501, None), slice(501, 1000, None))
     """
