@@ -147,7 +147,6 @@ def test_long_sentences() -> None:
         torch.testing.assert_close(covered, torch.tensor(400.0), atol=1e-3, rtol=0)
 
 
-@pytest.mark.slow
 def test_sentences_of_four_hundred_words() -> None:
     scores = 20 * torch.randn(400, 401, generator=torch.Generator().manual_seed(0))
     for kind in (DependencyCRF, NonProjectiveDependencyCRF):

@@ -89,6 +89,14 @@ def test_each_call_has_its_own_graph() -> None:
     assert scores.grad is not None
 
 
+@every_family
+def test_a_batch_may_be_empty(family: Family) -> None:
+    ours = family.build(*family.random(3, 0))
+    assert ours.log_partition().shape == ours.entropy().shape == (0,)
+    assert ours.marginals().shape == ours.argmax().shape == (0, *ours.event_shape)
+    assert ours.log_prob(ours.sample((2,))).shape == (2, 0)
+
+
 def test_it_is_a_distribution_of_torch() -> None:
     ours = NonProjectiveDependencyCRF(torch.randn(2, 3, 4))
     assert isinstance(ours, torch.distributions.Distribution)

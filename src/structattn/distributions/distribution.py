@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
@@ -20,11 +20,11 @@ from torch.distributions import Distribution, register_kl
 class Selector(Protocol):
     """How a family finds its best structures and draws random ones; scores are ``(batch, part)``, float64."""
 
-    def best(self, scores: Tensor, lengths: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    def best(self, scores: Tensor, lengths: Tensor, *, count: int) -> tuple[Tensor, Tensor]:
         """The best ``count`` structures: scores ``(count, batch)``, parts ``(count, batch, part)`` as ``bool``."""
         ...
 
-    def draw(self, scores: Tensor, lengths: Tensor, count: int, *, generator: Generator | None) -> Tensor:
+    def draw(self, scores: Tensor, lengths: Tensor, *, count: int, generator: Generator | None) -> Tensor:
         """``count`` independent structures: parts ``(count, batch, part)`` as ``bool``."""
         ...
 
@@ -111,7 +111,7 @@ class StructuredDistribution(Distribution, ABC):
         return self.argmax()
 
     def argmax(self) -> Float[Tensor, "..."]:
-        """Parts of a best structure; the family says which of several."""
+        """Parts of a best structure; which of several equal ones, see `ChartSelector` and `SpanningTreeSelector`."""
         return self.topk(1)[0]
 
     def topk(self, count: int) -> Float[Tensor, "{count} ..."]:
@@ -134,7 +134,7 @@ class StructuredDistribution(Distribution, ABC):
         shape = torch.Size(sample_shape)
         with torch.no_grad():
             scores, _ = self._shifted()
-            parts = self._selector().draw(scores, self._flat_lengths(), shape.numel(), generator=generator)
+            parts = self._selector().draw(scores, self._flat_lengths(), count=shape.numel(), generator=generator)
         return self._to_parts(parts, *shape)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
@@ -154,7 +154,7 @@ class StructuredDistribution(Distribution, ABC):
         scores, other_log_partition, _, _ = theirs._evaluate()
         return self._per_item(_cross_entropy(log_partition, parts, scores, other_log_partition))
 
-    def log_prob(self, value: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def log_prob(self, value: Num[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``score(z) - A`` of parts ``(*sample, *batch, *event)``; ``-inf`` if they use a forbidden part.
 
         Raises:
@@ -202,7 +202,7 @@ class StructuredDistribution(Distribution, ABC):
             raise ValueError(f"topk of {count}: expected at least 1")
         with torch.no_grad():
             scores, total = self._shifted()
-            values, parts = self._selector().best(scores, self._flat_lengths(), count)
+            values, parts = self._selector().best(scores, self._flat_lengths(), count=count)
         return self._per_item(values + total, count), self._to_parts(parts, count)
 
     def _evaluate(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:

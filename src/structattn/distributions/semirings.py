@@ -33,7 +33,7 @@ class ChartSelector:
     chart: Chart
 
     def best(
-        self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], count: int
+        self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], *, count: int
     ) -> tuple[Float[Tensor, "{count} batch"], Bool[Tensor, "{count} batch part"]]:
         """The ``count`` best structures, by cells that keep sorted lists (the k-best semiring)."""
         table = scores.new_full((1, self.chart.num_cells, count, len(scores)), -torch.inf)
@@ -59,8 +59,8 @@ class ChartSelector:
         self,
         scores: Float[Tensor, "batch part"],
         lengths: Int[Tensor, " batch"],
-        count: int,
         *,
+        count: int,
         generator: Generator | None,
     ) -> Bool[Tensor, "{count} batch part"]:
         """``count`` exact samples: from the goal down, every cell draws one of its alternatives by its share."""
@@ -74,7 +74,7 @@ class ChartSelector:
                 return torch.zeros_like(rank)
             _, shares = add_up(rule.terms(table), rule.split_axes())
             shares = shares[0].flatten(len(rule.cells), -2).movedim(-1, -2)
-            return drawn(shares, count, generator).movedim(-1, -2)
+            return drawn(shares, count, generator=generator).movedim(-1, -2)
 
         start = torch.zeros(count, len(scores), dtype=torch.int64, device=scores.device).masked_fill(impossible, -1)
         return _descend(self.chart, goals.expand(count, -1), start, choose, ranks=1)
@@ -110,7 +110,7 @@ def _first(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, index[0]
 
 
-def drawn(shares: Float[Tensor, "*cell batch split"], count: int, generator: Generator | None) -> Tensor:
+def drawn(shares: Float[Tensor, "*cell batch split"], count: int, *, generator: Generator | None) -> Tensor:
     """Indices ``(*cell, batch, count)`` with the probabilities ``shares``; any index where all shares are zero."""
     steps = shares.cumsum(-1)
     uniform = torch.rand(*shares.shape[:-1], count, dtype=shares.dtype, device=shares.device, generator=generator)

@@ -32,7 +32,7 @@ class SpanningTreeSelector:
     single_root: bool
 
     def best(
-        self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], count: int
+        self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], *, count: int
     ) -> tuple[Float[Tensor, "{count} batch"], Bool[Tensor, "{count} batch part"]]:
         """The ``count`` best trees, by partition of what is left after each (Lawler, 1972)."""
         arcs = scores.unflatten(-1, (self.num_words, self.num_words + 1))
@@ -69,8 +69,8 @@ class SpanningTreeSelector:
         self,
         scores: Float[Tensor, "batch part"],
         lengths: Int[Tensor, " batch"],
-        count: int,
         *,
+        count: int,
         generator: Generator | None,
     ) -> Bool[Tensor, "{count} batch part"]:
         """``count`` exact samples, by taking back the eliminations of the matrix-tree theorem.
@@ -92,7 +92,7 @@ class SpanningTreeSelector:
             if self.single_root and node > 1:
                 shares = shares.clone()
                 shares[:, 0] = 0
-            alone = drawn(shares, count, generator).T
+            alone = drawn(shares, count, generator=generator).T
             head = torch.where(detour.any(-1), _start_of_top_detour(heads, detour), alone)
             heads = torch.cat([heads.masked_fill(detour, node), head.unsqueeze(-1)], -1)
         return _arcs(heads, lengths, (log_partition > -torch.inf).expand(count, -1))
@@ -141,7 +141,9 @@ def maximum_spanning_trees(
     root = torch.arange(nodes, device=scores.device) == 0
     gain = torch.where(real[..., None], scores, torch.zeros_like(scores).masked_fill(~root, -torch.inf))
     # Arcs are compared by level first, then by gain.
-    level = torch.zeros_like(gain).masked_fill((real[..., None] & root) if single_root else torch.tensor(False), -1)
+    level = torch.zeros_like(gain)
+    if single_root:
+        level = level.masked_fill(real[..., None] & root, -1)
     component = torch.arange(nodes, device=scores.device).expand(batch, nodes)
     found = torch.ones(batch, dtype=torch.bool, device=scores.device)
     rounds = []
