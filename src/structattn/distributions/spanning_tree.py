@@ -117,7 +117,7 @@ class SpanningTreeSelector:
 def maximum_spanning_trees(
     scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"], *, single_root: bool
 ) -> tuple[Int[Tensor, "batch word"], Bool[Tensor, " batch"]]:
-    """Edmonds' algorithm with all cycles of all sentences contracted in one round; few rounds are needed.
+    """Edmonds' algorithm with all cycles of all sentences contracted in one round; fewer rounds than words.
 
     Each component takes its best entering arc, which is then subtracted from all its entering arcs; components on a
     cycle become one. Undoing the rounds, a component keeps its arc unless a later arc enters exactly it. A single root
