@@ -11,7 +11,7 @@ demo: $(READY_TO_RUN)  ## train a plain and two structured encoders, compare the
 	$(BIN)/structattn demo --out demo
 
 test: $(READY_TO_DEVELOP)  ## tests and doctests
-	$(BIN)/python -m pytest --numprocesses auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 lint: $(READY_TO_DEVELOP)  ## style
 	$(BIN)/ruff check .
