@@ -31,7 +31,9 @@ def _lines(found: Comparison, flips: int) -> Iterator[str]:
     # The first group is the one that the others are compared with, so it has no difference of its own.
     first, *others = found.groups
     rows = [_row(group, difference) for group, difference in zip(others, found.differences, strict=True)]
-    yield from table(header, [_row(first, None), *rows])
+    # A single group has nothing to be compared with.
+    shown = len(header) if rows else 4
+    yield from table(header[:shown], [_row(first, None)[:shown], *rows])
     for difference in found.differences:
         yield from _flips(difference, flips)
 

@@ -13,7 +13,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         disan         0.9
     """
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
-    return ["  ".join(_cell(*cell) for cell in enumerate(zip(row, widths, strict=True))) for row in (header, *rows)]
+    filled = [[_cell(*cell) for cell in enumerate(zip(row, widths, strict=True))] for row in (header, *rows)]
+    return ["  ".join(cells).rstrip() for cells in filled]
 
 
 def figures(values: Mapping[str, float]) -> str:
