@@ -152,3 +152,23 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         build("disann", vocabulary_size=5)
     with pytest.raises(ConfigError, match=r"unknown option 'dims' .*did you mean 'dim'\?\); known: .*dropout"):
         build("disan", vocabulary_size=5, dims=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("transformer", {"dim": "wide"}, "option 'dim' of encoder 'transformer': expected int, got 'wide'"),
+        ("transformer", {"dim": 12.0}, "expected int, got 12.0"),
+        ("transformer", {"hidden": [3]}, r"option 'hidden' .* expected int \| None, got \[3\]"),
+        ("transformer", {"dim": 0}, "option 'dim' .* expected at least 1, got 0"),
+        ("transformer", {"num_layers": -1}, "option 'num_layers' .* expected at least 1, got -1"),
+        ("transformer", {"norm": 1}, "option 'norm' .* got 1"),
+        ("disan", {"ref_biases": 1}, "option 'ref_biases' .* expected bool, got 1"),
+        ("disan", {"scale": True}, "option 'scale' .* got True"),
+        ("ms_san", {"heads": 6}, "option 'heads' .* got 6"),
+        ("bilstm", {"dropout": 1.5}, "encoder 'bilstm': dropout probability has to be between 0 and 1, but got 1.5"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(name: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(name, vocabulary_size=5, **options)

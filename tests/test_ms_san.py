@@ -261,7 +261,7 @@ def test_mixed_precision(name: str) -> None:
         ("ms_san_sep", {"distances": ["far"]}, "got \\('forward', 'far'\\)"),
         ("relative_shaw", {"num_heads": 5}, "got dim=12 for 5 heads"),
         ("relative_xl", {"num_heads": 3, "direction": True}, "even number of heads, got 3"),
-        ("transformer", {"num_heads": 0}, "got dim=12 for 0 heads"),
+        ("transformer", {"num_heads": 0}, "expected at least 1, got 0"),
     ],
 )
 def test_errors(name: str, options: dict[str, object], message: str) -> None:

@@ -4,7 +4,8 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.syntax.errors import ConfigError
@@ -25,6 +26,8 @@ BUILDERS: dict[str, str] = {
     "tree_lstm": "structattn.encoders.tree_lstm:tree_lstm",
     "dependency_tree_lstm": "structattn.encoders.tree_lstm:dependency_tree_lstm",
 }
+# Options that count something there must be at least one of.
+_SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")
 
 
 def builder(name: str) -> Callable[..., SentenceEncoder]:
@@ -60,7 +63,7 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
         **options: keyword arguments of the builder; see ``options_of``.
 
     Raises:
-        ConfigError: for an unknown encoder or option; the message lists the known ones.
+        ConfigError: for an unknown encoder or option (the message lists the known ones), or a value that does not fit.
 
     Example:
         >>> build("emb_s2t", vocabulary_size=10, dim=4).output_dim
@@ -68,12 +71,34 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
     """
     function = builder(name)
     known = options_of(name)
-    for key in options:
+    types = get_type_hints(function)
+    for key, value in options.items():
         if key not in known:
             raise ConfigError(
                 f"unknown option {key!r} for encoder {name!r}{_nearest(key, known)}; known: {', '.join(sorted(known))}"
             )
-    return function(vocabulary_size, **options)
+        if not _fits(value, types[key]):
+            expected = inspect.formatannotation(types[key])
+            raise ConfigError(f"option {key!r} of encoder {name!r}: expected {expected}, got {value!r}")
+        if key in _SIZES and value is not None and value < 1:
+            raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
+    try:
+        return function(vocabulary_size, **options)
+    except ConfigError:
+        raise
+    except ValueError as error:  # a layer's own check, such as that of a dropout above 1
+        raise ConfigError(f"encoder {name!r}: {error}") from error
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of an option's type. Which strings are known is left to the builder, which lists them."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, part) for part in get_args(hint))
+    if get_origin(hint) is Literal:
+        return any(type(value) is type(choice) for choice in get_args(hint))
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, (int, float) if hint is float else get_origin(hint) or hint)
 
 
 def _nearest(name: str, known: Any) -> str:
