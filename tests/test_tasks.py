@@ -11,7 +11,7 @@ import torch
 
 from structattn.data import Example, Vocabulary, collate
 from structattn.encoders import build
-from structattn.syntax import ConfigError, DependencyTree, Sentence
+from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sentence
 from structattn.tasks import (
     SENTIMENT,
     TASKS,
@@ -265,10 +265,21 @@ def test_model_refuses_what_does_not_fit() -> None:
     encoder = model.encoder
     with pytest.raises(ConfigError, match="no vocabulary"):
         SentenceModel(encoder, SENTIMENT).predict(["a"])
+    with pytest.raises(ConfigError, match="batch_size: expected at least 1, got 0"):
+        model.predict(["a"], batch_size=0)
     with pytest.raises(ConfigError, match="takes its labels from the training data"):
         SentenceModel(encoder, get_task("trec"))
     with pytest.raises(ConfigError, match="at least two labels, each once"):
         SentenceModel(encoder, get_task("trec"), ["x", "x"])
+
+
+def test_a_missing_tree_is_reported_with_the_example() -> None:
+    model = make(SENTIMENT, encoder="ms_san")
+    examples = [Example((sentence("a good film"),), id="7"), Example((Sentence(["bad"]),), id="8")]
+    with pytest.raises(MissingStructure, match=r"DependencyDistance .* \('bad'\) has none; it is of example '8'"):
+        model.predict(examples)
+    with pytest.raises(MissingStructure, match="it is of example '1'"):
+        model.predict([sentence("a good film"), "bad"])
 
 
 # Tasks as values.

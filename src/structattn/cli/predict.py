@@ -4,6 +4,7 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn.cli.inputs import chunks, read_inputs
+from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
 from structattn.training import load
 
@@ -17,6 +18,8 @@ def command(run: str, *, data: str, format: str | None = None, batch_size: int =
         format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
         batch_size: how many examples run at a time.
     """
+    if batch_size < 1:
+        raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
     model = load(run)
     for examples in chunks(read_inputs(model.task, data, format=format), size=32 * batch_size):
         for prediction in model.predict(examples, batch_size=batch_size):

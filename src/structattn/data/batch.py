@@ -105,7 +105,7 @@ class SentenceBatch:
             words = " ".join(self.sentences[index].words[:6]) if index < len(self.sentences) else ""
             kind = structure if structure in _TREES else f"relation {structure!r}"
             raise MissingStructure(
-                f"{wanted_by} needs {kind} of every sentence, but sentence {index} ({words!r}) has none"
+                f"{wanted_by} needs {kind} of every sentence, but sentence {index} ({words!r}) has none", index=index
             )
         if structure == "dependency" and self.dependency is not None:
             return self.dependency

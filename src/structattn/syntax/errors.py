@@ -38,7 +38,16 @@ class ConfigError(StructAttnError, ValueError):
 
 
 class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for what is wrong, as in the documents
-    """A sentence lacks a structure (a tree, a relation) that some part of a model needs."""
+    """A sentence lacks a structure (a tree, a relation) that some part of a model needs.
+
+    Args:
+        message: who needs what, and which sentence lacks it.
+        index: number of that sentence in its batch, if it came in one; who knows the batch can say more.
+    """
+
+    def __init__(self, message: str, *, index: int | None = None) -> None:
+        self.index = index
+        super().__init__(message)
 
 
 class MissingExtra(StructAttnError, ImportError):  # noqa: N818

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
+from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
@@ -89,8 +89,18 @@ class SentenceModel(nn.Module):
         self._indices = {label: index for index, label in enumerate(classes)}
 
     def forward(self, batch: TaskBatch) -> Float[Tensor, "batch label"]:
-        """Class scores before softmax."""
-        vectors = [self.encoder(sentences).vector for sentences in batch.sentences]
+        """Class scores before softmax.
+
+        Raises:
+            MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
+        """
+        try:
+            vectors = [self.encoder(sentences).vector for sentences in batch.sentences]
+        except MissingStructure as error:
+            if error.index is None or error.index >= len(batch.ids):
+                raise
+            # Batches are sorted by length, so a number within one says nothing to the reader of a data file.
+            raise MissingStructure(f"{error}; it is of example {batch.ids[error.index]!r}", index=error.index) from None
         logits: Tensor = self.classifier(combine(self.task.combine, vectors))
         return logits
 
@@ -139,13 +149,15 @@ class SentenceModel(nn.Module):
             batch_size: how many examples run at a time.
 
         Raises:
-            ConfigError: if the model has no vocabulary and is given no batch.
+            ConfigError: if the model has no vocabulary and is given no batch, or the batch size is below 1.
             ValueError: if an example has the wrong number of sentences.
             TypeError: if an item is none of example, sentence, text or tuple of these.
             MissingStructure: if a sentence lacks a tree that the encoder needs.
         """
         if isinstance(examples, str):
             raise TypeError(f"expected a list of examples, got one text; write predict([{examples[:20]!r}])")
+        if batch_size < 1:
+            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
         with self._evaluating():
             if isinstance(examples, TaskBatch):
                 return self._answers(examples)
