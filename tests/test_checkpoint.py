@@ -220,7 +220,7 @@ def test_shared_tensors_are_written_out(tmp_path: Path) -> None:
     [
         ({"model_type": "bert"}, "expected a model of type 'structattn', got 'bert'"),
         ({"format_version": 99}, "has format version 99, this structattn .* reads up to 1"),
-        ({"encoder": "gpt"}, "unknown encoder 'gpt'"),
+        ({"encoder": "gpt"}, "config.json: unknown encoder 'gpt'"),
         ({"encoder_options": {"width": 3}}, "unknown option 'width'"),
     ],
 )
@@ -240,6 +240,29 @@ def test_a_missing_key_of_the_config_is_named(tmp_path: Path) -> None:
     file.write_text(json.dumps(config))
     with pytest.raises(ParseError, match=r"config.json: expected the key 'labels', it is missing"):
         sa.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("changes", [{"encoder_options": None}, {"classifier": {"width": 3}}, {"task": {"size": 3}}])
+def test_a_config_that_makes_no_sense_is_named(changes: dict[str, object], tmp_path: Path) -> None:
+    make().save_pretrained(tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    with pytest.raises((ParseError, ConfigError), match=r"config\.json: "):
+        sa.load(tmp_path / "model")
+
+
+def test_the_vocabulary_of_another_model_is_refused(tmp_path: Path) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    make().save_pretrained(tmp_path / "model")
+    file = tmp_path / "model" / "vocabulary.json"
+    words = json.loads(file.read_text())
+    size = len(words["words"]) + 2
+    file.write_text(json.dumps({**words, "words": words["words"][:-1]}))
+    with pytest.raises(ParseError, match=f"vocabulary.json: expected the {size} ids .* got {size - 1}"):
+        sa.load(tmp_path / "model")
+    with pytest.raises(ParseError, match=r"vocabulary\.json: expected"):
+        AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
 
 
 def test_a_model_without_vocabulary_cannot_be_saved(tmp_path: Path) -> None:

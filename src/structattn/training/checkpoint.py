@@ -189,13 +189,17 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
         path = path / "best"
     config = read_json(path / CONFIG)
     check_config(config, path / CONFIG)
-    vocabulary = read_vocabulary(path)
+    vocabulary = read_vocabulary(path, size=config.get("vocabulary_size"))
     kept = ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier")
     try:
         config = {name: config[name] for name in kept}
         model = build_from_config(config, vocabulary)
     except KeyError as error:
         raise ParseError(f"expected the key {error}, it is missing", file=path / CONFIG) from None
+    except ConfigError as error:
+        raise ConfigError(f"{path / CONFIG}: {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ParseError(f"expected a model that can be built: {error}", file=path / CONFIG) from error
     load_tensors(model, path / WEIGHTS, prefix="model.")
     return TrainedModel(model, config).eval()
 
@@ -216,19 +220,26 @@ def check_config(config: Mapping[str, Any], file: Path) -> None:
         )
 
 
-def read_vocabulary(folder: Path) -> Vocabulary:
+def read_vocabulary(folder: Path, *, size: int | None) -> Vocabulary:
     """The vocabulary of a model folder.
 
+    Args:
+        folder: the model folder.
+        size: how many ids the model was built for, as its ``config.json`` says.
+
     Raises:
-        ParseError: if the file is missing or damaged; the message names it.
+        ParseError: if the file is missing or damaged, or another model's; the message names it.
     """
     file = folder / VOCABULARY
     try:
-        return Vocabulary.from_json(file.read_text(encoding="utf-8"))
+        found = Vocabulary.from_json(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
     except ValueError as error:
         raise ParseError(str(error), file=file) from None
+    if size is not None and len(found) != size:
+        raise ParseError(f"expected the {size} ids that {CONFIG} speaks of, got {len(found)}", file=file)
+    return found
 
 
 def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:

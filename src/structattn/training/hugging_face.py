@@ -135,7 +135,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         check_config(model.config.to_dict(), Path(str(pretrained_model_name_or_path)))
         file = cached_file(pretrained_model_name_or_path, VOCABULARY)
-        model.model.vocabulary = read_vocabulary(Path(file).parent)
+        model.model.vocabulary = read_vocabulary(Path(file).parent, size=model.config.vocabulary_size)
         # Transformers builds models without memory and then fills what the file holds. What a module computes for
         # itself and does not save would stay empty.
         fresh = dict(build_from_config(model.config.plain(), vocabulary=None).named_buffers())
