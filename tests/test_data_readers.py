@@ -89,7 +89,7 @@ def test_sst_batches(tmp_path: Path) -> None:
 
 
 def test_labelled(tmp_path: Path) -> None:
-    path = write(tmp_path, "1 a  fine\u00a0day !\nDESC:def What's it\n0 \n", "cr.all")
+    path = write(tmp_path, "1 a  fine\u00a0day !\nDESC:def\tWhat's it\n0 \n", "cr.all")
     examples = list(read_examples(path))
     assert [example.sentences[0].words for example in examples] == [
         ("a", "fine\u00a0day", "!"),

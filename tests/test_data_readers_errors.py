@@ -102,6 +102,12 @@ def test_missing_file(tmp_path: Path, format: str | None) -> None:
     assert caught.value.file == str(tmp_path / "none.txt")
 
 
+def test_a_malformed_first_line_of_json_lines_has_a_number(tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match=r"expected a JSON object, got '\[1\]'") as caught:
+        list(read_examples(write(tmp_path, "[1]\n", name="data.jsonl")))
+    assert caught.value.line == 1
+
+
 def test_unrecognisable(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match=r"expected a line of one of the formats sst, .* got 'word'; name the format"):
         read_examples(write(tmp_path, "word\n"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +15,10 @@ _PAIRS = (("sentence1", "sentence2"), ("premise", "hypothesis"), ("sentence_A", 
 
 
 def read_labelled(path: str | os.PathLike[str], *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
-    """Lines ``label text``; the text may be empty after the space (a sentence without words).
+    """Lines ``label text``, a space or a tab between; the text may be empty after it (a sentence without words).
 
     Raises:
-        ParseError: for a line without a space, or a label that is not what ``target`` says.
+        ParseError: for a line without a space or tab, or a label that is not what ``target`` says.
     """
     check_target(target)
     count = 0
@@ -25,10 +26,10 @@ def read_labelled(path: str | os.PathLike[str], *, target: str = "class", tokeni
         if not line.strip():
             continue
         place = Place(path, number)
-        label, space, text = line.partition(" ")
-        if not (label and space):
+        label, *text = re.split(r"[ \t]", line, maxsplit=1)
+        if not (label and text):
             raise place.error(f"expected 'label text', got {line[:40]!r}")
-        sentence = sentence_of(text, tokenised=tokenised)
+        sentence = sentence_of(text[0], tokenised=tokenised)
         yield Example((sentence,), label_of(label, place, target=target), id=str(count))
         count += 1
 

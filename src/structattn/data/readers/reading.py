@@ -91,6 +91,8 @@ def recognise_format(path: str | os.PathLike[str]) -> str:
         return "conllu"
     if find_pair(path) is not None:
         return "agreement"
+    if name.endswith(".jsonl") and not line.startswith("{"):
+        return "jsonl"  # whose reader says what is wrong with the line
     if line.lstrip().startswith("("):
         return "sst" if re.match(r"\s*\([0-4]\s", line) else "brackets"
     if line.startswith("{"):
