@@ -134,7 +134,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([1.0, 2.0])), "lengths have type torch.float32"),
     (lambda: DependencyCRF(torch.full((3, 4), torch.nan)), "9 of 12 scores are nan"),
     (lambda: DependencyCRF(torch.full((3, 4), torch.inf)), r"\+inf"),
-    (lambda: DependencyCRF(torch.zeros(3, 4)).topk(0), "topk of 0: expected at least 1"),
+    (lambda: DependencyCRF(torch.zeros(3, 4)).topk(k=0), "topk of 0: expected at least 1"),
     (
         lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(4, 4)),
         r"parts of shape \(4, 4\): expected \(3, 4\)",

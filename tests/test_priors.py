@@ -189,7 +189,7 @@ def test_subtree_mask_of_the_paper() -> None:
 
 def test_relation_as_preference_and_as_mask() -> None:
     matrix = BATCH.relations["same"]
-    torch.testing.assert_close(Relation("same")(BATCH).bias[:, 0], matrix)
+    torch.testing.assert_close(Relation(name="same")(BATCH).bias[:, 0], matrix)
     assert (Relation("same", as_mask=True)(BATCH).allowed[:, 0] == (matrix == 1)).all()
 
 

@@ -114,13 +114,13 @@ class StructuredDistribution(Distribution, ABC):
         """Parts of a best structure; which of several equal ones, see `ChartSelector` and `SpanningTreeSelector`."""
         return self.topk(1)[0]
 
-    def topk(self, count: int) -> Float[Tensor, "{count} ..."]:
-        """Parts of the ``count`` best structures, the best first; zero where there are fewer structures."""
-        return self._best(count)[1]
+    def topk(self, k: int) -> Float[Tensor, "{k} ..."]:
+        """Parts of the ``k`` best structures, the best first; zero where there are fewer structures."""
+        return self._best(k)[1]
 
-    def topk_scores(self, count: int) -> Float[Tensor, "{count} *batch"]:
-        """Scores of the ``count`` best structures; ``-inf`` where there are fewer structures."""
-        return self._best(count)[0]
+    def topk_scores(self, k: int) -> Float[Tensor, "{k} *batch"]:
+        """Scores of the ``k`` best structures; ``-inf`` where there are fewer structures."""
+        return self._best(k)[0]
 
     def sample(
         self, sample_shape: torch.Size | list[int] | tuple[int, ...] = (), generator: Generator | None = None

@@ -10,10 +10,10 @@ from structattn.priors.prior import Prior
 
 
 class Relation(Prior):
-    """The matrix ``sentence.relations[relation]``, rows looking and columns looked at, as a preference or as a mask.
+    """The matrix ``sentence.relations[name]``, rows looking and columns looked at, as a preference or as a mask.
 
     Args:
-        relation: name of the matrix.
+        name: name of the matrix.
         as_mask: if true, a query may look at a key where the entry is not zero; otherwise the entry is the bias.
 
     Raises:
@@ -31,13 +31,11 @@ class Relation(Prior):
         [True, False, True]
     """
 
-    def __init__(self, relation: str, as_mask: bool = False) -> None:
+    def __init__(self, name: str, as_mask: bool = False) -> None:
         super().__init__()
-        if relation in ("dependency", "constituency"):
-            raise ValueError(
-                f"Relation expects the name of a matrix, got {relation!r}; use DependencyDistance or alike"
-            )
-        self.relation = relation
+        if name in ("dependency", "constituency"):
+            raise ValueError(f"Relation expects the name of a matrix, got {name!r}; use DependencyDistance or alike")
+        self.relation = name
         self.as_mask = as_mask
 
     @property
