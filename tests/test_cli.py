@@ -44,6 +44,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty.txt").write_text("", encoding="utf-8")
     (folder / "bad.conllu").write_text("1\tdogs\n\n", encoding="utf-8")
     (folder / "broken.yaml").write_text("task: [\n", encoding="utf-8")
+    (folder / "word.yaml").write_text("trec\n", encoding="utf-8")
+    (folder / "vectors.txt").write_text("ein 1 2\nzwei 3 4\n", encoding="utf-8")
     (folder / "unknown.yaml").write_text("task: trec\ndata:\n  tran: x\n", encoding="utf-8")
     return folder
 
@@ -135,6 +137,7 @@ def failing(error: BaseException) -> Callable[..., Iterator[str]]:
         (RuntimeError("two\nlines"), 1, "structattn: error: RuntimeError: two lines (this is our mistake; --debug"),
         (ConfigError("no such thing"), 2, "structattn: error: no such thing\n"),
         (FileNotFoundError(2, "No such file or directory", "a.txt"), 2, "a.txt: no such file or directory\n"),
+        (OSError(28, "No space left on device"), 2, "structattn: error: no space left on device\n"),
         (KeyboardInterrupt(), 130, "structattn: interrupted\n"),
     ],
 )
@@ -214,7 +217,9 @@ MISTAKES = {
     "wrong type": (["train", "--seed", "x"], "--seed: expected int, got x"),
     "wrong choice": (["list", "verbs"], "WHAT: expected one of 'encoders', 'tasks', 'priors', 'structures', got verbs"),
     "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "--config: File does not exist"),
-    "broken configuration": (["train", "--config", "{corpus}/broken.yaml"], "Problems parsing config"),
+    "broken configuration": (["train", "--config", "{corpus}/broken.yaml"], "broken.yaml: expected YAML with keys and"),
+    "configuration of one word": (["train", "--config={corpus}/word.yaml"], "word.yaml: expected YAML with keys and"),
+    "unknown device": (["{train}", "--device", "tpu"], "--device: expected one of 'cpu', 'cuda', null, got tpu; see"),
     "unknown key": (["train", "--config", "{corpus}/unknown.yaml"], "unknown option --data.tran (did you mean"),
     "unknown encoder": (
         ["{train}", "--encoder", "disna"],
@@ -224,6 +229,16 @@ MISTAKES = {
         ["{train}", "--options.dmi", "3"],
         "unknown option 'dmi' for encoder 'emb_s2t' (did you",
     ),
+    "encoder option of another type": (
+        ["{train}", "--options.dim", "wide"],
+        "option 'dim' of encoder 'emb_s2t': expected int, got 'wide'",
+    ),
+    "encoder option out of range": (["{train}", "--options.dropout", "1.5"], "encoder 'emb_s2t': dropout probability"),
+    "vectors of other words": (
+        ["{train}", "--data.vectors", "{corpus}/vectors.txt"],
+        "words of the training data has a vector in",
+    ),
+    "empty batches": (["predict", "{run}", "--data", "x", "--batch_size", "0"], "--batch_size: expected at least 1"),
     "unknown task": (["{train}", "--task", "tec"], "unknown task 'tec' (did you mean 'trec'?); known: agreement"),
     "value out of range": (
         ["{train}", "--optimization.epochs", "0"],
@@ -381,6 +396,10 @@ def test_predict_needs_no_labels(call: Call, runs: Path, corpus: Path) -> None:
     assert json.loads(out)["id"] == "x"
 
 
+def stdin(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("format", "text", "ids"),
     [
@@ -391,17 +410,22 @@ def test_predict_needs_no_labels(call: Call, runs: Path, corpus: Path) -> None:
 def test_predict_reads_stdin(
     format: list[str], text: str, ids: list[str], call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    monkeypatch.setattr(sys, "stdin", stdin(text.encode()))
     code, out, _ = call("predict", runs / "seed1", "--data", "-", *format)
     assert code == 0
     assert [json.loads(line)["id"] for line in out.splitlines()] == ids
 
 
 def test_mistakes_on_stdin_name_stdin(call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("fine\na\tb\tc\n"))
+    monkeypatch.setattr(sys, "stdin", stdin(b"fine\na\tb\tc\n"))
     code, _, err = call("predict", runs / "seed1", "--data", "-")
     assert code == 2
     assert "stdin:2: expected one sentence, or two with a tab between, got 3" in err
+    monkeypatch.setattr(sys, "stdin", stdin("fine\ncaf\u00e9\n".encode("latin-1")))
+    assert call("predict", runs / "seed1", "--data", "-")[::2] == (
+        2,
+        "structattn: error: stdin:2: expected UTF-8 text, but byte 4 of the line is 0xe9\n",
+    )
 
 
 # compare
@@ -470,6 +494,10 @@ def test_list(what: str, names: set[str], call: Call) -> None:
     assert names <= {line[0] for line in lines}
     assert all(len(line) == 2 for line in lines), "a name without a summary"
     assert names <= set(json.loads(call("list", what, "--json")[1]))
+
+
+def test_list_shows_names_and_no_markup(call: Call) -> None:
+    assert ":func:" not in call("list", "encoders")[1]
 
 
 def test_list_options_shows_every_option_with_its_default(call: Call) -> None:

@@ -7,6 +7,7 @@ repeats, and one plain sentence per mistake.
 import dataclasses
 import difflib
 import inspect
+import itertools
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +45,8 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     except ArgumentError as error:
         spelt = [name for action in parser._actions for name in action.option_strings]
         options = sorted(name[2:] for name in spelt if name.startswith("--"))
-        raise ConfigError(f"{_in_one_sentence(str(error), options)}; see structattn {verb} --help") from None
+        message = _in_one_sentence(_with_file(str(error), arguments), options)
+        raise ConfigError(f"{message}; see structattn {verb} --help") from None
     found = {name: values[name] for name in inspect.signature(command).parameters if name not in whole}
     for name, kind in whole.items():
         found[name] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
@@ -85,6 +87,17 @@ def _helps(command: Callable[..., Iterator[str]]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
+def _with_file(message: str, arguments: Sequence[str]) -> str:
+    """Name the configuration file of a message about its text, which jsonargparse leaves out."""
+    found = re.match(r"(?:Problems parsing|Unexpected) config: ", message)
+    given = [word.partition("=")[2] for word in arguments if word.startswith("--config=")]
+    given += [after for word, after in itertools.pairwise(arguments) if word == "--config"]
+    if found is None or not given:
+        return message
+    text = re.sub(r' in "<unicode string>"', "", " ".join(message[found.end() :].split()))
+    return f"{', '.join(given)}: expected YAML with keys and values: {text}"
+
+
 def _in_one_sentence(message: str, options: Sequence[str]) -> str:
     """Say jsonargparse's message in the words of the command line, with the known options where one was unknown."""
     message = re.sub(
@@ -93,6 +106,8 @@ def _in_one_sentence(message: str, options: Sequence[str]) -> str:
     message = re.sub(r"<class '(\w+)'>", r"\1", message)
     message = re.sub(r"typing\.Literal\[(.*?)\]", r"one of \1", message)
     message = re.sub(r"Expected an? (.*?)\. Got value: ", r"expected \1, got ", message)
+    union = r"Does not validate against any of the Union subtypes Subtypes: \[(.*?)\] Errors: .* Given value: (.*)"
+    message = re.sub(union, lambda found: f"expected {found[1].replace('NoneType', 'null')}, got {found[2]}", message)
     if required := re.search(r"arguments are required: (.*)", message):
         return f"missing {', '.join(_spelt(name, options) for name in required[1].split(', '))}"
     if inner := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):

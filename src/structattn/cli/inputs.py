@@ -35,7 +35,8 @@ def read_inputs(task: Task, source: str, *, format: str | None = None) -> Iterat
     with tempfile.TemporaryDirectory() as folder:
         # The readers want a file whose first line they may look at before they start.
         path = Path(folder) / "stdin"
-        path.write_text(sys.stdin.read(), encoding="utf-8")
+        # Bytes, so that the reader is the one to say where they are not UTF-8.
+        path.write_bytes(sys.stdin.buffer.read())
         try:
             yield from _read(task, str(path), format or "text")
         except ParseError as error:

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json as jsonlib
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -80,7 +81,8 @@ KINDS: dict[Kind, Callable[[], Entries]] = {
 
 
 def _summary(thing: object) -> str:
-    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    text = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    return re.sub(r":\w+:`~?([^`]*)`", r"\1", text)  # a reference in a page of documentation is a plain name here
 
 
 def _defaults(thing: Callable[..., object]) -> dict[str, Any]:

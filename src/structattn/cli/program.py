@@ -107,6 +107,8 @@ def _judge(error: Exception) -> tuple[int, str]:
         return YOURS, str(error)
     if isinstance(error, OSError) and error.errno in _FILE_MISTAKES and error.filename is not None:
         return YOURS, f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a stream that was open already has no name
+        return YOURS, "no space left on device"
     hint = "" if os.environ.get("STRUCTATTN_DEBUG") == "1" else " (this is our mistake; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
 

@@ -81,7 +81,8 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
     """A fresh model for the training data; draws its parameters from torch's generator.
 
     Raises:
-        ConfigError: for an unknown encoder or option, or training data without two labels.
+        ConfigError: for an unknown encoder or option, training data without two labels, or vectors for none of their
+            words.
         ParseError: for malformed vectors.
     """
     data, options = config.data, dict(config.options)
@@ -93,7 +94,15 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
     matrix = None
     if data.vectors is not None:
         generator = torch.Generator().manual_seed(config.seed)
-        matrix = load_vectors(data.vectors, vocabulary, generator=generator).matrix
+        pretrained = load_vectors(data.vectors, vocabulary, generator=generator)
+        if vocabulary.words and not pretrained.known.any():
+            raise ConfigError(
+                f"data.vectors: none of the {len(vocabulary.words)} words of the training data has a vector in "
+                f"{data.vectors}; are these the right vectors, and is data.lowercase {data.lowercase} right for them?"
+            )
+        if data.vectors_size is not None:
+            pretrained = pretrained.scaled(data.vectors_size)
+        matrix = pretrained.matrix
         if options.setdefault("embedding_dim", matrix.shape[1]) != matrix.shape[1]:
             raise ConfigError(
                 f"options.embedding_dim: the vectors of {data.vectors} have {matrix.shape[1]} numbers, "
