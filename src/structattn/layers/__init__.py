@@ -1,10 +1,21 @@
 """Attention layers and their surroundings; every attention-like module returns ``(output, weights)``."""
 
+from structattn.layers.additive_scores import AdditiveScores
 from structattn.layers.attention import MultiHeadAttention
+from structattn.layers.chain_attention import ChainAttention, ChainScorer, binary_potentials, unary_potentials
+from structattn.layers.constituency_attention import ConstituencyAttention, SpanScorer
 from structattn.layers.embedding import WordEmbedding
+from structattn.layers.expectations import (
+    GumbelNoise,
+    PartDistribution,
+    StraightThroughSample,
+    marginals,
+    straight_through_argmax,
+)
 from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
 from structattn.layers.feedforward import FeedForward
 from structattn.layers.gates import FusionGate, ProjectedFusionGate
+from structattn.layers.independent import IndependentChoice, IndependentSelection
 from structattn.layers.linear import glorot_linear
 from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
 from structattn.layers.positions import SinusoidalPositions, sinusoids
@@ -15,34 +26,66 @@ from structattn.layers.relative import (
     offsets_to_pairs,
     pairs_to_offsets,
 )
+from structattn.layers.segmentation_attention import (
+    Segmentation,
+    SegmentationAttention,
+    SegmentationScorer,
+    SigmoidSelection,
+    SoftmaxSelection,
+    TwoStateChain,
+)
+from structattn.layers.syntactic_attention import DependencyScorer, SyntacticAttention, independent_heads
 from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
 from structattn.layers.tree_order import Children, TreeOrder
 
 __all__ = [
     "AdditivePooling",
+    "AdditiveScores",
     "AttentivePooling",
+    "ChainAttention",
+    "ChainScorer",
     "ChildSumTreeLSTM",
     "Children",
     "Concat",
+    "ConstituencyAttention",
     "ConstituencyTreeLSTM",
+    "DependencyScorer",
     "DirectionalSelfAttention",
     "FeedForward",
     "FusionGate",
+    "GumbelNoise",
+    "IndependentChoice",
+    "IndependentSelection",
     "MaxPooling",
     "MeanPooling",
     "MultiHeadAttention",
+    "PartDistribution",
     "ProjectedFusionGate",
     "RelativePosition",
+    "Segmentation",
+    "SegmentationAttention",
+    "SegmentationScorer",
     "ShawPosition",
+    "SigmoidSelection",
     "SinusoidalPositions",
+    "SoftmaxSelection",
     "Source2Token",
+    "SpanScorer",
+    "StraightThroughSample",
+    "SyntacticAttention",
     "Token2Token",
     "TreeOrder",
+    "TwoStateChain",
     "WordEmbedding",
     "XLPosition",
+    "binary_potentials",
     "glorot_linear",
+    "independent_heads",
+    "marginals",
     "offsets_to_pairs",
     "pairs_to_offsets",
     "roots",
     "sinusoids",
+    "straight_through_argmax",
+    "unary_potentials",
 ]

@@ -1,0 +1,133 @@
+"""Attention of each word to the words of the phrases around it in a latent phrase tree.
+
+Separate because the parts of the structure are spans, which are then shared out to words.
+
+Reference: Kim et al. (2017), Structured attention networks, section 3 (the general form; the paper itself has no such
+layer); Stern, Andreas and Klein (2017), section 3 (trees over scored spans).
+"""
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from structattn.distributions import ConstituencyCRF
+from structattn.layers.additive_scores import AdditiveScores
+from structattn.layers.expectations import (
+    Expectation,
+    PartDistribution,
+    checked_temperature,
+    marginals,
+    normalised,
+)
+
+
+class SpanScorer(nn.Module):
+    r"""Scores of all spans from their first and last words, and a distribution over binary trees.
+
+    ``theta(i, k) = tanh( s^T tanh(W_1 x_i + W_2 x_{k-1} + b) )`` for the span of the words ``i .. k - 1``: the scorer
+    of Kim et al. (2017), section 4.1, for spans.
+
+    Args:
+        dim: width of the states.
+        hidden: width of the hidden layer; ``dim`` if ``None``.
+        bound: the outer function; ``nn.Tanh()`` if ``None``.
+        temperature: all scores are divided by it.
+        noise: changes the scores, as `GumbelNoise` does.
+
+    Raises:
+        ValueError: if the temperature is not positive.
+
+    Example:
+        >>> trees = SpanScorer(4)(torch.ones(1, 4, 4), torch.ones(1, 4, dtype=torch.bool))
+        >>> round(trees.log_count().exp().item())
+        5
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden: int | None = None,
+        *,
+        bound: nn.Module | None = None,
+        temperature: float = 1.0,
+        noise: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.scores = AdditiveScores(dim, hidden, bound=bound)
+        self.temperature = checked_temperature(temperature, wanted_by="SpanScorer")
+        self.noise = nn.Identity() if noise is None else noise
+
+    def forward(self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]) -> ConstituencyCRF:
+        """A distribution over binary trees."""
+        scores = self.noise(self.scores(states, states)) / self.temperature
+        # From (first word, last word) to fences: the last word k - 1 ends before fence k.
+        return ConstituencyCRF(F.pad(scores, (1, 0, 0, 1)), mask.sum(-1))
+
+
+class ConstituencyAttention(nn.Module):
+    r"""The expected surroundings of each word under a distribution over phrase trees.
+
+    ``context_j = sum over spans (i, k) around j of p(i, k) mean(x_i .. x_{k-1})``: in the general form
+    ``E_z[f(x, z)]`` of Kim et al. (2017), section 3, with ``f`` the sum of the means of all spans that hold the word,
+    itself and the whole sentence among them. As weights, ``a_jl = sum over spans around j and l of p(i, k) / (k - i)``;
+    a row sums to the expected number of these spans, unless ``total`` is given.
+
+    Padding, which is on the right, gives zeros.
+
+    Args:
+        dim: width of the states.
+        scorer: module ``(states, mask)`` to a distribution over spans; a `SpanScorer` if ``None``.
+        expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
+        total: what the weights of a word shall sum to; left alone if ``None``.
+
+    Example:
+        >>> attention = ConstituencyAttention(4, total=1.0)
+        >>> output, weights = attention(torch.ones(1, 2, 4), torch.tensor([[True, True]]), need_weights=True)
+        >>> weights[0, 0]
+        tensor([[0.7500, 0.2500], [0.2500, 0.7500]], grad_fn=...)
+    """
+
+    weights_axes: ClassVar[str] = "head query key"
+
+    def __init__(
+        self,
+        dim: int,
+        scorer: nn.Module | None = None,
+        *,
+        expectation: Expectation = marginals,
+        total: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.scorer = SpanScorer(dim) if scorer is None else scorer
+        self.expectation = expectation
+        self.total = total
+
+    def forward(
+        self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"], *, need_weights: bool = False
+    ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
+        """Attend to surroundings."""
+        distribution: PartDistribution = self.scorer(states, mask)
+        weights = normalised(word_weights(self.expectation(distribution)), self.total)
+        return weights @ states, weights.unsqueeze(1) if need_weights else None
+
+
+def word_weights(spans: Float[Tensor, "*batch fence fence"]) -> Float[Tensor, "*batch word word"]:
+    """Each span shared out to its words: ``a_jl = sum over spans (i, k) around j and l of spans[i, k] / (k - i)``.
+
+    Args:
+        spans: weight of each span between fences; what is no span has none.
+
+    Example:
+        >>> spans = torch.tensor([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+        >>> word_weights(spans)
+        tensor([[1.5000, 0.5000], [0.5000, 1.5000]])
+    """
+    fence = torch.arange(spans.shape[-1], device=spans.device)
+    shares = spans / (fence - fence[:, None]).clamp(min=1)
+    # Sums over all starts up to i and all ends from k on: each pair of words then reads a single entry.
+    around = shares.cumsum(-2).flip(-1).cumsum(-1).flip(-1)
+    word = fence[:-1]
+    return around[..., word[:, None].minimum(word), word[:, None].maximum(word) + 1]

@@ -1,0 +1,88 @@
+"""Distributions without structure, to compare with: one choice in each row (softmax), a coin for each entry (sigmoid).
+
+Separate because simple attention is then structured attention with another distribution, and nothing else changes.
+
+Reference: Kim et al. (2017), section 2 (softmax) and section 4.2 (sigmoid).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor
+
+from structattn.functional import masked_softmax
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentChoice:
+    """In each row exactly one allowed key: ``p(z = k) = softmax_k(scores)``; no key if none is allowed.
+
+    Attributes:
+        scores: score of each key.
+        allowed: which keys may be chosen; ``True`` is allowed.
+
+    Example:
+        >>> choice = IndependentChoice(torch.zeros(3), torch.tensor([True, True, False]))
+        >>> choice.marginals(), choice.argmax()
+        (tensor([0.5000, 0.5000, 0.0000]), tensor([1., 0., 0.]))
+    """
+
+    scores: Float[Tensor, "*batch key"]
+    allowed: Bool[Tensor, "*batch key"]
+
+    def marginals(self) -> Float[Tensor, "*batch key"]:
+        """Softmax over the allowed keys."""
+        return masked_softmax(self.scores, self.allowed)
+
+    def argmax(self) -> Float[Tensor, "*batch key"]:
+        """One at the first of the best keys."""
+        best = self.scores.masked_fill(~self.allowed, -torch.inf).argmax(-1, keepdim=True)
+        return torch.zeros_like(self.scores).scatter(-1, best, 1.0).masked_fill(~self.allowed, 0.0)
+
+    def sample(
+        self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
+    ) -> Float[Tensor, "*sample_and_batch key"]:
+        """Independent samples, by the Gumbel-max trick."""
+        with torch.no_grad():
+            scores = self.scores.expand(*sample_shape, *self.scores.shape)
+            exponential = torch.empty_like(scores).exponential_(generator=generator)
+            perturbed = scores - exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
+            return IndependentChoice(perturbed, self.allowed.expand_as(perturbed)).argmax()
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentSelection:
+    """Each allowed key is selected or not, whatever the others do: ``p(z_k = 1) = sigmoid(scores_k)``.
+
+    Attributes:
+        scores: score of each key.
+        allowed: which keys may be selected; ``True`` is allowed.
+
+    Example:
+        >>> selection = IndependentSelection(torch.zeros(3), torch.tensor([True, True, False]))
+        >>> selection.marginals(), selection.argmax()
+        (tensor([0.5000, 0.5000, 0.0000]), tensor([0., 0., 0.]))
+    """
+
+    scores: Float[Tensor, "*batch key"]
+    allowed: Bool[Tensor, "*batch key"]
+
+    def marginals(self) -> Float[Tensor, "*batch key"]:
+        """Sigmoid of the scores."""
+        return self.scores.sigmoid().masked_fill(~self.allowed, 0.0)
+
+    def argmax(self) -> Float[Tensor, "*batch key"]:
+        """One where the score is above zero."""
+        return ((self.scores > 0) & self.allowed).to(self.scores.dtype)
+
+    def sample(
+        self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
+    ) -> Float[Tensor, "*sample_and_batch key"]:
+        """Independent samples."""
+        with torch.no_grad():
+            probabilities = self.marginals().expand(*sample_shape, *self.scores.shape)
+            uniform = torch.rand(
+                probabilities.shape, generator=generator, dtype=probabilities.dtype, device=probabilities.device
+            )
+            return (uniform < probabilities).to(probabilities.dtype)

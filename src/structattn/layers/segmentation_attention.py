@@ -1,0 +1,214 @@
+"""Attention that selects segments of words: a chain of yes and no over the positions.
+
+Separate from other attention because several words may be selected, and neighbours depend on each other.
+
+Reference: Kim et al. (2017), Structured attention networks, section 3.1 and section 4.2.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor, nn
+
+from structattn.distributions import LinearChainCRF
+from structattn.layers.expectations import (
+    Expectation,
+    PartDistribution,
+    checked_temperature,
+    marginals,
+    normalised,
+)
+from structattn.layers.independent import IndependentChoice, IndependentSelection
+from structattn.layers.linear import glorot_linear
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """A chain of two states, of which only the second one, *selected*, is a part.
+
+    Attributes:
+        chain: the whole distribution, for its entropy and whatever else is asked of it.
+
+    Example:
+        >>> Segmentation(LinearChainCRF(torch.zeros(3, 2), torch.zeros(2, 2))).marginals()
+        tensor([0.5000, 0.5000, 0.5000])
+    """
+
+    chain: LinearChainCRF
+
+    def marginals(self) -> Float[Tensor, "*batch key"]:
+        """``p(z_i = 1)``."""
+        return self.chain.marginals()[..., 1]
+
+    def argmax(self) -> Float[Tensor, "*batch key"]:
+        """A best selection."""
+        return self.chain.argmax()[..., 1]
+
+    def sample(
+        self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
+    ) -> Float[Tensor, "*sample_and_batch key"]:
+        """Independent exact samples."""
+        return self.chain.sample(sample_shape, generator)[..., 1]
+
+
+class TwoStateChain(nn.Module):
+    r"""Scores to a chain over ``z_i`` in {0, 1}: Kim et al. (2017), section 3.1.
+
+    ``p(z) = softmax( sum_i theta_i(z_i) + sum_i b_{z_i, z_{i+1}} )`` with ``theta_i(1)`` the score of word ``i``,
+    ``theta_i(0) = 0``, and a learned 2x2 matrix ``b``, zero at the start.
+
+    Example:
+        >>> chain = TwoStateChain()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0)
+        >>> chain.marginals()
+        tensor([[[0.5000, 0.5000, 0.0000]]], grad_fn=...)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transition = nn.Parameter(torch.zeros(2, 2))
+
+    def forward(
+        self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
+    ) -> Segmentation:
+        """A chain for each query, of the first ``lengths`` keys."""
+        unary = torch.stack([torch.zeros_like(scores), scores], -1) / temperature
+        return Segmentation(LinearChainCRF(unary, self.transition.to(unary.dtype) / temperature, lengths[:, None]))
+
+
+class SigmoidSelection(nn.Module):
+    """Scores to independent coins, the chain without transitions: sigmoid attention, Kim et al. (2017), section 4.2.
+
+    Example:
+        >>> SigmoidSelection()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0).marginals()
+        tensor([[[0.5000, 0.5000, 0.0000]]])
+    """
+
+    def forward(
+        self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
+    ) -> IndependentSelection:
+        """Coins for each query, of the first ``lengths`` keys."""
+        return IndependentSelection(scores / temperature, _real(lengths, scores))
+
+
+class SoftmaxSelection(nn.Module):
+    """Scores to the choice of one word: simple attention, Kim et al. (2017), section 2.
+
+    Example:
+        >>> SoftmaxSelection()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0).marginals()
+        tensor([[[0.5000, 0.5000, 0.0000]]])
+    """
+
+    def forward(
+        self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
+    ) -> IndependentChoice:
+        """A choice for each query, of the first ``lengths`` keys."""
+        return IndependentChoice(scores / temperature, _real(lengths, scores))
+
+
+class SegmentationScorer(nn.Module):
+    r"""Bilinear scores ``theta_i = x_i^T W q`` and what is to be made of them: Kim et al. (2017), sections 2 and 4.2.
+
+    Args:
+        dim: width of the states.
+        query_dim: width of the queries; ``dim`` if ``None``.
+        selection: from scores to a distribution: `TwoStateChain` (if ``None``), `SigmoidSelection`, `SoftmaxSelection`.
+        temperature: everything scored is divided by it.
+        noise: changes the scores, as `GumbelNoise` does.
+
+    Raises:
+        ValueError: if the temperature is not positive.
+
+    Example:
+        >>> scorer = SegmentationScorer(4, 6)
+        >>> distribution = scorer(torch.ones(1, 2, 4), torch.ones(1, 2, dtype=torch.bool), torch.ones(1, 3, 6))
+        >>> distribution.marginals().shape
+        torch.Size([1, 3, 2])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        query_dim: int | None = None,
+        *,
+        selection: nn.Module | None = None,
+        temperature: float = 1.0,
+        noise: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.bilinear = glorot_linear(dim if query_dim is None else query_dim, dim, bias=False)
+        self.selection = TwoStateChain() if selection is None else selection
+        self.temperature = checked_temperature(temperature, wanted_by="SegmentationScorer")
+        self.noise = nn.Identity() if noise is None else noise
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch key dim"],
+        mask: Bool[Tensor, "batch key"],
+        queries: Float[Tensor, "batch query query_dim"],
+    ) -> PartDistribution:
+        """A distribution over selections of keys, for each query."""
+        scores = self.noise(self.bilinear(queries) @ states.mT)
+        selection: PartDistribution = self.selection(scores, mask.sum(-1), temperature=self.temperature)
+        return selection
+
+
+class SegmentationAttention(nn.Module):
+    r"""Soft selection of several words for each query: Kim et al. (2017), sections 3.1 and 4.2.
+
+    ``context_t = sum_i a_i x_i`` with ``a_i = p(z_i = 1 | x, q_t)``; with ``total``, the paper's lambda,
+    ``a_i = total p(z_i = 1) / sum_k p(z_k = 1)``, which keeps the chain from selecting everything (the paper takes 2).
+
+    All queries of a sentence, such as the steps of a decoder, are one batch of chains. Padding is on the right.
+
+    Args:
+        dim: width of the states.
+        query_dim: width of the queries; ``dim`` if ``None``.
+        scorer: module ``(states, mask, queries)`` to a distribution; a `SegmentationScorer` if ``None``.
+        expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
+        total: what the weights of a query shall sum to; left alone if ``None``.
+
+    Example:
+        >>> attention = SegmentationAttention(4, 6, total=2.0)
+        >>> mask = torch.tensor([[True, True, False]])
+        >>> output, weights = attention(torch.ones(1, 3, 4), mask, queries=torch.zeros(1, 5, 6), need_weights=True)
+        >>> output.shape, weights.shape, weights[0, 0, 0]
+        (torch.Size([1, 5, 4]), torch.Size([1, 1, 5, 3]), tensor([1., 1., 0.], grad_fn=...))
+    """
+
+    weights_axes: ClassVar[str] = "head query key"
+
+    def __init__(
+        self,
+        dim: int,
+        query_dim: int | None = None,
+        *,
+        scorer: nn.Module | None = None,
+        expectation: Expectation = marginals,
+        total: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.scorer = SegmentationScorer(dim, query_dim) if scorer is None else scorer
+        self.expectation = expectation
+        self.total = total
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch key dim"],
+        mask: Bool[Tensor, "batch key"],
+        *,
+        queries: Float[Tensor, "batch query query_dim"] | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch query_or_key dim"], Float[Tensor, "batch 1 query_or_key key"] | None]:
+        """Select; without queries every word asks, and padding gets zeros."""
+        weights = self.expectation(self.scorer(states, mask, states if queries is None else queries))
+        if queries is None:
+            weights = weights.masked_fill(~mask.unsqueeze(-1), 0.0)
+        weights = normalised(weights, self.total)
+        return weights @ states, weights.unsqueeze(1) if need_weights else None
+
+
+def _real(lengths: Tensor, scores: Tensor) -> Tensor:
+    real = torch.arange(scores.shape[-1], device=scores.device) < lengths[:, None, None]
+    return real.expand_as(scores)
