@@ -41,6 +41,8 @@ class DataConfig:
             count a quarter); the task's own choice if ``None``. Never for dev and test.
         holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
+        vectors_size: scale the vectors so that their elements have this root mean square; ``None`` takes them as they
+            are. Input embeddings of language models are some ten times smaller than GloVe's vectors.
         frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
             all the vectors file has, or none.
         min_count: rarer words of the training data are unknown.
@@ -55,6 +57,7 @@ class DataConfig:
     phrases: Phrases | None = None
     holdout: float = 0.1
     vectors: str | None = None
+    vectors_size: float | None = None
     frozen: Frozen = "dev"
     min_count: int = 1
     lowercase: bool = True
@@ -62,6 +65,8 @@ class DataConfig:
     def __post_init__(self) -> None:
         _check_choices(self, "data")
         _check(0 < self.holdout < 1, "data.holdout", "a share between 0 and 1", self.holdout)
+        size = self.vectors_size
+        _check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)
         _check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
 
 
