@@ -155,6 +155,7 @@ def test_every_optimizer_takes_steps_and_resumes(optimizer: str, data: DataConfi
     options = {"optimizer": optimizer, "epochs": 2, "schedule": "linear", "warmup": 0.25}
     run(configure(data, tmp_path / "whole", **options))
     interrupted(configure(data, tmp_path / "parts", **options), after=1)
+    resume(tmp_path / "parts")
     assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
 
 
@@ -193,7 +194,7 @@ class _Interrupted(BaseException):
 
 
 def interrupted(config: RunConfig, *, after: int) -> None:
-    """Run, stop dead after some checkpoints, and resume until it is done."""
+    """Run, and stop dead after some checkpoints."""
     from structattn.training import trainer
 
     original = trainer._Trainer._save_checkpoint
@@ -210,7 +211,6 @@ def interrupted(config: RunConfig, *, after: int) -> None:
         patch.setattr(trainer._Trainer, "_save_checkpoint", save)
         with pytest.raises(_Interrupted):
             run(config)
-    run(config, resume=True)
 
 
 @pytest.mark.parametrize("after", [1, 3, 4])
@@ -219,6 +219,7 @@ def test_resuming_changes_nothing(after: int, data: DataConfig, tmp_path: Path) 
     options = {"epochs": 8, "patience": 3, "evaluations_per_epoch": 2, "schedule": "linear", "learning_rate": 2e-2}
     run(configure(data, tmp_path / "whole", **options))
     interrupted(configure(data, tmp_path / "parts", **options), after=after)
+    resume(tmp_path / "parts")
     whole = curve(tmp_path / "whole")
     assert len(whole) > after
     assert not whole[-1]["is_best"], "patience must have ended this run"
@@ -231,7 +232,24 @@ def test_resuming_changes_nothing(after: int, data: DataConfig, tmp_path: Path) 
 def test_resuming_after_the_last_step_only_finishes(data: DataConfig, tmp_path: Path) -> None:
     run(configure(data, tmp_path / "whole", epochs=2))
     interrupted(configure(data, tmp_path / "parts", epochs=2), after=2)
+    resume(tmp_path / "parts")
     assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
+
+
+def test_damaged_checkpoints_are_named(data: DataConfig, tmp_path: Path) -> None:
+    interrupted(configure(data, tmp_path / "run", epochs=2), after=1)
+    (checkpoint,) = (tmp_path / "run" / "checkpoints").iterdir()
+    files = sorted(checkpoint.iterdir())
+    assert len(files) == 6
+    for file in files:
+        content = file.read_bytes()
+        for damaged in (content[: len(content) // 2], b"", b"{}"):
+            file.write_bytes(damaged)
+            with pytest.raises(ParseError) as caught:
+                resume(tmp_path / "run")
+            assert caught.value.file == str(file), damaged[:20]
+        file.write_bytes(content)
+    resume(tmp_path / "run")
 
 
 def test_leftovers_of_a_killed_process_are_tidied(data: DataConfig, tmp_path: Path) -> None:

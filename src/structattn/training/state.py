@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from structattn.syntax.errors import ParseError
 from structattn.training.checkpoint import read_tensors, save_tensors
-from structattn.training.folder import read_json, write_json
+from structattn.training.folder import read_json, read_json_lines, write_json
+
+_KEYS = {
+    "trainer_state.json": ("global_step", "epoch"),
+    "optimizer.json": ("values", "groups"),
+    "states.json": ("schedule", "scaler", "random"),
+}
 
 
 def save_optimizer(optimizer: Any, folder: Path) -> None:
@@ -44,6 +51,23 @@ def load_optimizer(optimizer: Any, folder: Path) -> None:
         for group in saved["groups"]
     ]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Look into the text files of a checkpoint before anything is restored from them.
+
+    Transformers reads one of them itself, and would not say which file it was that made no sense.
+
+    Raises:
+        ParseError: if a file is missing, damaged or lacks a key; the message names it.
+    """
+    for name, keys in _KEYS.items():
+        content = read_json(folder / name)
+        for key in keys:
+            if key not in content:
+                raise ParseError(f"expected the key {key!r}, it is missing", file=folder / name)
+    if not any(read_json_lines(folder / "history.jsonl")):
+        raise ParseError("expected at least one evaluation, got an empty file", file=folder / "history.jsonl")
 
 
 def random_state() -> dict[str, Any]:

@@ -43,7 +43,7 @@ from structattn.training.history import History
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.predictions import write_predictions
 from structattn.training.sampler import LengthBatchSampler
-from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
+from structattn.training.state import check_checkpoint, load_optimizer, random_state, save_optimizer, set_random_state
 
 LOGGER = logging.getLogger("structattn.training")
 _WEIGHTS, _HISTORY, _PLAIN = "model.safetensors", "history.jsonl", "states.json"
@@ -100,6 +100,7 @@ def fit(
     trainer = _Trainer(model, train, dev=dev, optimization=config, folder=folder, arguments=arguments)
     checkpoint = get_last_checkpoint(str(folder.checkpoints)) if resume and folder.checkpoints.is_dir() else None
     if checkpoint is not None:
+        check_checkpoint(Path(checkpoint))
         trainer.history.rows = list(read_json_lines(Path(checkpoint) / _HISTORY))
         trainer.started -= trainer.history.last["seconds"]
     if processes.is_first():
