@@ -261,6 +261,10 @@ MISTAKES = {
     "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 holds a finished run"),
     "bad seeds": (["{train}", "--seeds", "5..1"], "--seeds: expected seeds such as 1..5 or 1,3,7, got '5..1'"),
     "no run to evaluate": (["eval", "{corpus}/nowhere", "--data", "x"], "nowhere/config.json: cannot read this file"),
+    "several runs to evaluate": (
+        ["eval", "{corpus}/runs", "--data", "x"],
+        "runs holds several runs; choose one of them: seed1, seed2",
+    ),
     "no data to evaluate": (["eval", "{run}", "--data", "{corpus}/none.txt"], "none.txt: "),
     "nothing to compare with": (
         ["eval", "{run}", "--data", "{corpus}/unlabelled.jsonl"],
@@ -497,7 +501,8 @@ def test_list(what: str, names: set[str], call: Call) -> None:
 
 
 def test_list_shows_names_and_no_markup(call: Call) -> None:
-    assert ":func:" not in call("list", "encoders")[1]
+    assert "options are those of tree_lstm." in call("list", "encoders")[1]
+    assert "`" not in call("list", "priors")[1]
 
 
 def test_list_options_shows_every_option_with_its_default(call: Call) -> None:

@@ -82,7 +82,7 @@ KINDS: dict[Kind, Callable[[], Entries]] = {
 
 def _summary(thing: object) -> str:
     text = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
-    return re.sub(r":\w+:`~?([^`]*)`", r"\1", text)  # a reference in a page of documentation is a plain name here
+    return re.sub(r":\w+:`~?([^`]*)`|``(.*?)``", r"\1\2", text)  # the marks of documentation pages mean nothing here
 
 
 def _defaults(thing: Callable[..., object]) -> dict[str, Any]:

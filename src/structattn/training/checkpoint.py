@@ -182,11 +182,13 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
 
     Raises:
         ParseError: if a file is missing, truncated or damaged; the message names it.
-        ConfigError: if the folder was written by a newer version, or holds another kind of model.
+        ConfigError: if the folder was written by a newer version, holds another kind of model, or several runs.
     """
     path = Path(folder)
     if not (path / CONFIG).is_file() and (path / "best" / CONFIG).is_file():
         path = path / "best"
+    elif several := sorted(child.name for child in path.glob("*/") if (child / "best" / CONFIG).is_file()):
+        raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(several)}")
     config = read_json(path / CONFIG)
     check_config(config, path / CONFIG)
     vocabulary = read_vocabulary(path, size=config.get("vocabulary_size"))
