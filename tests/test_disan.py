@@ -305,6 +305,7 @@ def test_states_and_batch_must_agree() -> None:
     ("name", "options", "message"),
     [
         ("disan", {"activation": "gelu"}, "activation expects one of elu, relu; got 'gelu'"),
+        ("disan", {"scale": 0}, "encoder 'disan': Token2Token expects a positive, finite scale, got 0"),
         ("mh_s2t", {"dim": 10, "num_heads": 3}, "got dim=10 for 3 heads"),
         ("bilstm", {"pooler": "last"}, "one of max, mean; got 'last'"),
         ("bilstm", {"num_layers": 0}, "at least 1, got 0"),

@@ -5,6 +5,7 @@ token2token and source2token self-attention, the DiSA block, and the additive at
 ``i`` for the word looked at and ``j`` for the word that looks; here rows look and columns are looked at.
 """
 
+import math
 from typing import ClassVar
 
 import torch
@@ -39,7 +40,8 @@ class Token2Token(nn.Module):
         dropout: applied once to what enters both ``W_1`` and ``W_2``; values and weights are not dropped.
 
     Raises:
-        ValueError: for an unknown mask, or a prior that is made for several heads or, in ``forward``, forbids nothing.
+        ValueError: for a scale that is not positive, an unknown mask, or a prior that is made for several heads or, in
+            ``forward``, forbids nothing.
 
     Example:
         >>> attention = Token2Token(4, "forward")
@@ -56,6 +58,8 @@ class Token2Token(nn.Module):
         self, dim: int, mask: str | Prior = "forward", *, scale: int | float = 5.0, dropout: float = 0.0
     ) -> None:
         super().__init__()
+        if not 0.0 < scale < math.inf:
+            raise ValueError(f"Token2Token expects a positive, finite scale, got {scale}")
         self.prior = _prior(mask)
         self.scale = float(scale)
         self.from_query = glorot_linear(dim, dim, bias=False)
