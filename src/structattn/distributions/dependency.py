@@ -18,7 +18,34 @@ from structattn.distributions.semirings import ChartSelector
 from structattn.distributions.spanning_tree import SpanningTreeSelector
 
 
-class DependencyCRF(StructuredDistribution):
+class _HeadDistribution(StructuredDistribution):
+    """What the two families share: an arc score for every word and head, whole trees as heads, one root or several."""
+
+    def __init__(
+        self,
+        scores: Float[Tensor, "*batch word head_id"],
+        lengths: Tensor | None = None,
+        *,
+        single_root: bool = False,
+        validate_args: bool | None = True,
+    ) -> None:
+        self.single_root = single_root
+        real, lengths = _real_arcs(type(self).__name__, scores, lengths)
+        event_shape = scores.shape[-2:]
+        super().__init__(
+            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
+        )
+
+    def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
+        """Heads as CoNLL ids; 0 beyond the end of a sentence."""
+        return parts.argmax(-1)
+
+    def from_structure(self, structure: Int[Tensor, "*shape word"]) -> Float[Tensor, "*shape word head_id"]:
+        """Parts of heads given as CoNLL ids; heads beyond the end are ignored."""
+        return _arcs_of_heads(structure, self.lengths).to(self._scores.dtype)
+
+
+class DependencyCRF(_HeadDistribution):
     r"""Projective dependency trees: Eisner (2000); Kim et al. (2017), section 3.2.
 
     ``p(z) = exp( sum over arcs of scores[m, h] - A )``. Row ``m`` is a word, column ``h`` the CoNLL id of its head: 0
@@ -43,29 +70,6 @@ class DependencyCRF(StructuredDistribution):
         (7, [[0, 1, 1], [0, 3, 1]])
     """
 
-    def __init__(
-        self,
-        scores: Float[Tensor, "*batch word head_id"],
-        lengths: Tensor | None = None,
-        *,
-        single_root: bool = False,
-        validate_args: bool | None = True,
-    ) -> None:
-        self.single_root = single_root
-        real, lengths = _real_arcs(type(self).__name__, scores, lengths)
-        event_shape = scores.shape[-2:]
-        super().__init__(
-            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
-        )
-
-    def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
-        """Heads as CoNLL ids; 0 beyond the end of a sentence."""
-        return parts.argmax(-1)
-
-    def from_structure(self, structure: Int[Tensor, "*shape word"]) -> Float[Tensor, "*shape word head_id"]:
-        """Parts of heads given as CoNLL ids; heads beyond the end are ignored."""
-        return _arcs_of_heads(structure, self.lengths).to(self._scores.dtype)
-
     def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         arcs = scores.unflatten(-1, tuple(self.event_shape))
         log_partition, parts = kernels.dependency.marginals(arcs, lengths, single_root=self.single_root)
@@ -82,7 +86,7 @@ class DependencyCRF(StructuredDistribution):
         return _best_heads(scores.unflatten(-1, tuple(self.event_shape)), single_root=self.single_root)
 
 
-class NonProjectiveDependencyCRF(StructuredDistribution):
+class NonProjectiveDependencyCRF(_HeadDistribution):
     r"""All dependency trees, crossing arcs included: Koo et al. (2007), section 3; Tutte's matrix-tree theorem.
 
     ``p(z) = exp( sum over arcs of scores[m, h] - A )``, where ``A`` is the log-determinant of the Laplacian of
@@ -103,29 +107,6 @@ class NonProjectiveDependencyCRF(StructuredDistribution):
         >>> round(trees.log_count().exp().item()), trees.marginals()[:, 0].sum().item()
         (9, 1.0)
     """
-
-    def __init__(
-        self,
-        scores: Float[Tensor, "*batch word head_id"],
-        lengths: Tensor | None = None,
-        *,
-        single_root: bool = False,
-        validate_args: bool | None = True,
-    ) -> None:
-        self.single_root = single_root
-        real, lengths = _real_arcs(type(self).__name__, scores, lengths)
-        event_shape = scores.shape[-2:]
-        super().__init__(
-            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
-        )
-
-    def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
-        """Heads as CoNLL ids; 0 beyond the end of a sentence."""
-        return parts.argmax(-1)
-
-    def from_structure(self, structure: Int[Tensor, "*shape word"]) -> Float[Tensor, "*shape word head_id"]:
-        """Parts of heads given as CoNLL ids; heads beyond the end are ignored."""
-        return _arcs_of_heads(structure, self.lengths).to(self._scores.dtype)
 
     def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         arcs = scores.unflatten(-1, tuple(self.event_shape))
