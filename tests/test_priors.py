@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import structattn as sa
+from ballgame import DISTANCES, HEADS, WORDS
 from structattn.priors import (
     AttentionBias,
     Backward,
@@ -25,18 +26,6 @@ from structattn.priors import (
 )
 from structattn.syntax.errors import MissingStructure
 
-WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
-HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
-DISTANCES = [
-    [0, 1, 3, 3, 2, 2, 4, 3],
-    [1, 0, 2, 2, 1, 1, 3, 2],
-    [3, 2, 0, 2, 1, 3, 5, 4],
-    [3, 2, 2, 0, 1, 3, 5, 4],
-    [2, 1, 1, 1, 0, 2, 4, 3],
-    [2, 1, 3, 3, 2, 0, 2, 1],
-    [4, 3, 5, 5, 4, 2, 0, 1],
-    [3, 2, 4, 4, 3, 1, 1, 0],
-]
 BRACKETS = """
 (S (NP (NP (CD Two) (NNS kids)) (PP (IN at) (NP (DT a) (NN ballgame))))
    (VP (VBP wash) (NP (PRP their) (NNS hands))))

@@ -5,21 +5,9 @@ import random
 
 import pytest
 
+from ballgame import DISTANCES, HEADS
 from structattn.syntax import DependencyTree
 from structattn.syntax.dependency import find_cycle
-
-# "Two kids at a ballgame wash their hands" (MS-SAN, figures 2 and 3).
-BALLGAME = [2, 6, 5, 5, 2, 0, 8, 6]
-BALLGAME_DISTANCES = [
-    [0, 1, 3, 3, 2, 2, 4, 3],
-    [1, 0, 2, 2, 1, 1, 3, 2],
-    [3, 2, 0, 2, 1, 3, 5, 4],
-    [3, 2, 2, 0, 1, 3, 5, 4],
-    [2, 1, 1, 1, 0, 2, 4, 3],
-    [2, 1, 3, 3, 2, 0, 2, 1],
-    [4, 3, 5, 5, 4, 2, 0, 1],
-    [3, 2, 4, 4, 3, 1, 1, 0],
-]
 
 
 def reaches_root(heads, word):
@@ -92,7 +80,7 @@ def lifted_by_the_book(heads):
 
 
 def test_the_distances_of_the_paper():
-    assert DependencyTree(BALLGAME).distances() == BALLGAME_DISTANCES
+    assert DependencyTree(HEADS).distances() == DISTANCES
 
 
 def test_count_of_trees_is_the_closed_form():

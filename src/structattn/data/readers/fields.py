@@ -1,8 +1,10 @@
 """What every reader does with one field of a line: text to a sentence, text to a label."""
 
+import json
 import math
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from structattn.syntax import ConfigError, ParseError, Sentence
 
@@ -17,6 +19,17 @@ class Place:
     def error(self, message: str) -> ParseError:
         """The error to raise at this place."""
         return ParseError(message, file=self.file, line=self.line)
+
+    def json(self, line: str) -> Any:
+        """The value that a line of JSON holds.
+
+        Raises:
+            ParseError: if it is not JSON.
+        """
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            raise self.error(f"expected a JSON object, got {line[:40]!r} ({error})") from None
 
 
 def sentence_of(text: str, *, tokenised: bool) -> Sentence:

@@ -54,10 +54,7 @@ def read_jsonl(
         if not line.strip():
             continue
         place = Place(path, number)
-        try:
-            item = json.loads(line)
-        except ValueError as error:
-            raise place.error(f"expected a JSON object, got {line[:40]!r} ({error})") from None
+        item = place.json(line)
         if not isinstance(item, dict):
             raise place.error(f"expected a JSON object, got {line[:40]!r}")
         sentences = tuple(_sentence(item[key], key, place, tokenised) for key in _text_keys(item, place))

@@ -1,6 +1,5 @@
 """Formats that come with trees: SST, CoNLL-U, Penn brackets, and SNLI with its own parses."""
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Literal, get_args
@@ -83,10 +82,7 @@ def read_snli(path: str | os.PathLike[str]) -> Iterator[Example]:
         if not line.strip():
             continue
         place = Place(path, number)
-        try:
-            item = json.loads(line)
-        except ValueError as error:
-            raise place.error(f"expected a JSON object, got {line[:40]!r} ({error})") from None
+        item = place.json(line)
         if not isinstance(item, dict) or not all(isinstance(item.get(key), str) for key in _SNLI_KEYS):
             keys = ", ".join(item) if isinstance(item, dict) else type(item).__name__
             raise place.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {keys}")
