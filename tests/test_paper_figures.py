@@ -1,0 +1,56 @@
+"""The script that makes the papers' figures works on any trained models."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from structattn.data import Vocabulary
+from structattn.tasks import SENTIMENT
+from structattn.training.checkpoint import build_model
+
+SCRIPT = Path(__file__).parent.parent / "examples" / "paper_figures.py"
+WORDS = ["two", "kids", "at", "a", "ballgame", "wash", "their", "hands", "glass", "close", "is"]
+
+
+def run_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+def saved(folder: Path, encoder: str) -> str:
+    model = build_model(encoder, SENTIMENT, vocabulary=Vocabulary(WORDS), options={"dim": 12})
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def test_heads_gates_and_pooling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disan, ms_san = saved(tmp_path / "disan", "disan"), saved(tmp_path / "ms-san", "ms_san")
+    run_script(monkeypatch, "--disan", disan, "--ms-san", ms_san, "--out", str(tmp_path / "figures"))
+    names = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
+    assert {"ms-san-4-heads", "disan-6-attention-2", "disan-7-gate-backward-1", "disan-8-close"} <= names
+    heads = (tmp_path / "figures" / "ms-san-4-heads.svg").read_text(encoding="utf-8")
+    assert "ballgame" in heads
+    assert "backward · dependency" in heads
+
+
+def test_accuracy_by_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "dev.jsonl"
+    examples = [{"id": "s", "text": "fine", "label": "1"}, {"id": "l", "text": " ".join(WORDS), "label": "0"}]
+    data.write_text("".join(json.dumps(example) + "\n" for example in examples), encoding="utf-8")
+    predictions = tmp_path / "run" / "predictions" / "dev.jsonl"
+    predictions.parent.mkdir(parents=True)
+    rows = [{"id": "s", "gold": "1", "predicted": "1"}, {"id": "l", "gold": "0", "predicted": "1"}]
+    predictions.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    run_script(monkeypatch, "--data", str(data), "--by-length", f"ours={tmp_path / 'run'}", "--out", str(tmp_path))
+    drawing = (tmp_path / "disan-5-length.svg").read_text(encoding="utf-8")
+    assert drawing.count("n = 1") == 2
+    assert "10–19" in drawing
+
+
+def test_lengths_need_the_data(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, "--by-length", "ours=run")
+    assert "--by-length needs --data" in capsys.readouterr().err
