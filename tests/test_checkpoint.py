@@ -11,10 +11,10 @@ import torch
 
 import structattn as sa
 from structattn.data import Vocabulary
+from structattn.data.tensors import load_tensors, read_tensors, save_tensors
 from structattn.syntax import ConfigError, DependencyTree, ParseError, Sentence
 from structattn.tasks import SENTIMENT, Prediction, SentenceModel, get_task
 from structattn.training import TrainedModel, build_model, load, save
-from structattn.training.checkpoint import load_tensors, read_tensors, save_tensors
 
 WORDS = ["a", "bad", "dog", "film", "fine", "good"]
 SENTENCES = [

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from structattn.syntax import ConfigError
+from structattn.syntax.folders import write_json, write_json_lines
 from structattn.tasks import METRICS, metric
 from structattn.training import DataConfig, RunConfig, RunFolder, compare, compare_answers, dump_config
-from structattn.training.folder import write_json, write_json_lines
 
 Answer = str | float
 

@@ -19,6 +19,7 @@ import torch
 import structattn as sa
 from structattn.data import Vocabulary
 from structattn.syntax import ConfigError, ParseError, StructAttnError
+from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks import get_task
 from structattn.training import (
     ClassifierConfig,
@@ -31,7 +32,6 @@ from structattn.training import (
     resume,
     run,
 )
-from structattn.training.folder import read_json, read_json_lines
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.preparation import prepare_model, read_split
 from structattn.training.sampler import LengthBatchSampler

@@ -25,8 +25,8 @@ from structattn.inspection import (
 from structattn.pictures import Section, Series, choices, constituency_tree, line_chart, page, paragraph, table
 from structattn.syntax import replace_text, write_conllu
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_json_lines
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, RunResult, TrainedModel, load, run
-from structattn.training.folder import read_json_lines
 
 LOGGER = logging.getLogger("structattn.demo")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from structattn.data import Example
 from structattn.pictures import Series, line_chart
-from structattn.training.folder import read_json_lines
+from structattn.syntax.folders import read_json_lines
 
 FileName = str | os.PathLike[str]
 

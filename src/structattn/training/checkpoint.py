@@ -9,19 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
-import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 import structattn
 from structattn.data import Example, SentenceBatch, Vocabulary
+from structattn.data.tensors import load_tensors, save_tensors
 from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.folders import read_json, replaced_folder
 from structattn.tasks import Evaluation, Prediction, SentenceModel, Task, TaskBatch
 from structattn.tasks.sentence_model import Item
-from structattn.training.folder import read_json, replaced_folder
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
 MODEL_TYPE = "structattn"
@@ -242,52 +240,6 @@ def read_vocabulary(folder: Path, *, size: int | None) -> Vocabulary:
     if size is not None and len(found) != size:
         raise ParseError(f"expected the {size} ids that {CONFIG} speaks of, got {len(found)}", file=file)
     return found
-
-
-def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
-    """Write tensors as safetensors; tensors that share memory are written out each."""
-    seen: set[int] = set()
-    written = {}
-    for name, tensor in tensors.items():
-        shared = tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in seen
-        written[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
-        seen.add(tensor.untyped_storage().data_ptr())
-    safetensors.torch.save_file(written, file, metadata={"format": "pt"})
-
-
-def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Read safetensors.
-
-    Raises:
-        ParseError: if the file is missing, truncated or damaged; the message names it.
-    """
-    try:
-        found: dict[str, Tensor] = safetensors.torch.load_file(file)
-        return found
-    except FileNotFoundError:
-        raise ParseError("cannot read this file: No such file or directory", file=file) from None
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ParseError(f"expected a whole safetensors file, it is damaged: {error}", file=file) from None
-
-
-def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
-    """Fill a model's parameters and buffers from a file.
-
-    Raises:
-        ParseError: if the file is damaged, or its tensors are not the model's; the message names file and tensor.
-    """
-    found = {name.removeprefix(prefix): tensor for name, tensor in read_tensors(file).items()}
-    expected = model.state_dict()
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in found:
-            raise ParseError(f"expected a tensor {prefix + name!r}, it is missing", file=file)
-        if name not in expected:
-            raise ParseError(f"has a tensor {prefix + name!r} that the model lacks", file=file)
-        if found[name].shape != expected[name].shape:
-            shapes = f"{tuple(expected[name].shape)}, got {tuple(found[name].shape)}"
-            raise ParseError(f"expected tensor {prefix + name!r} of shape {shapes}", file=file)
-    with torch.no_grad():
-        model.load_state_dict(found)
 
 
 def _vocabulary(model: SentenceModel) -> Vocabulary:

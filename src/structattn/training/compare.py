@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.config import RunConfig, load_config
-from structattn.training.folder import RunFolder, read_json, read_json_lines
+from structattn.training.folder import RunFolder
 from structattn.training.significance import Significance, compare_answers
 
 PathLike = str | os.PathLike[str]

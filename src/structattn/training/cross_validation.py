@@ -9,9 +9,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from structattn.syntax.folders import read_json_lines, write_json_lines
 from structattn.training import processes
 from structattn.training.config import RunConfig
-from structattn.training.folder import RunFolder, read_json_lines, write_json_lines
+from structattn.training.folder import RunFolder
 from structattn.training.preparation import task_of
 from structattn.training.run import (
     RunResult,

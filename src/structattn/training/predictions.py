@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from structattn.data import Example
+from structattn.syntax.folders import write_json_lines
 from structattn.tasks import Evaluation
-from structattn.training.folder import write_json_lines
 
 
 def write_predictions(path: Path, examples: Sequence[Example], evaluation: Evaluation) -> None:

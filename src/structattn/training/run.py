@@ -16,11 +16,12 @@ import torch
 
 import structattn
 from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.folders import read_json, remove, write_json
 from structattn.tasks import Task
 from structattn.training import processes
 from structattn.training.checkpoint import load
 from structattn.training.config import RunConfig, dump_config, load_config
-from structattn.training.folder import RunFolder, read_json, remove, write_json
+from structattn.training.folder import RunFolder
 from structattn.training.predictions import write_predictions
 from structattn.training.preparation import Split, checksums, count_parameters, prepare_model, read_split, task_of
 from structattn.training.state import random_state, set_random_state

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from structattn.data.tensors import read_tensors, save_tensors
 from structattn.syntax.errors import ParseError
-from structattn.training.checkpoint import read_tensors, save_tensors
-from structattn.training.folder import read_json, read_json_lines, write_json
+from structattn.syntax.folders import read_json, read_json_lines, write_json
 
 _KEYS = {
     "trainer_state.json": ("global_step", "epoch"),

@@ -25,20 +25,14 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from structattn.data import Example
+from structattn.data.tensors import load_tensors, save_tensors
 from structattn.syntax.errors import StructAttnError
+from structattn.syntax.folders import read_json, read_json_lines, remove, replaced_folder, write_json, write_json_lines
 from structattn.tasks import num_words
 from structattn.training import processes
-from structattn.training.checkpoint import TrainedModel, load_tensors, save, save_tensors
+from structattn.training.checkpoint import TrainedModel, save
 from structattn.training.config import OptimizationConfig
-from structattn.training.folder import (
-    RunFolder,
-    read_json,
-    read_json_lines,
-    remove,
-    replaced_folder,
-    write_json,
-    write_json_lines,
-)
+from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.predictions import write_predictions
