@@ -30,10 +30,10 @@ class MultiHeadAttention(nn.Module):
         dim: width of the states.
         num_heads: number of heads.
         prior: what the heads are told about the sentence; ``None`` for plain attention.
+        dropout: applied to the weights.
         head_dim: width of a head; ``dim / num_heads`` if ``None``.
         position: relative positions, added to scores and values.
         output: the map ``W^O`` from the concatenated heads; a linear map to ``dim`` if ``None``.
-        dropout: applied to the weights.
         bias: whether the linear maps have biases; the paper's have none.
 
     Raises:
@@ -58,11 +58,11 @@ class MultiHeadAttention(nn.Module):
         dim: int,
         num_heads: int,
         prior: Prior | None = None,
+        dropout: float = 0.0,
         *,
         head_dim: int | None = None,
         position: RelativePosition | None = None,
         output: nn.Module | None = None,
-        dropout: float = 0.0,
         bias: bool = False,
     ) -> None:
         super().__init__()
