@@ -55,7 +55,7 @@ class Token2Token(nn.Module):
     weights_axes: ClassVar[str] = "head query key"
 
     def __init__(
-        self, dim: int, mask: str | Prior = "forward", *, scale: int | float = 5.0, dropout: float = 0.0
+        self, dim: int, mask: str | Prior = "forward", scale: int | float = 5.0, *, dropout: float = 0.0
     ) -> None:
         super().__init__()
         if not 0.0 < scale < math.inf:
