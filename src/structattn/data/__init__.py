@@ -3,6 +3,7 @@
 from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example
 from structattn.data.generated import agreement_treebank
+from structattn.data.piece_batch import PieceBatch, check_tokenizer, collate_pieces, text_of
 from structattn.data.readers import read_examples
 from structattn.data.relations import (
     constituency_distance,
@@ -18,12 +19,15 @@ from structattn.data.vocabulary import Vocabulary
 
 __all__ = [
     "Example",
+    "PieceBatch",
     "PretrainedVectors",
     "SentenceBatch",
     "TreeBatch",
     "Vocabulary",
     "agreement_treebank",
+    "check_tokenizer",
     "collate",
+    "collate_pieces",
     "constituency_distance",
     "dependency_distance",
     "dependency_link",
@@ -31,6 +35,7 @@ __all__ = [
     "load_vectors",
     "read_examples",
     "same_sentence",
+    "text_of",
     "vector_words",
     "word_distance",
 ]

@@ -2,6 +2,7 @@
 
 from structattn.layers.additive_scores import AdditiveScores
 from structattn.layers.attention import MultiHeadAttention
+from structattn.layers.body import BodyEmbedding, PretrainedBody, load_body, pool_words
 from structattn.layers.chain_attention import ChainAttention, ChainScorer, binary_potentials, unary_potentials
 from structattn.layers.constituency_attention import ConstituencyAttention, SpanScorer
 from structattn.layers.embedding import WordEmbedding
@@ -42,6 +43,7 @@ __all__ = [
     "AdditivePooling",
     "AdditiveScores",
     "AttentivePooling",
+    "BodyEmbedding",
     "ChainAttention",
     "ChainScorer",
     "ChildSumTreeLSTM",
@@ -60,6 +62,7 @@ __all__ = [
     "MeanPooling",
     "MultiHeadAttention",
     "PartDistribution",
+    "PretrainedBody",
     "ProjectedFusionGate",
     "RelativePosition",
     "Segmentation",
@@ -81,9 +84,11 @@ __all__ = [
     "binary_potentials",
     "glorot_linear",
     "independent_heads",
+    "load_body",
     "marginals",
     "offsets_to_pairs",
     "pairs_to_offsets",
+    "pool_words",
     "roots",
     "sinusoids",
     "straight_through_argmax",

@@ -7,7 +7,7 @@ from structattn.syntax.dependency import DependencyTree
 from structattn.syntax.errors import ConfigError, MissingExtra, MissingStructure, ParseError, StructAttnError, require
 from structattn.syntax.files import open_text, read_lines, replace_text
 from structattn.syntax.sentence import Sentence
-from structattn.syntax.subwords import align_words, project_heads, project_relation
+from structattn.syntax.subwords import align_words, contract_heads, coverage, project_heads, project_relation
 from structattn.syntax.words import split_words
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
     "Sentence",
     "StructAttnError",
     "align_words",
+    "contract_heads",
+    "coverage",
     "open_text",
     "project_heads",
     "project_relation",

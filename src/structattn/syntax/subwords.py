@@ -5,7 +5,7 @@ those HYDRA needs (arXiv 2109.05349, wordpieces): a piece takes the relations of
 """
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, overload
 
 from structattn.syntax.dependency import DependencyTree
@@ -88,7 +88,7 @@ def project_heads(
     if relation not in ("arc", "head", "child"):
         raise ValueError(f"relation must be 'arc', 'head' or 'child', got {relation!r}")
     num_words = len(heads)
-    nearest = _nearest_heads(heads, {word for word in word_ids if word is not None})
+    nearest = contract_heads(heads, {word for word in word_ids if word is not None})
     matrix = [[0] * num_words for _ in range(num_words)]
     for word, head in enumerate(nearest):
         if head > 0:
@@ -102,7 +102,9 @@ def project_heads(
 def project_relation(
     relation: Sequence[Sequence[int]], word_ids: Sequence[int | None], *, subword: Literal["all", "first"] = "all"
 ) -> list[list[int]]:
-    """Carry any word-by-word relation onto pieces: 0 within a word and for special pieces.
+    """Carry any word-by-word relation onto pieces: 0 between pieces of one word and for special pieces.
+
+    What a word has with itself, each of its pieces has with itself, and with no other piece of the word.
 
     Args:
         relation: the matrix over words.
@@ -126,7 +128,59 @@ def project_relation(
         owners.append(None if word is None or (subword == "first" and word in seen) else word)
         if word is not None:
             seen.add(word)
-    return [[0 if a is None or b is None or a == b else relation[a][b] for b in owners] for a in owners]
+    return [
+        [
+            0 if a is None or b is None or (a == b and row != column) else relation[a][b]
+            for column, b in enumerate(owners)
+        ]
+        for row, a in enumerate(owners)
+    ]
+
+
+def contract_heads(heads: Sequence[int], present: Collection[int]) -> list[int]:
+    """Take words out of a dependency tree: their children go to their heads, as far up as need be.
+
+    Args:
+        heads: the head of each word, CoNLL ids.
+        present: the words that stay, numbered from 0.
+
+    Returns:
+        A head for each word as before, CoNLL ids of words that are present; 0 for those that are not.
+
+    Raises:
+        ValueError: if the heads are no tree.
+
+    Example:
+        >>> contract_heads([2, 3, 0], {0, 2})
+        [3, 0, 0]
+    """
+    depths = DependencyTree(heads).depths()
+    nearest = list(heads)
+    for word in sorted(range(len(heads)), key=depths.__getitem__):
+        head = heads[word]
+        if head and head - 1 not in present:
+            nearest[word] = nearest[head - 1]
+    return [head if word in present else 0 for word, head in enumerate(nearest)]
+
+
+def coverage(word_ids: Sequence[int | None], num_words: int) -> float:
+    """Share of the words that have a piece: 1.0 unless a text was cut short or a tokenizer dropped a word's characters.
+
+    Args:
+        word_ids: for each piece the number of its word from 0, None for special pieces.
+        num_words: how many words there are; none at all are all covered.
+
+    Raises:
+        ValueError: if a word number is out of range.
+
+    Example:
+        >>> coverage([None, 0, 0, 2, None], 4)
+        0.5
+    """
+    found = {word for word in word_ids if word is not None}
+    if found and not 0 <= min(found) <= max(found) < num_words:
+        raise ValueError(f"word ids must be from 0 to {num_words - 1}, got {sorted(found)}")
+    return len(found) / num_words if num_words else 1.0
 
 
 def _find_words(words: Sequence[str], text: str) -> list[Offsets]:
@@ -159,14 +213,3 @@ def _word_of(offsets: Offsets, places: Sequence[Offsets], text: str) -> int | No
             whole.append(number)
         number += 1
     return whole[0] if len(whole) > 1 else max(shared, key=shared.__getitem__, default=None)
-
-
-def _nearest_heads(heads: Sequence[int], present: set[int]) -> list[int]:
-    """Heads that pass over the absent words; words in ``present`` are numbered from 0, heads are CoNLL ids."""
-    depths = DependencyTree(heads).depths()
-    nearest = list(heads)
-    for word in sorted(range(len(heads)), key=depths.__getitem__):
-        head = heads[word]
-        if head and head - 1 not in present:
-            nearest[word] = nearest[head - 1]
-    return [head if word in present else 0 for word, head in enumerate(nearest)]

