@@ -24,7 +24,7 @@ from structattn.training.config import RunConfig, dump_config, load_config
 from structattn.training.folder import RunFolder
 from structattn.training.predictions import write_predictions
 from structattn.training.preparation import Split, checksums, count_parameters, prepare_model, read_split, task_of
-from structattn.training.state import random_state, set_random_state
+from structattn.training.state import preserved_randomness
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False) -> 
 
         return cross_validate(config, resume=resume, overwrite=overwrite)
     folder = RunFolder(processes.from_first(lambda: choose_folder(config)))
-    with claimed(folder), _preserved_randomness():
+    with claimed(folder), preserved_randomness():
         processes.from_first(lambda: open_folder(folder, config, resume=resume, overwrite=overwrite))
         if folder.is_finished:
             return read_result(folder)
@@ -222,13 +222,3 @@ def _check_device(config: RunConfig) -> None:
 def _stored(config: RunConfig) -> RunConfig:
     """Without the folder, so that running ``config.yaml`` again makes a new one."""
     return RunConfig.from_dict(json.loads(json.dumps(dataclasses.replace(config, out=None).to_dict())))
-
-
-@contextlib.contextmanager
-def _preserved_randomness() -> Iterator[None]:
-    """A run seeds every generator there is; its caller's are put back afterwards."""
-    state = random_state()
-    try:
-        yield
-    finally:
-        set_random_state(state)

@@ -3,7 +3,9 @@
 Transformers would write these as torch pickles; a run folder may come from anybody, so ours holds nothing that runs.
 """
 
+import contextlib
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,16 @@ def set_random_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(_from_text(state["torch"]))
     if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
         torch.cuda.set_rng_state_all([_from_text(one) for one in state["cuda"]])
+
+
+@contextlib.contextmanager
+def preserved_randomness() -> Iterator[None]:
+    """A run seeds every generator there is; its caller's are put back afterwards."""
+    state = random_state()
+    try:
+        yield
+    finally:
+        set_random_state(state)
 
 
 def _to_text(state: torch.Tensor) -> str:
