@@ -90,8 +90,16 @@ class PieceBatch:
 
     def to(self, device: torch.device | str) -> "PieceBatch":
         """The same batch on another device."""
-        tensors = (self.ids, self.mask, self.words, self.is_word, self.segments, self.num_words, self.is_cut)
-        return PieceBatch(*(tensor.to(device) for tensor in tensors), sentences=self.sentences)
+        return PieceBatch(
+            self.ids.to(device),
+            self.mask.to(device),
+            self.words.to(device),
+            self.is_word.to(device),
+            self.segments.to(device),
+            self.num_words.to(device),
+            self.is_cut.to(device),
+            self.sentences,
+        )
 
     def __len__(self) -> int:
         return self.ids.shape[0]

@@ -20,6 +20,7 @@ from structattn.layers.independent import IndependentChoice, IndependentSelectio
 from structattn.layers.linear import glorot_linear
 from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
 from structattn.layers.positions import SinusoidalPositions, sinusoids
+from structattn.layers.relation_heads import RelationHeads, relation_loss
 from structattn.layers.relative import (
     RelativePosition,
     ShawPosition,
@@ -64,6 +65,7 @@ __all__ = [
     "PartDistribution",
     "PretrainedBody",
     "ProjectedFusionGate",
+    "RelationHeads",
     "RelativePosition",
     "Segmentation",
     "SegmentationAttention",
@@ -89,6 +91,7 @@ __all__ = [
     "offsets_to_pairs",
     "pairs_to_offsets",
     "pool_words",
+    "relation_loss",
     "roots",
     "sinusoids",
     "straight_through_argmax",

@@ -173,9 +173,8 @@ def pool_words(
 
     Example:
         >>> from structattn.data import PieceBatch
-        >>> yes, no = torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, dtype=torch.bool)
-        >>> where = torch.tensor([[0, 1, 1]])
-        >>> pieces = PieceBatch(where, yes, where, is_word=yes, segments=where * 0, num_words=where.amax(1) + 1, is_cut=no)
+        >>> words, yes = torch.tensor([[0, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> pieces = PieceBatch(words, yes, words, yes, words * 0, num_words=torch.tensor([2]), is_cut=~yes[:, 0])
         >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), pieces, pooling="mean").flatten().tolist()
         [1.0, 3.0]
     """

@@ -1,0 +1,217 @@
+r"""Query and key maps whose raw scores are trained to be a relation between words: the heads of HYDRA.
+
+"HYDRA" (arXiv 2109.05349), equations 1 to 4: ``q^h = X W_q^h + b_q^h``, ``k^h = X W_k^h + b_k^h``,
+``M^h = q^h (k^h)^T / sqrt(d_k)``, and ``L_h = (1 / n^2) sum_ij (M*_ij - M^h_ij)^2``. Separate from ``attention.py``
+because these heads are trained before anything attends with them. They need nothing but states and a relation.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64, Shaped
+from torch import Tensor, nn
+
+from structattn.functional import masked_softmax
+from structattn.functional.masking import very_negative
+
+Objective = Literal["mse", "bce", "ce", "kl"]
+Reduction = Literal["sentences", "pairs"]
+OBJECTIVES: tuple[Objective, ...] = ("mse", "bce", "ce", "kl")
+# Weights of HYDRA's heads start like BERT's.
+INITIAL_DEVIATION = 0.02
+
+
+class RelationHeads(nn.Module):
+    r"""Heads that score pairs of states, trainable alone against a relation.
+
+    ``M^h = (X W_q^h + b_q^h) (X W_k^h + b_k^h)^T / sqrt(head_dim)``: before any softmax, nothing masked. Row = query.
+
+    Args:
+        dim: width of the states.
+        num_heads: number of heads.
+        head_dim: width of a head; ``dim / num_heads`` if ``None``.
+
+    Raises:
+        ValueError: if ``dim`` is not a multiple of ``num_heads`` and no ``head_dim`` is given, or a size is below 1.
+
+    Example:
+        >>> heads = RelationHeads(768, 12)
+        >>> sum(parameter.numel() for parameter in heads.parameters())
+        1181184
+        >>> heads.scores(torch.zeros(2, 5, 768)).shape
+        torch.Size([2, 12, 5, 5])
+    """
+
+    def __init__(self, dim: int, num_heads: int, head_dim: int | None = None) -> None:
+        super().__init__()
+        if min(dim, num_heads, 1 if head_dim is None else head_dim) < 1:
+            raise ValueError(f"RelationHeads expects sizes of at least 1, got {dim}, {num_heads} and {head_dim}")
+        if head_dim is None and dim % num_heads:
+            raise ValueError(f"RelationHeads expects dim to be a multiple of num_heads, got {dim} and {num_heads}")
+        self.num_heads = num_heads
+        self.head_dim = dim // num_heads if head_dim is None else head_dim
+        self.query = nn.Linear(dim, num_heads * self.head_dim)
+        self.key = nn.Linear(dim, num_heads * self.head_dim)
+        for linear in (self.query, self.key):
+            nn.init.normal_(linear.weight, std=INITIAL_DEVIATION)
+            nn.init.zeros_(linear.bias)
+
+    def scores(self, states: Float[Tensor, "batch node dim"]) -> Float[Tensor, "batch head node node"]:
+        """Scores of all pairs in float32 (float64 for such states), also under autocast; finite at padding too."""
+        with torch.autocast(device_type=states.device.type, enabled=False):
+            queries, keys = self._maps(states)
+            return queries @ keys.mT / math.sqrt(self.head_dim)
+
+    def loss(
+        self,
+        states: Float[Tensor, "batch node dim"],
+        relation: Shaped[Tensor, "batch node node"] | Shaped[Tensor, "batch #head node node"],
+        mask: Bool[Tensor, "batch node"],
+        *,
+        objective: Objective = "mse",
+        reduction: Reduction = "sentences",
+    ) -> Float[Tensor, ""]:
+        """How far the scores are from the relation, see :func:`relation_loss`.
+
+        A relation of shape ``(batch, node, node)``, numbers or bool, is every head's target; one of
+        ``(batch, head, node, node)`` gives each head its own.
+        """
+        return relation_loss(self.scores(states), relation, mask, objective=objective, reduction=reduction)
+
+    def linear_loss(
+        self,
+        states: Float[Tensor, "batch node dim"],
+        pairs: Int64[Tensor, "pair 4"],
+        mask: Bool[Tensor, "batch node"],
+        *,
+        weights: Float[Tensor, " pair"] | None = None,
+    ) -> Float[Tensor, ""]:
+        r"""The same squared error in time and memory linear in the number of nodes, for a sparse relation.
+
+        With ``E`` the pairs of a head's relation and ``Q``, ``K`` its queries and keys, zero where the mask is false:
+
+        .. math:: n^2 L = \mathrm{tr}(Q^T Q K^T K) / d_k - 2 \sum_{(i,j) \in E} w_{ij} M_{ij} + \sum_E w_{ij}^2
+
+        No matrix over pairs of nodes is made. Worth it from about ``n = 2 * head_dim`` on.
+
+        Args:
+            states: one state per node.
+            pairs: rows ``(sentence, head, query, key)``, none twice; the relation is zero elsewhere.
+            mask: which nodes count.
+            weights: the relation at these pairs; ones if ``None``.
+
+        Raises:
+            ValueError: if a pair lies outside the batch or the mask.
+        """
+        sentence, head, query, key = pairs.unbind(1)
+        if len(pairs) and not bool((mask[sentence, query] & mask[sentence, key]).all()):
+            raise ValueError("linear_loss expects pairs of nodes that the mask lets count")
+        with torch.autocast(device_type=states.device.type, enabled=False):
+            queries, keys = (part * mask[:, None, :, None] for part in self._maps(states))
+            squares = ((queries.mT @ queries) * (keys.mT @ keys)).sum((-1, -2)) / self.head_dim
+            found = (queries[sentence, head, query] * keys[sentence, head, key]).sum(-1) / math.sqrt(self.head_dim)
+            target = torch.ones_like(found) if weights is None else weights.to(found.dtype)
+            terms = target * target - 2 * target * found
+            squares = squares.index_put((sentence, head), terms, accumulate=True)
+            count = mask.sum(1).to(squares.dtype)
+            return _mean(squares.mean(1) / count.clamp(min=1) ** 2, count > 0)
+
+    def _maps(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        states = states if states.dtype == torch.float64 else states.float()
+        queries, keys = (
+            F.linear(states, linear.weight.to(states.dtype), linear.bias.to(states.dtype))
+            .unflatten(-1, (self.num_heads, self.head_dim))
+            .transpose(1, 2)
+            for linear in (self.query, self.key)
+        )
+        return queries, keys
+
+
+def relation_loss(
+    scores: Float[Tensor, "batch head node node"],
+    relation: Shaped[Tensor, "batch node node"] | Shaped[Tensor, "batch #head node node"],
+    mask: Bool[Tensor, "batch node"],
+    *,
+    objective: Objective = "mse",
+    reduction: Reduction = "sentences",
+) -> Float[Tensor, ""]:
+    r"""How far scores are from a relation, over the pairs of nodes that the mask lets count.
+
+    ``mse`` is HYDRA's equation 4. The others are ours: ``bce`` reads scores as log odds, a related pair weighing as
+    much as all unrelated ones together (``(1 - p) / p`` for a share ``p`` of related pairs in the batch); ``ce`` is the
+    cross-entropy of each row's softmax with its relation shared out evenly, ``kl`` the divergence from it: same
+    gradient, but zero at its best. Rows without any relation do not count for ``ce`` and ``kl``.
+
+    Args:
+        scores: raw scores.
+        relation: the target; for ``bce``, ``ce`` and ``kl`` not negative.
+        mask: which nodes count.
+        objective: one of the four.
+        reduction: ``sentences`` is the mean over sentences of each one's mean over pairs, which is what the paper says
+            of one sentence; ``pairs`` is the mean over all pairs of the batch. Both are means over heads.
+
+    Raises:
+        ValueError: for another objective or reduction.
+
+    Example:
+        >>> relation = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]])
+        >>> relation_loss(torch.zeros(1, 3, 2, 2), relation, torch.ones(1, 2, dtype=torch.bool))
+        tensor(0.5000)
+    """
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective: expected one of {', '.join(OBJECTIVES)}, got {objective!r}")
+    if reduction not in ("sentences", "pairs"):
+        raise ValueError(f"reduction: expected 'sentences' or 'pairs', got {reduction!r}")
+    real = (mask[:, :, None] & mask[:, None, :])[:, None]
+    relation = relation.to(scores.dtype)
+    target = torch.where(real, relation.unsqueeze(1) if relation.dim() == 3 else relation, 0.0)
+    # Not a product with the mask: padding may hold anything.
+    scores = torch.where(real, scores, 0.0)
+    if objective in ("mse", "bce"):
+        errors = (target - scores).square() if objective == "mse" else _balanced(scores, target, real)
+        sums, counts = errors.sum((-1, -2)).mean(1), real.sum((1, 2, 3))
+    else:
+        rows = _row_errors(scores, target, real, objective)
+        sums, counts = rows.sum((1, 2)), (target.sum(-1) > 0).expand(rows.shape).sum((1, 2))
+    if reduction == "pairs":
+        return sums.sum() / counts.sum().clamp(min=1)
+    return _mean(sums / counts.clamp(min=1), counts > 0)
+
+
+def _balanced(scores: Tensor, target: Tensor, real: Tensor) -> Tensor:
+    share = target.sum() / real.expand(target.shape).sum().clamp(min=1)
+    weight = (1 - share) / share.clamp(min=torch.finfo(share.dtype).tiny)
+    errors = F.binary_cross_entropy_with_logits(
+        scores, target.expand(scores.shape), pos_weight=weight, reduction="none"
+    )
+    return torch.where(real, errors, 0.0)
+
+
+def _row_errors(scores: Tensor, target: Tensor, real: Tensor, objective: Objective) -> Tensor:
+    """For each head and row with a relation, the cross-entropy or divergence of its softmax; zero for other rows."""
+    total = target.sum(-1, keepdim=True)
+    share = target / total.clamp(min=torch.finfo(target.dtype).tiny)
+    # Rows of padding have nothing to look at; their log-softmax is of zeros, and their share is zero.
+    logs = torch.where(real, scores, very_negative(scores.dtype)).log_softmax(-1)
+    errors = -(share * torch.where(share > 0, logs, 0.0)).sum(-1)
+    if objective == "kl":
+        errors = errors + torch.xlogy(share, share).sum(-1)
+    return errors
+
+
+def _mean(values: Tensor, counts: Tensor) -> Tensor:
+    """The mean over the sentences that count; zero if none does."""
+    return (values * counts).sum() / counts.sum().clamp(min=1)
+
+
+def attention_of(
+    scores: Float[Tensor, "batch head node node"], mask: Bool[Tensor, "batch node"]
+) -> Float[Tensor, "batch head node node"]:
+    """``A^h = softmax_j(M^h)`` over real keys; rows of padding are zero.
+
+    Scores that are exactly a 0/1 relation with ``k`` ones in a row of ``n`` give each of them
+    ``e / (e k + n - k)``: 0.081 for ``n = 30``, ``k = 2``, where a plain head gives 0.033. A mild preference.
+    """
+    return masked_softmax(scores, (mask[:, :, None] & mask[:, None, :])[:, None])
