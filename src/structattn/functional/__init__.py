@@ -1,10 +1,17 @@
-"""Plain functions under every layer: masked softmax and pooling, and feature-wise attention in little memory."""
+"""Plain functions under every layer: masked softmax and pooling, feature-wise attention, accumulation over trees."""
 
+from structattn.functional.hierarchical_accumulation import accumulate, hierarchical_accumulation
 from structattn.functional.masking import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
+from structattn.functional.sparse import SparseMatrix
 from structattn.functional.token2token import token2token, token2token_weights
+from structattn.functional.tree_operator import TreeOperator
 
 __all__ = [
+    "SparseMatrix",
+    "TreeOperator",
+    "accumulate",
     "additive_mask",
+    "hierarchical_accumulation",
     "masked_max",
     "masked_mean",
     "masked_softmax",

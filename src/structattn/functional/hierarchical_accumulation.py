@@ -1,0 +1,125 @@
+"""Hierarchical accumulation: the value of a phrase from all leaves and phrases below it, in closed form.
+
+Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", section 4.1. The published code builds a
+tensor of (phrases + 1) x leaves x channels per head and takes means over it twice. The whole map is linear in leaves,
+phrases and embeddings, and its matrix needs (leaves + phrases) x phrases numbers per head: that is what is built here.
+"""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+from torch.nn import functional as F
+
+from structattn.functional.sparse import SparseMatrix
+from structattn.functional.tree_operator import TreeOperator
+
+
+def hierarchical_accumulation(
+    leaves: Float[Tensor, "batch head leaf channel"],
+    nodes: Float[Tensor, "batch head phrase channel"],
+    weights: Float[Tensor, "batch head leaf"],
+    spans: Int64[Tensor, "batch phrase 2"],
+    parents: Int64[Tensor, "batch phrase"],
+    *,
+    vertical: Float[Tensor, "height half"] | None = None,
+    horizontal: Float[Tensor, "place half"] | None = None,
+    mode: str = "paper",
+) -> Float[Tensor, "batch head phrase channel"]:
+    r"""The mean over a phrase's leaves of the weighted mean of everything on the way down to the leaf.
+
+    With ``path(i, j)`` the phrases from ``i`` down to leaf ``j``, both ends included, and ``V_ij`` their number,
+
+    ``Nbar_i = 1 / len_i  sum_{j in span(i)} w_j / (V_ij + 1) (L_j + sum_{t in path(i, j)} (N_t + E_tj))``,
+    ``E_tj = [vertical[V_tj]; horizontal[j - s_t + 1]]``
+
+    (Nguyen et al. 2020, equations 4 to 9: interpolation, upward cumulative average, weighted aggregation, hierarchical
+    embeddings; the index shift of equation 9 is taken as meant). As a matrix, with ``M`` and ``D`` of
+    :class:`TreeOperator` and ``A_ij = M_ij w_j / (len_i (V_ij + 1))``: ``Nbar = A L + (D * (A M^T)) N + P_v E_v +
+    P_h E_h``, where ``P_v`` and ``P_h`` count how often each embedding is met. The weights are not normalised.
+
+    ``mode="ref"`` does what the published code does: it divides by ``V_ij`` (the leaf is added but not counted), and
+    takes the depth of the phrase, counted from the root, as its vertical index.
+
+    Args:
+        leaves: ``L``, the values of the leaves.
+        nodes: ``N``, the values of the phrases, in any order.
+        weights: ``w``, one per leaf and head.
+        spans: half-open leaf intervals of the phrases; padding is an empty one, and gets zeros.
+        parents: index of each phrase's parent; a root is its own parent, or has -1.
+        vertical: a table of half the channels; row 0 is never used, larger indices take the last row.
+        horizontal: a table of the other half, likewise.
+        mode: ``"paper"`` or ``"ref"``.
+
+    Raises:
+        ValueError: for an unknown mode, tables that are not half as wide as the values, or malformed trees.
+
+    Example:
+        >>> leaves = torch.tensor([[[[2.0, 0.0], [0.0, 4.0], [6.0, 2.0]]]])
+        >>> nodes = torch.tensor([[[[1.0, 1.0], [3.0, -1.0]]]])
+        >>> spans, parents = torch.tensor([[[0, 3], [1, 3]]]), torch.tensor([[0, 0]])
+        >>> hierarchical_accumulation(leaves, nodes, torch.tensor([[[1.0, 0.5, 2.0]]]), spans, parents)
+        tensor([[[[2.9444, 0.8333],
+                  [4.8750, 0.8750]]]])
+    """
+    dtype = torch.promote_types(leaves.dtype, torch.float32)
+    with torch.no_grad():
+        operator = TreeOperator.from_spans(spans, parents, leaves.shape[2], mode=mode, dtype=dtype)
+    return accumulate(leaves, nodes, weights, operator, vertical=vertical, horizontal=horizontal)
+
+
+def accumulate(
+    leaves: Float[Tensor, "batch head leaf channel"],
+    nodes: Float[Tensor, "batch head phrase channel"],
+    weights: Float[Tensor, "batch head leaf"],
+    trees: TreeOperator,
+    *,
+    vertical: Float[Tensor, "height half"] | None = None,
+    horizontal: Float[Tensor, "place half"] | None = None,
+) -> Float[Tensor, "batch head phrase channel"]:
+    """The same over trees that are an operator already, so that layers and heads share it.
+
+    Raises:
+        ValueError: for tables that are not half as wide as the values, or without a usable row.
+
+    Example:
+        >>> trees = TreeOperator(torch.ones(1, 1, 2, dtype=torch.bool), torch.ones(1, 1, 1, dtype=torch.bool))
+        >>> accumulate(torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 2), trees)
+        tensor([[[[0.5000, 0.5000, 0.5000, 0.5000]]]])
+    """
+    _, heads, phrases, channels = nodes.shape
+    for name, table in (("vertical", vertical), ("horizontal", horizontal)):
+        if table is not None and (2 * table.shape[1] != channels or table.shape[0] < 2):
+            raise ValueError(
+                f"{name} expects a table of at least 2 rows and half of {channels} channels, got {tuple(table.shape)}"
+            )
+    # Sums of many small numbers: never in half precision.
+    weights = weights.to(trees.operator.dtype)
+    if vertical is not None and trees.mode == "ref":
+        nodes = nodes + F.pad(vertical[trees.depths.clamp(max=len(vertical) - 1)], (0, channels // 2)).unsqueeze(1)
+    of_leaves = trees.operator.unsqueeze(1) * weights.unsqueeze(2)
+    # Heads stand in the rows, so that all of them share one matrix of the trees.
+    of_nodes = (of_leaves.flatten(1, 2) @ trees.cover.mT).unflatten(1, (heads, phrases)) * trees.below.unsqueeze(1)
+    total = of_leaves.to(leaves.dtype) @ leaves + of_nodes.to(nodes.dtype) @ nodes
+    if vertical is not None and trees.mode == "paper":
+        # On the way from phrase to leaf the index counts down to one: a sum over the first rows of the table.
+        table = _rows(vertical, trees.num_heights).cumsum(0)
+        total = total + F.pad(_looked_up(trees.by_height, weights, table, nodes), (0, channels // 2))
+    if horizontal is not None:
+        table = _rows(horizontal, trees.num_places)
+        total = total + F.pad(_looked_up(trees.by_place, weights, table, nodes), (channels // 2, 0))
+    return total
+
+
+def _looked_up(histogram: SparseMatrix, weights: Tensor, table: Tensor, nodes: Tensor) -> Tensor:
+    """For each phrase and head, how often each index is met, weighted, times what the table has for it."""
+    batch, heads, phrases, _ = nodes.shape
+    # One row for each leaf of the batch, one column for each head.
+    met = histogram @ weights.transpose(1, 2).flatten(0, 1)
+    met = met.view(batch, phrases, len(table), heads).permute(0, 3, 1, 2)
+    found: Tensor = (met @ table.to(met.dtype)).to(nodes.dtype)
+    return found
+
+
+def _rows(table: Tensor, number: int) -> Tensor:
+    """The rows for the indices 1 to ``number``, the last of the table standing in for all beyond it."""
+    return table[torch.arange(1, number + 1, device=table.device).clamp(max=len(table) - 1)]
