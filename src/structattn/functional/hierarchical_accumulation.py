@@ -100,14 +100,15 @@ def accumulate(
     # Heads stand in the rows, so that all of them share one matrix of the trees.
     of_nodes = (of_leaves.flatten(1, 2) @ trees.cover.mT).unflatten(1, (heads, phrases)) * trees.below.unsqueeze(1)
     total = of_leaves.to(leaves.dtype) @ leaves + of_nodes.to(nodes.dtype) @ nodes
+    if horizontal is None and (vertical is None or trees.mode == "ref"):
+        return total
+    halves = [total.new_zeros(()).expand(*total.shape[:3], channels // 2)] * 2
     if vertical is not None and trees.mode == "paper":
         # On the way from phrase to leaf the index counts down to one: a sum over the first rows of the table.
-        table = _rows(vertical, trees.num_heights).cumsum(0)
-        total = total + F.pad(_looked_up(trees.by_height, weights, table, nodes), (0, channels // 2))
+        halves[0] = _looked_up(trees.by_height, weights, _rows(vertical, trees.num_heights).cumsum(0), nodes)
     if horizontal is not None:
-        table = _rows(horizontal, trees.num_places)
-        total = total + F.pad(_looked_up(trees.by_place, weights, table, nodes), (channels // 2, 0))
-    return total
+        halves[1] = _looked_up(trees.by_place, weights, _rows(horizontal, trees.num_places), nodes)
+    return total + torch.cat(halves, dim=-1)
 
 
 def _looked_up(histogram: SparseMatrix, weights: Tensor, table: Tensor, nodes: Tensor) -> Tensor:
@@ -116,8 +117,8 @@ def _looked_up(histogram: SparseMatrix, weights: Tensor, table: Tensor, nodes: T
     # One row for each leaf of the batch, one column for each head.
     met = histogram @ weights.transpose(1, 2).flatten(0, 1)
     met = met.view(batch, phrases, len(table), heads).permute(0, 3, 1, 2)
-    found: Tensor = (met @ table.to(met.dtype)).to(nodes.dtype)
-    return found
+    looked_up: Tensor = (met @ table.to(met.dtype)).to(nodes.dtype)
+    return looked_up
 
 
 def _rows(table: Tensor, number: int) -> Tensor:
