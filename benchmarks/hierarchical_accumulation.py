@@ -1,9 +1,9 @@
 """Hierarchical accumulation as an operator against the literal form that builds the tensor S.
 
-Nguyen et al. 2020, section 4.1; the literal form is written from the equations, as vectorised tensor algebra: leaves and
-phrases interpolated to (phrases + 1) x leaves x channels, cumulated upwards, averaged. Both have learnt leaf weights and
-both embeddings. Time is forward and backward, once with the matrices of the trees built anew and once with those of the
-batch, as they are shared by layers; memory is the largest tensor and the peak of what is alive at once.
+Nguyen et al. 2020, section 4.1; the literal form is written from the equations, as vectorised tensor algebra: leaves
+and phrases interpolated to (phrases + 1) x leaves x channels, cumulated upwards, averaged. Both have learnt leaf
+weights and both embeddings. Time is forward and backward, once with the matrices of the trees at hand, as layers share
+them, and once with those built anew; memory is the largest tensor and the most that is alive at once.
 
     python benchmarks/hierarchical_accumulation.py [--leaves 30 60 120 400] [--batch-size 32] [--threads 1] [--chain]
 """

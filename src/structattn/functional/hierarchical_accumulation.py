@@ -99,7 +99,7 @@ def accumulate(
     of_leaves = trees.operator.unsqueeze(1) * weights.unsqueeze(2)
     # Heads stand in the rows, so that all of them share one matrix of the trees.
     of_nodes = (of_leaves.flatten(1, 2) @ trees.cover.mT).unflatten(1, (heads, phrases)) * trees.below.unsqueeze(1)
-    total = of_leaves.to(leaves.dtype) @ leaves + of_nodes.to(nodes.dtype) @ nodes
+    total: Tensor = of_leaves.to(leaves.dtype) @ leaves + of_nodes.to(nodes.dtype) @ nodes
     if horizontal is None and (vertical is None or trees.mode == "ref"):
         return total
     halves = [total.new_zeros(()).expand(*total.shape[:3], channels // 2)] * 2
@@ -108,7 +108,8 @@ def accumulate(
         halves[0] = _looked_up(trees.by_height, weights, _rows(vertical, trees.num_heights).cumsum(0), nodes)
     if horizontal is not None:
         halves[1] = _looked_up(trees.by_place, weights, _rows(horizontal, trees.num_places), nodes)
-    return total + torch.cat(halves, dim=-1)
+    with_embeddings: Tensor = total + torch.cat(halves, dim=-1)
+    return with_embeddings
 
 
 def _looked_up(histogram: SparseMatrix, weights: Tensor, table: Tensor, nodes: Tensor) -> Tensor:
