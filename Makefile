@@ -4,13 +4,15 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
+NATIVE := src/structattn/kernels/native
+COMPILED := .venv/.compiled
 
 .PHONY: demo test lint types bench clean
 
-demo: $(READY_TO_RUN)  ## train a plain and two structured encoders, compare them, write demo/index.html
+demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
 
-test: $(READY_TO_DEVELOP)  ## tests and doctests
+test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 lint: $(READY_TO_DEVELOP)  ## style
@@ -20,21 +22,25 @@ lint: $(READY_TO_DEVELOP)  ## style
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
 
-bench: $(READY_TO_RUN)  ## seconds and bytes: every script of benchmarks/
+bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes: every script of benchmarks/
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:  ## remove what the other targets made, the environment included
-	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info
+	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "structattn needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 
-$(READY_TO_RUN): pyproject.toml constraints.txt | .venv/bin/python
+$(READY_TO_RUN): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	$(PIP) --editable '.[train]'
 	touch $@
 
-$(READY_TO_DEVELOP): pyproject.toml constraints.txt | .venv/bin/python
+$(READY_TO_DEVELOP): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	$(PIP) --editable '.[dev]'
 	touch $@ $(READY_TO_RUN)
+
+$(COMPILED): $(wildcard $(NATIVE)/source/*) $(NATIVE)/build.py | .venv/bin/python
+	$(BIN)/python $(NATIVE)/build.py  # without a C++ compiler it says so, and plain torch does the work
+	touch $@

@@ -16,7 +16,7 @@ def command(*, json: bool = False) -> Iterator[str]:
     Args:
         json: print one JSON object instead of lines.
     """
-    facts = {**_versions(), **_devices(), "kernels": "pure torch (nothing compiled)"}
+    facts = {**_versions(), **_devices(), "kernels": _kernels()}
     extras = {extra: _missing(packages) for extra, packages in _extras().items()}
     if json:
         yield jsonlib.dumps({**facts, "extras": {extra: not missing for extra, missing in extras.items()}})
@@ -43,6 +43,12 @@ def _devices() -> dict[str, object]:
     if torch.backends.mps.is_available():
         accelerators.append("mps")
     return {"cores": os.cpu_count(), "threads": torch.get_num_threads(), "devices": ", ".join(["cpu", *accelerators])}
+
+
+def _kernels() -> str:
+    from structattn.kernels import native
+
+    return native.status().reason
 
 
 def _extras() -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from structattn.kernels import native
 from structattn.kernels.chart import Chart, run
 from structattn.kernels.numbers import seed
 
@@ -51,10 +52,20 @@ def register(family: str, program: Program) -> Operators:
     """
 
     def marginals(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        compiled = native.function(f"{family}_marginals", scores, pointers=4, numbers=1 + len(sizes))
+        if compiled is not None:
+            found = scores.new_empty(len(scores)), _like(scores)
+            _call(compiled, scores, lengths, *found, sizes=sizes)
+            return found
         log_partition, parts = program(seed(scores), lengths, tuple(sizes))
         return log_partition[0].clone(), parts[0].clone(memory_format=torch.contiguous_format)
 
     def hvp(scores: Tensor, lengths: Tensor, vector: Tensor, sizes: Sequence[int]) -> Tensor:
+        compiled = native.function(f"{family}_hvp", scores, pointers=4, numbers=1 + len(sizes))
+        if compiled is not None:
+            product = _like(scores)
+            _call(compiled, scores, lengths, vector, product, sizes=sizes)
+            return product
         _, parts = program(seed(scores, vector), lengths, tuple(sizes))
         return parts[1].clone(memory_format=torch.contiguous_format)
 
@@ -146,6 +157,12 @@ def _reverse_mode_only(operator: Callable[..., Any]) -> Callable[..., Any]:
         return operator(*inputs)
 
     return checked
+
+
+def _call(compiled: Callable[..., None], *tensors: Tensor, sizes: Sequence[int]) -> None:
+    """Call ``f(scores, lengths, ..., results, batch, *sizes)`` on the memory of the tensors; results are contiguous."""
+    kept = [tensor.contiguous() for tensor in tensors]
+    compiled(*(tensor.data_ptr() for tensor in kept), len(kept[0]), *sizes)
 
 
 def _like(scores: Tensor, *_: object) -> Tensor:

@@ -1,0 +1,145 @@
+"""The compiled kernels: finds the library, binds its functions, and says why there is none.
+
+Separate because nothing above knows how a kernel is compiled: an operator asks for a function and gets it, or None and
+runs its plain-torch program. Threads are torch's own, so ``torch.set_num_threads`` is obeyed. ``STRUCTATTN_NATIVE=0``
+in the environment, or `plain_torch` around some lines, takes the plain-torch path everywhere.
+"""
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from structattn.kernels.native.build import HERE, SUFFIX, variants
+
+_LOGGER = logging.getLogger("structattn")
+# `structattn_version` of library.cpp: the same number in both, so that an old library is not called in a new way.
+_VERSION = 1
+_WANTED: ContextVar[bool] = ContextVar("structattn_native", default=True)
+_TYPES = {torch.float32: "float32", torch.float64: "float64"}
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether kernels are compiled, and in one line which or why not."""
+
+    active: bool
+    reason: str
+
+
+class _UnusableError(Exception):
+    """Why there is no library."""
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """Within this context every kernel is plain torch: the reference, for tests and comparisons.
+
+    Example:
+        >>> with plain_torch():
+        ...     status().active
+        False
+    """
+    token = _WANTED.set(False)
+    try:
+        yield
+    finally:
+        _WANTED.reset(token)
+
+
+def status() -> Status:
+    """Which path is active here and now; loads the library, but logs nothing."""
+    if not _WANTED.get():
+        return Status(False, "plain torch: asked for by plain_torch()")
+    try:
+        return Status(True, f"compiled ({_library()[1].name})")
+    except _UnusableError as reason:
+        return Status(False, f"plain torch: {reason}")
+
+
+def function(name: str, scores: Tensor, *, pointers: int, numbers: int) -> Callable[..., None] | None:
+    """A function of the library for tensors like ``scores``, or None where the plain-torch program must run.
+
+    It takes addresses (``Tensor.data_ptr()`` of contiguous tensors), then whole numbers, and raises MemoryError if
+    there is no room for its tables.
+
+    Args:
+        name: its name without ``structattn_`` in front and the type behind.
+        scores: a tensor of the type and on the device that are asked for.
+        pointers: how many addresses it takes.
+        numbers: how many whole numbers it takes.
+    """
+    if not _WANTED.get() or scores.device.type != "cpu" or scores.dtype not in _TYPES:
+        return None
+    return _bound(f"structattn_{name}_{_TYPES[scores.dtype]}", pointers, numbers)
+
+
+@lru_cache(maxsize=256)
+def _bound(symbol: str, pointers: int, numbers: int) -> Callable[..., None] | None:
+    library = _usable_library()
+    found = getattr(library, symbol, None) if library else None
+    if found is None:
+        return None
+    found.argtypes = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * numbers
+    found.restype = _raise_if_failed
+    bound: Callable[..., None] = found
+    return bound
+
+
+def _raise_if_failed(code: int) -> None:
+    if code:
+        raise MemoryError("a structured distribution found no memory for its tables; expected some hundred megabytes")
+
+
+@lru_cache(maxsize=1)
+def _usable_library() -> ctypes.CDLL | None:
+    """The library; where there is none, one line in the log says so, once."""
+    try:
+        return _library()[0]
+    except _UnusableError as reason:
+        if os.environ.get("STRUCTATTN_NATIVE") != "0":
+            _LOGGER.warning("structured distributions run in plain torch, exact but slower: %s", reason)
+        return None
+
+
+@lru_cache(maxsize=1)
+def _library() -> tuple[ctypes.CDLL, Path]:
+    if os.environ.get("STRUCTATTN_NATIVE") == "0":
+        raise _UnusableError("asked for by STRUCTATTN_NATIVE=0")
+    library, path = _load("libstructattn")
+    if "libstructattn_avx2" in variants() and library.structattn_has_avx2():
+        library, path = _load("libstructattn_avx2")
+    threads = getattr(ctypes.CDLL(_torch_library()), "torch_parallel_for", None)
+    library.structattn_use_threads.argtypes = [ctypes.c_void_p]
+    library.structattn_use_threads(ctypes.cast(threads, ctypes.c_void_p) if threads else None)
+    return library, path
+
+
+def _load(name: str) -> tuple[ctypes.CDLL, Path]:
+    path = HERE / (name + SUFFIX)
+    again = "python -m structattn.kernels.native.build"
+    if not path.exists():
+        raise _UnusableError(f"not compiled; with a C++ compiler at hand: {again}")
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise _UnusableError(f"{path.name} cannot be loaded ({error}); compile it again: {again}") from None
+    version = library.structattn_version()
+    if version != _VERSION:
+        raise _UnusableError(f"{path.name} has version {version}, expected {_VERSION}; compile it again: {again}")
+    return library, path
+
+
+def _torch_library() -> str:
+    """The library that torch has loaded already: opening it again only returns it."""
+    folder = Path(torch.__file__).parent / "lib"
+    names = ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll")
+    return str(next((folder / name for name in names if (folder / name).exists()), folder / names[0]))

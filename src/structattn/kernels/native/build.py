@@ -1,0 +1,106 @@
+"""Compile the kernels: ``python -m structattn.kernels.native.build``, and what ``pip install`` calls.
+
+Separate, and free of imports beyond the standard library, because it runs before there is a torch. The sources include
+no header of Python or torch, so any C++17 compiler with vector types (gcc, clang) makes a library for every version of
+both. On x86-64 there are two libraries of the same sources, one for AVX2; the loader chooses.
+"""
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCE = HERE / "source"
+SUFFIX = ".dll" if sys.platform == "win32" else ".so"
+# A contracted multiply-add rounds once instead of twice. No flag lets the compiler reorder sums or forget infinities.
+FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi")
+
+
+class BuildError(Exception):
+    """There is no compiler, or it refused the sources; the package works without the library."""
+
+
+def variants() -> dict[str, tuple[str, ...]]:
+    """Names of the libraries for this kind of processor, and the flags that each needs."""
+    plain: dict[str, tuple[str, ...]] = {"libstructattn": ()}
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        plain["libstructattn_avx2"] = ("-mavx2", "-mfma")
+    return plain
+
+
+def compiler() -> list[str]:
+    """The command of ``CXX``, or the first compiler on the path.
+
+    Raises:
+        BuildError: if there is none.
+    """
+    named = os.environ.get("CXX")
+    if named:
+        return shlex.split(named)
+    for name in ("c++", "g++", "clang++"):
+        if shutil.which(name):
+            return [name]
+    raise BuildError("no C++ compiler: none of c++, g++, clang++ is on the path, and CXX is not set")
+
+
+def build(folder: Path = HERE) -> list[Path]:
+    """Compile every variant into a folder; libraries that are newer than all sources are kept.
+
+    Args:
+        folder: where the libraries are put.
+
+    Raises:
+        BuildError: if there is no compiler, or it fails; nothing is left behind then.
+    """
+    sources = sorted(SOURCE.glob("*.cpp"))
+    newest = max(path.stat().st_mtime for path in [Path(__file__), *SOURCE.iterdir()])
+    wanted = {folder / (name + SUFFIX): flags for name, flags in variants().items()}
+    missing = {path: flags for path, flags in wanted.items() if not path.exists() or path.stat().st_mtime < newest}
+    if missing:
+        command = compiler()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            made = {path: Path(temporary) / path.name for path in missing}
+            _run([[*command, *FLAGS, *missing[path], *map(str, sources), "-o", str(made[path])] for path in missing])
+            for path, new in made.items():
+                new.replace(path)
+    return list(wanted)
+
+
+def _run(commands: Sequence[Sequence[str]]) -> None:
+    """Run compilers side by side."""
+    running = []
+    try:
+        for command in commands:
+            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        for process, command in zip(running, commands, strict=True):
+            output, _ = process.communicate()
+            if process.returncode:
+                first_error = next((line for line in output.splitlines() if "error" in line), output.strip()[-200:])
+                raise BuildError(f"{command[0]} ended with status {process.returncode}: {first_error}".rstrip(": "))
+    except OSError as error:
+        raise BuildError(f"{commands[0][0]} cannot be run: {error.strerror}") from None
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def main() -> int:
+    """Build beside the sources and say what came of it."""
+    try:
+        for path in build():
+            print(path)
+    except BuildError as reason:
+        print(f"structattn: kernels stay in plain torch: {reason}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

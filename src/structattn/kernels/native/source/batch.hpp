@@ -1,0 +1,161 @@
+// A batch of sentences: who is computed with whom, on which thread, in whose memory, and who must be computed again.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "numbers.hpp"
+
+namespace structattn {
+
+// What every exported function returns.
+constexpr int kDone = 0;
+constexpr int kOutOfMemory = 1;
+
+// Calls `body(context)` on as many of torch's threads as are worth their while, at most `tasks`.
+void run_on_threads(int64_t tasks, void (*body)(void*), void* context);
+
+// Arguments of one call. Scores, vector and parts are `(batch, parts)`; vector is read by `hvp` only.
+template <class T>
+struct Call {
+  const T* scores;
+  const int64_t* lengths;
+  const T* vector;
+  T* log_partition;
+  T* parts;
+  int64_t batch, words, num_parts;
+  bool single_root;
+};
+
+// Four sentences that are computed together; -1 stands for nobody.
+struct Group {
+  int64_t items[kLanes];
+  int64_t lengths[kLanes];
+  int64_t longest;
+
+  STRUCTATTN_INLINE Bits ends_at(int64_t position) const {
+    return Bits{lengths[0], lengths[1], lengths[2], lengths[3]} == position;
+  }
+};
+
+// Memory for all threads together; where sentences are so long that this is too little, fewer threads work.
+constexpr int64_t kWorkspaceBytes = int64_t{160} << 20;
+
+// Sentences of one length stand together; within a length in the order of the batch.
+template <class T>
+std::vector<int64_t> longest_first(const Call<T>& call) {
+  std::vector<int64_t> start(call.words + 2, 0), order(call.batch);
+  for (int64_t item = 0; item < call.batch; ++item) ++start[call.words - call.lengths[item] + 1];
+  for (int64_t length = 0; length <= call.words; ++length) start[length + 1] += start[length];
+  for (int64_t item = 0; item < call.batch; ++item) order[start[call.words - call.lengths[item]]++] = item;
+  return order;
+}
+
+// Run `Program::template evaluate<Num>(call, group, workspace)` on every four sentences of `order`. It returns a mask of
+// the sentences whose numbers cannot be trusted; they are the result.
+template <class Program, class Num, class T>
+int sweep(const Call<T>& call, const std::vector<int64_t>& order, std::vector<int64_t>* again) {
+  struct State {
+    const Call<T>& call;
+    const std::vector<int64_t>& order;
+    std::vector<unsigned char> untrusted;
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> out_of_memory{false};
+  };
+  const int64_t groups = (static_cast<int64_t>(order.size()) + kLanes - 1) / kLanes;
+  if (groups == 0) return kDone;
+  State state{call, order, std::vector<unsigned char>(groups, 0)};
+  const int64_t longest = call.lengths[order[0]];
+  const int64_t bytes = Program::num_cells(longest) * static_cast<int64_t>(sizeof(Num));
+  const int64_t affordable = std::max<int64_t>(1, kWorkspaceBytes / std::max<int64_t>(bytes, 1));
+  // A thread is worth waking for some ten thousand cells with their splits.
+  const int64_t work = groups * longest * longest * (longest + 8);
+  const int64_t tasks = std::min({groups, affordable, work / 20000 + 1});
+  const auto body = [](void* context) {
+    State& state = *static_cast<State*>(context);
+    const int64_t cells = Program::num_cells(state.call.lengths[state.order[0]]);
+    const auto aligned = std::align_val_t(64);
+    void* memory = operator new(cells * sizeof(Num), aligned, std::nothrow);
+    if (memory == nullptr) {
+      state.out_of_memory = true;
+      return;
+    }
+    const int64_t size = static_cast<int64_t>(state.order.size());
+    while (true) {
+      const int64_t number = state.next.fetch_add(1);
+      if (number * kLanes >= size) break;
+      Group group{{-1, -1, -1, -1}, {0, 0, 0, 0}, 0};
+      for (int lane = 0; lane < kLanes && number * kLanes + lane < size; ++lane) {
+        group.items[lane] = state.order[number * kLanes + lane];
+        group.lengths[lane] = state.call.lengths[group.items[lane]];
+        group.longest = std::max(group.longest, group.lengths[lane]);
+      }
+      state.untrusted[number] = Program::template evaluate<Num>(state.call, group, static_cast<Num*>(memory));
+    }
+    operator delete(memory, aligned);
+  };
+  run_on_threads(tasks, body, &state);
+  if (state.out_of_memory) return kOutOfMemory;
+  if (again != nullptr) {
+    for (int64_t number = 0; number < groups; ++number) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        if (state.untrusted[number] >> lane & 1) again->push_back(order[number * kLanes + lane]);
+      }
+    }
+  }
+  return kDone;
+}
+
+// In doubles first; with exponents of their own where doubles are not proved to be enough.
+template <class Program, class Num, class T>
+int evaluate_all(const Call<T>& call) {
+  try {
+    std::vector<int64_t> again;
+    const int status = sweep<Program, Num>(call, longest_first(call), &again);
+    if (status != kDone || again.empty()) return status;
+    return sweep<Program, Extended<Num>>(call, again, nullptr);
+  } catch (const std::bad_alloc&) {
+    return kOutOfMemory;
+  }
+}
+
+template <class Program, class T>
+int select_all(const Call<T>& call) {
+  try {
+    return sweep<Program, Best>(call, longest_first(call), nullptr);
+  } catch (const std::bad_alloc&) {
+    return kOutOfMemory;
+  }
+}
+
+// Lanes that could not be trusted, as the bits of a byte.
+STRUCTATTN_INLINE unsigned char untrusted_lanes(Bits trusted, const Group& group) {
+  unsigned char found = 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (group.items[lane] >= 0 && !trusted[lane]) found |= static_cast<unsigned char>(1u << lane);
+  }
+  return found;
+}
+
+// Largest finite magnitude in a row.
+template <class T>
+double largest(const T* row, int64_t count) {
+  double found = 0.0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double size = std::fabs(static_cast<double>(row[i]));
+    if (size > found && size < kInfinity) found = size;
+  }
+  return found;
+}
+
+// A vector is divided by a power of two near its size, so that neither tiny nor huge gradients leave the range of
+// doubles.
+inline double power_near(double size) {
+  return size > 0.0 ? std::ldexp(1.0, std::max(std::ilogb(size), -1021)) : 1.0;
+}
+
+}  // namespace structattn

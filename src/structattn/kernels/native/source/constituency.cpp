@@ -1,0 +1,204 @@
+// Binary phrase trees: inside, outside and the best tree (CKY), over the number types of numbers.hpp.
+//
+// B[i,k] = W[i,k] * sum_j B[i,j] B[j,k]. Going down, a span pulls what its possible parents hold:
+// o[a,b] = sum_{k>b} G[a,k] B[b,k] + sum_{i<a} G[i,b] B[i,a] with G = o * W, and its marginal is o * B.
+// B and G are kept symmetric, so that both factors of every sum are rows.
+//
+// Every tree holds all words, the whole sentence and n - 2 other phrases: the scores of the former are taken out, and
+// the best of the latter from each; a factor 4 for each makes up for the number of trees (Catalan's numbers).
+#include "batch.hpp"
+
+namespace structattn {
+namespace {
+
+constexpr double kLogGrowth = 1.3862943611198906;
+
+// What is taken out of the scores of a sentence.
+struct Shift {
+  double words, top, phrase, total, direction;
+};
+
+template <class T>
+Shift shift_of(const T* scores, const T* vector, int64_t fences, int64_t length, double counts) {
+  Shift shift{0.0, 0.0, -kInfinity, 0.0, 0.0};
+  if (length >= 2) shift.top = scores[length];
+  for (int64_t i = 0; i < length; ++i) {
+    const T* row = scores + i * fences;
+    shift.words += row[i + 1];
+    for (int64_t k = i + 2; k <= length; ++k) {
+      if (i > 0 || k < length) shift.phrase = std::max(shift.phrase, static_cast<double>(row[k]));
+    }
+    if (vector != nullptr) {
+      shift.direction = std::max(shift.direction, largest(vector + i * fences + i + 1, length - i));
+    }
+  }
+  if (shift.phrase == -kInfinity) shift.phrase = 0.0;
+  if (shift.top == -kInfinity) shift.top = 0.0;
+  shift.direction = power_near(shift.direction);
+  const int64_t others = std::max<int64_t>(length - 2, 0);
+  shift.total = shift.words + shift.top + static_cast<double>(others) * (shift.phrase + counts * kLogGrowth);
+  return shift;
+}
+
+struct Phrases {
+  static int64_t num_cells(int64_t length) { return 3 * (length + 1) * (length + 1); }
+
+  // Weights of all spans, `weights[k * size + i]`.
+  template <class Num, class T>
+  static void load(const Call<T>& call, const Group& group, Num* weights, Shift* shifts) {
+    const int64_t fences = call.words + 1, size = group.longest + 1;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int64_t offset = std::max<int64_t>(group.items[lane], 0) * call.num_parts;
+      const T* vector = Num::differentiates ? call.vector + offset : nullptr;
+      shifts[lane] = shift_of(call.scores + offset, vector, fences, group.lengths[lane], Num::counts);
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      for (int64_t k = i + 1; k < size; ++k) {
+        Lanes score = all(-kInfinity), direction = all(0.0);
+        for (int lane = 0; lane < kLanes; ++lane) {
+          if (k > group.lengths[lane]) continue;
+          const int64_t part = group.items[lane] * call.num_parts + i * fences + k;
+          const bool certain = k == i + 1 || k - i == group.lengths[lane];
+          const double value = call.scores[part];
+          if (value == -kInfinity) continue;
+          // A span that every tree has weighs one and, being certain, has no derivative.
+          score[lane] = certain ? 0.0 : value - shifts[lane].phrase - Num::counts * kLogGrowth;
+          if (Num::differentiates && !certain) direction[lane] = call.vector[part] / shifts[lane].direction;
+        }
+        weights[k * size + i] = Num::weight(score, direction);
+      }
+    }
+  }
+
+  template <class Num>
+  static void inside(const Num* weights, Num* table, int64_t size) {
+    for (int64_t k = 1; k < size; ++k) {
+      table[(k - 1) * size + k] = table[k * size + k - 1] = weights[k * size + k - 1];
+      for (int64_t i = k - 2; i >= 0; --i) {
+        const Num sum = dot(table + i * size + i + 1, table + k * size + i + 1, k - i - 1);
+        table[i * size + k] = table[k * size + i] = (sum * weights[k * size + i]).settle();
+      }
+    }
+  }
+
+  template <class Num, class T>
+  static unsigned char evaluate(const Call<T>& call, const Group& group, Num* workspace) {
+    const int64_t size = group.longest + 1, fences = call.words + 1;
+    Num *weights = workspace, *table = weights + size * size, *above = table + size * size;
+    Shift shifts[kLanes];
+    load(call, group, weights, shifts);
+    inside(weights, table, size);
+    Num total = Num::one().where(group.ends_at(0));
+    for (int64_t k = 1; k < size; ++k) total = total + table[k].where(group.ends_at(k));
+    const unsigned char untrusted = untrusted_lanes(total.trusted(), group);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (group.items[lane] < 0) continue;
+      T* parts = call.parts + group.items[lane] * call.num_parts;
+      std::memset(parts, 0, call.num_parts * sizeof(T));
+      if (!Num::differentiates) {
+        const double log = total.log(lane);
+        call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shifts[lane].total : log);
+      }
+    }
+    const Num start = total.reciprocal();
+    for (int64_t b = size - 1; b >= 1; --b) {
+      for (int64_t a = 0; a < b; ++a) {
+        Num outside = dot(above + a * size + b + 1, table + b * size + b + 1, size - 1 - b) +
+                      dot(above + b * size, table + a * size, a);
+        if (a == 0) outside = outside + start.where(group.ends_at(b));
+        outside = outside.settle();
+        above[a * size + b] = above[b * size + a] = (outside * weights[b * size + a]).settle();
+        const Lanes used = (outside * table[a * size + b]).settle().result();
+        for (int lane = 0; lane < kLanes; ++lane) {
+          if (b > group.lengths[lane]) continue;
+          const int64_t part = group.items[lane] * call.num_parts + a * fences + b;
+          // Rounding may leave 1 + 2e-16; the nearest probability is meant.
+          const double value = Num::differentiates ? used[lane] * shifts[lane].direction : std::min(used[lane], 1.0);
+          call.parts[part] = static_cast<T>(value);
+        }
+      }
+    }
+    return untrusted;
+  }
+};
+
+struct BestPhrases {
+  static int64_t num_cells(int64_t length) { return Phrases::num_cells(length); }
+
+  template <class Num, class T>
+  static unsigned char evaluate(const Call<T>& call, const Group& group, Num* workspace) {
+    const int64_t size = group.longest + 1;
+    Num *weights = workspace, *table = weights + size * size;
+    Shift shifts[kLanes];
+    Phrases::load(call, group, weights, shifts);
+    Phrases::inside(weights, table, size);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (group.items[lane] < 0) continue;
+      T* parts = call.parts + group.items[lane] * call.num_parts;
+      std::memset(parts, 0, call.num_parts * sizeof(T));
+      const int64_t length = group.lengths[lane];
+      if (length > 0 && table[length].value[lane] > -kInfinity) {
+        descend(table, size, lane, 0, length, parts, call.words + 1);
+      }
+    }
+    return 0;
+  }
+
+  // The split is found again by its value, instead of being stored by the inner loop.
+  template <class T>
+  static void descend(const Best* table, int64_t size, int lane, int64_t i, int64_t k, T* parts, int64_t fences) {
+    while (true) {
+      parts[i * fences + k] = 1;
+      if (k == i + 1) return;
+      double best = -kInfinity;
+      int64_t split = i + 1;
+      for (int64_t j = i + 1; j < k; ++j) {
+        const double value = table[i * size + j].value[lane] + table[k * size + j].value[lane];
+        if (value > best) best = value, split = j;
+      }
+      // Into the shorter half by recursion, so that the stack stays logarithmic.
+      if (split - i < k - split) {
+        descend(table, size, lane, i, split, parts, fences);
+        i = split;
+      } else {
+        descend(table, size, lane, split, k, parts, fences);
+        k = split;
+      }
+    }
+  }
+};
+
+template <class T>
+Call<T> call_of(const T* scores, const int64_t* lengths, const T* vector, T* log_partition, T* parts, int64_t batch,
+                int64_t words) {
+  return {scores, lengths, vector, log_partition, parts, batch, words, (words + 1) * (words + 1), false};
+}
+
+}  // namespace
+}  // namespace structattn
+
+using structattn::Best;
+using structattn::Dual;
+using structattn::Plain;
+
+#define STRUCTATTN_EXPORT_CONSTITUENCY(T, NAME)                                                                       \
+  int structattn_constituency_marginals_##NAME(const T* scores, const int64_t* lengths, T* log_partition, T* parts,   \
+                                               int64_t batch, int64_t words) {                                        \
+    return structattn::evaluate_all<structattn::Phrases, Plain>(                                                      \
+        structattn::call_of<T>(scores, lengths, nullptr, log_partition, parts, batch, words));                        \
+  }                                                                                                                   \
+  int structattn_constituency_hvp_##NAME(const T* scores, const int64_t* lengths, const T* vector, T* product,        \
+                                         int64_t batch, int64_t words) {                                              \
+    return structattn::evaluate_all<structattn::Phrases, Dual>(                                                       \
+        structattn::call_of<T>(scores, lengths, vector, nullptr, product, batch, words));                             \
+  }                                                                                                                   \
+  int structattn_constituency_argmax_##NAME(const T* scores, const int64_t* lengths, T* parts, int64_t batch,         \
+                                            int64_t words) {                                                          \
+    return structattn::select_all<structattn::BestPhrases>(                                                           \
+        structattn::call_of<T>(scores, lengths, nullptr, nullptr, parts, batch, words));                              \
+  }
+
+extern "C" {
+STRUCTATTN_EXPORT_CONSTITUENCY(float, float32)
+STRUCTATTN_EXPORT_CONSTITUENCY(double, float64)
+}
