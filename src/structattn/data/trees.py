@@ -7,10 +7,13 @@ subtree relation that of subtree masking in Nguyen et al. 2020 (Tree-Structured 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
+
+_Fact = TypeVar("_Fact")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class TreeBatch:
     mask: Bool[Tensor, "batch node"]
     labels: Int64[Tensor, "batch node"] | None = None
     num_leaves: int = field(kw_only=True)
-    _known: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.parents.dim() != 2 or self.parents.shape != self.mask.shape:
@@ -66,7 +69,7 @@ class TreeBatch:
 
     def ancestors(self) -> Bool[Tensor, "batch node node"]:
         """``[b, i, k]`` is ``True`` if ``k`` lies above ``i`` or is ``i``; ``False`` for padding."""
-        return self._once("ancestors", self._ancestors)
+        return self.remember("ancestors", self._ancestors)
 
     def subtrees(self) -> Bool[Tensor, "batch node node"]:
         """``[b, i, k]`` is ``True`` if ``k`` lies below ``i`` or is ``i``: the ancestors, transposed."""
@@ -74,37 +77,45 @@ class TreeBatch:
 
     def depths(self) -> Int64[Tensor, "batch node"]:
         """Number of steps up to the root; 0 at a root and at padding."""
-        return self._once("depths", lambda: (self.ancestors().sum(-1) - 1).clamp(min=0))
+        return self.remember("depths", lambda: (self.ancestors().sum(-1) - 1).clamp(min=0))
 
     def levels(self) -> Int64[Tensor, "batch node"]:
         """Number of steps down to the deepest node of the subtree; 0 at a leaf and at padding.
 
         A node's children all have smaller levels, so a bottom-up pass may treat one level at a time.
         """
-        return self._once("levels", self._levels)
+        return self.remember("levels", self._levels)
 
     def distances(self) -> Int64[Tensor, "batch node node"]:
         """Steps on the path between two nodes: ``depth_i + depth_j - 2 * depth(lowest common ancestor)``.
 
         Nodes of different trees are joined by a virtual root above all roots, so two roots are 2 apart. Padding is 0.
         """
-        return self._once("distances", lambda: self._distances(self.parents.shape[1]))
+        return self.remember("distances", lambda: self._distances(self.parents.shape[1]))
 
     def leaf_distances(self) -> Int64[Tensor, "batch leaf leaf"]:
         """``distances`` between the words only, without computing the rest."""
-        return self._once("leaf_distances", lambda: self._distances(self.num_leaves))
+        return self.remember("leaf_distances", lambda: self._distances(self.num_leaves))
 
     def to(self, device: torch.device | str) -> "TreeBatch":
         """The same trees on another device."""
         labels = None if self.labels is None else self.labels.to(device)
         return TreeBatch(self.parents.to(device), self.mask.to(device), labels, num_leaves=self.num_leaves)
 
-    def _once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+    def remember(self, name: str, compute: Callable[[], _Fact]) -> _Fact:
+        """What was computed under this name before, or is now: for whatever all layers need of the same trees.
+
+        Example:
+            >>> tree = TreeBatch(torch.tensor([[0]]), torch.tensor([[True]]), num_leaves=1)
+            >>> tree.remember("size", lambda: 1), tree.remember("size", lambda: 2)
+            (1, 1)
+        """
         if name not in self._known:
             # A tensor made in inference mode could not be used for training later; a remembered one must be.
             with torch.inference_mode(False), torch.no_grad():
                 self._known[name] = compute()
-        return self._known[name]
+        found: _Fact = self._known[name]
+        return found
 
     def _doublings(self) -> int:
         """How often the stride must double before every walk upwards has reached its root."""

@@ -28,6 +28,7 @@ from structattn.layers.relative import (
     offsets_to_pairs,
     pairs_to_offsets,
 )
+from structattn.layers.scaled_dot_product import scaled_dot_product
 from structattn.layers.segmentation_attention import (
     Segmentation,
     SegmentationAttention,
@@ -37,6 +38,8 @@ from structattn.layers.segmentation_attention import (
     TwoStateChain,
 )
 from structattn.layers.syntactic_attention import DependencyScorer, SyntacticAttention, independent_heads
+from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention, tree_operator
+from structattn.layers.tree_cross_attention import TreeCrossAttention, TreeSource
 from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
 from structattn.layers.tree_order import Children, TreeOrder
 
@@ -57,6 +60,7 @@ __all__ = [
     "FeedForward",
     "FusionGate",
     "GumbelNoise",
+    "HierarchicalAccumulation",
     "IndependentChoice",
     "IndependentSelection",
     "MaxPooling",
@@ -79,7 +83,10 @@ __all__ = [
     "StraightThroughSample",
     "SyntacticAttention",
     "Token2Token",
+    "TreeAttention",
+    "TreeCrossAttention",
     "TreeOrder",
+    "TreeSource",
     "TwoStateChain",
     "WordEmbedding",
     "XLPosition",
@@ -93,7 +100,9 @@ __all__ = [
     "pool_words",
     "relation_loss",
     "roots",
+    "scaled_dot_product",
     "sinusoids",
     "straight_through_argmax",
+    "tree_operator",
     "unary_potentials",
 ]

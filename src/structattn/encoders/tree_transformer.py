@@ -1,0 +1,163 @@
+"""The Tree Transformer: words and phrases are encoded together, phrases by hierarchical accumulation.
+
+Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation" (not the Tree Transformer of Wang et al.
+2019). The baselines differ from it in one part each, and are options here.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch, TreeBatch
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
+from structattn.layers import (
+    FeedForward,
+    HierarchicalAccumulation,
+    MeanPooling,
+    SinusoidalPositions,
+    TreeAttention,
+    WordEmbedding,
+    roots,
+)
+from structattn.priors import Subtree
+from structattn.syntax.errors import ConfigError
+
+
+class TreeTransformer(nn.Module):
+    """The contextualizer: positions for words, a vector for each phrase, then layers over both.
+
+    Words are normalised before their positions are added, as in :class:`Transformer`. Phrases have no position: where
+    they are is told by what they accumulate.
+
+    Args:
+        dim: width of the states.
+        layers: modules ``(states of nodes, batch) -> states of nodes``.
+        last: applied to the states after the layers.
+        num_labels: so many of the most frequent labels start their phrases with a vector of their own; all other
+            phrases start with one and the same.
+        dropout: applied to the states before the layers.
+
+    Raises:
+        MissingStructure: in ``forward``, if a sentence has no phrase tree.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
+        >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
+        >>> encoding = TreeTransformer(4, [], last=nn.Identity())(torch.ones(1, 2, 4), batch)
+        >>> encoding.states.shape, encoding.pooled
+        (torch.Size([1, 3, 4]), tensor([[False, False,  True]]))
+    """
+
+    def __init__(
+        self, dim: int, layers: Sequence[nn.Module], *, last: nn.Module, num_labels: int = 0, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dim)
+        self.positions = SinusoidalPositions()
+        # As large as a normalised word.
+        self.phrases = nn.Parameter(torch.randn(num_labels + 1, dim))
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(layers)
+        self.last = last
+
+    def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
+        """A state for every node, words first; the roots are what makes the sentence vector."""
+        trees = batch.require("constituency", wanted_by="TreeTransformer")
+        words = self.positions(self.norm(states))
+        nodes = self.dropout(torch.cat((words, self._phrases(trees).to(words.dtype)), dim=1))
+        for layer in self.layers:
+            nodes = layer(nodes, batch)
+        nodes = self.last(nodes).masked_fill(~trees.mask.unsqueeze(-1), 0.0)
+        return Encoding(nodes, trees.mask, pooled=roots(trees))
+
+    def _phrases(self, trees: TreeBatch) -> Tensor:
+        if trees.labels is None:
+            return self.phrases[0].expand(len(trees.mask), trees.mask.shape[1] - trees.num_leaves, -1)
+        labels = trees.labels[:, trees.num_leaves :]
+        return self.phrases[torch.where(labels < len(self.phrases), labels, 0)]
+
+
+def tree_transformer(
+    vocabulary_size: int,
+    *,
+    dim: int = 64,
+    embedding_dim: int | None = None,
+    num_frozen: int = 0,
+    num_layers: int = 2,
+    num_heads: int = 4,
+    hidden: int | None = None,
+    max_vertical: int = 50,
+    max_horizontal: int = 100,
+    subtree_mask: bool = True,
+    mode: Literal["paper", "ref"] = "paper",
+    num_labels: int = 0,
+    norm: Literal["first", "last"] = "last",
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """The encoder of Nguyen et al.; the sentence vector is the root's state, or the mean of several roots' states.
+
+    The defaults are the paper's small model for classification.
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the states and of the sentence vector; an even multiple of ``num_heads``.
+        embedding_dim: width of the word vectors, if it differs.
+        num_frozen: number of words whose vectors are not trained.
+        num_layers: number of layers.
+        num_heads: number of heads.
+        hidden: width of the feed-forward networks' hidden layers; ``2 * dim`` if ``None``.
+        max_vertical: size of the vertical embedding table; 0 for none.
+        max_horizontal: size of the horizontal embedding table; 0 for none.
+        subtree_mask: whether a phrase sees its subtree and a word the words only, rather than everything.
+        mode: ``paper``, or ``ref`` for the arithmetic of the published code.
+        num_labels: so many of the most frequent tree labels have a vector of their own; with 0 labels do not matter.
+        norm: whether the norm comes first or last in a residual connection.
+        dropout: on word vectors, updates, attention weights and hidden layers.
+
+    Raises:
+        ConfigError: for an unknown norm or mode, a negative size, or a ``dim`` that does not fit the heads.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
+        >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
+        >>> encoding = tree_transformer(4)(batch)
+        >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
+        (torch.Size([1, 3, 64]), True)
+    """
+    if num_heads < 1 or dim % (2 * num_heads):
+        raise ConfigError(f"dim expects an even multiple of the number of heads, got dim={dim} for {num_heads} heads")
+    residual = {"first": NormFirst, "last": NormLast}.get(norm)
+    if residual is None:
+        raise ConfigError(f"norm expects one of first, last; got {norm!r}")
+    if num_labels < 0:
+        raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
+    layers = [
+        TransformerLayer(
+            TreeAttention(
+                dim,
+                num_heads,
+                prior=Subtree() if subtree_mask else None,
+                accumulation=HierarchicalAccumulation(
+                    dim // num_heads, num_heads, max_vertical, max_horizontal, mode=mode
+                ),
+                dropout=dropout,
+            ),
+            FeedForward(dim, 2 * dim if hidden is None else hidden, dropout=dropout),
+            residuals=(residual(dim, dropout=dropout), residual(dim, dropout=dropout)),
+        )
+        for _ in range(num_layers)
+    ]
+    # Layers with the norm first leave their sum unnormalised.
+    last = nn.LayerNorm(dim) if norm == "first" else nn.Identity()
+    return SentenceEncoder(
+        WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen),
+        TreeTransformer(dim, layers, last=last, num_labels=num_labels, dropout=dropout),
+        pooler=MeanPooling(),
+        output_dim=dim,
+    )
