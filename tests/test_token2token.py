@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.functional import pair_tiles, token2token, token2token_weights
+from structattn.functional import token2token, token2token_weights
+from structattn.kernels import pair_tiles
 
 MASKS = ("forward", "backward", "diagonal", "everything", "nothing", "random")
 SCALES = (0.5, 5.0, 10.5, 1e4)
