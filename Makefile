@@ -7,7 +7,7 @@ READY_TO_DEVELOP := .venv/.ready-to-develop
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lint types bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -22,11 +22,17 @@ lint: $(READY_TO_DEVELOP)  ## style
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
 
-bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes: every script of benchmarks/
+bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes: structures next to other libraries, then the scripts of benchmarks/
+	$(or $(wildcard .venv-peers/bin/python),$(BIN)/python) -m benchmarks.structures
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
+peers: $(COMPILED)  ## an environment with the libraries that bench compares with
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --constraint constraints.txt --editable .
+	.venv-peers/bin/python -m pip install --quiet --no-deps --requirement benchmarks/peers.txt
+
 clean:  ## remove what the other targets made, the environment included
-	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
+	rm -rf .venv .venv-peers demo build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:

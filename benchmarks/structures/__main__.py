@@ -1,0 +1,150 @@
+"""Milliseconds and megabytes of the structured distributions, next to other libraries, in one run.
+
+Rows: A linear chains, B projective trees, C all dependency trees, D phrase trees. Modes: train, marg, attn, argmax; see
+``contest.py``. Every row runs in a process of its own for each number of threads, held to as many cores; inside, the
+libraries take turns. Peers that are not installed are named with the way to install them (``make peers``).
+
+    python -m benchmarks.structures --rows B --sizes 40 80 --modes attn --threads 1 2 --json results.json
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from benchmarks.structures import memory, peers, table
+from benchmarks.structures.contest import MODES, Pace, Result, compete
+from benchmarks.structures.rows import ROWS
+
+PEERS = ("torch-struct", "SuPar", "pytorch-crf", "SynJax")
+COLUMNS = ("structattn", "structattn, edges", *PEERS)
+MEMORY_WORDS, MEMORY_STATES = (50, 100, 200, 400), 10
+
+
+def main() -> None:
+    """Time, then measure memory, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="*", choices=list(ROWS), default=list(ROWS), help="which families")
+    parser.add_argument(
+        "--sizes", nargs="+", metavar="WORDS[,STATES]", help="only these sizes; all of a row if not given"
+    )
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--names", nargs="+", choices=COLUMNS, default=list(COLUMNS), help="who competes")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=30, help="turns of each contender at most")
+    parser.add_argument("--seconds", type=float, default=0.5, help="time for the turns of each contender in a cell")
+    parser.add_argument(
+        "--limit", type=float, default=1.0, help="a call that takes longer is not tried at larger sizes"
+    )
+    parser.add_argument("--memory", nargs="*", choices=list(ROWS), default=["A", "B", "D"], help="families to weigh")
+    parser.add_argument("--json", metavar="FILE", help="all numbers, for machines")
+    parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.in_this_process:
+        return _compete_here(options)
+
+    start = time.perf_counter()
+    print(f"{_cpu()}; torch {torch.__version__}; medians of at most {options.repeats} turns, milliseconds", flush=True)
+    for reason in filter(None, map(peers.missing, [name for name in PEERS if name in options.names])):
+        print(reason)
+    print("\n" + table.header(options.names), flush=True)
+    results: list[dict[str, Any]] = []
+    for threads in options.threads:
+        for letter in options.rows:
+            results += _compete_elsewhere(letter, threads, options)
+    weights = _weigh(options)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"results": results, "memory": weights}, file, indent=1)
+    print(f"\n{time.perf_counter() - start:.0f} seconds", flush=True)
+    return None
+
+
+def _compete_elsewhere(letter: str, threads: int, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """One row in a fresh process with its own threads; its lines are printed as they come."""
+    command = [sys.executable, "-m", "benchmarks.structures", "--in-this-process", "--rows", letter]
+    command += ["--threads", str(threads), "--modes", *options.modes, "--names", *options.names]
+    command += ["--repeats", str(options.repeats), "--seconds", str(options.seconds), "--limit", str(options.limit)]
+    command += ["--sizes", *options.sizes] if options.sizes else []
+    # Without passive waiting two threads can stall each other for seconds on a machine that does something else.
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
+    found = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stdout or ():
+            cell = [Result(**{**values, "size": tuple(values["size"])}) for values in json.loads(line)]
+            print(table.line(cell, options.names), flush=True)
+            found += [asdict(result) for result in cell]
+    if process.returncode:
+        raise SystemExit(f"row {letter} with {threads} threads ended with code {process.returncode}")
+    return found
+
+
+def _compete_here(options: argparse.Namespace) -> None:
+    warnings.simplefilter("ignore")  # of the peers, about the torch they were written for
+    (threads,) = options.threads
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    torch.set_num_threads(threads)
+    (row,) = (ROWS[letter] for letter in options.rows)
+    pace = Pace(options.repeats, options.seconds, options.limit)
+    names = [name for name in _present(row.names) if name in options.names]
+    for size in sorted(row.sizes, key=lambda size: size[::-1]):
+        if options.sizes and ",".join(map(str, size)) not in options.sizes:
+            continue
+        contenders = [row.build(row.batch, size, name) for name in names]
+        for mode in options.modes:
+            print(
+                json.dumps([asdict(result) for result in compete(row.letter, contenders, size, mode, pace)]), flush=True
+            )
+
+
+def _weigh(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if options.memory:
+        print("\nadded peak memory in MB, forward (marg) and with the gradient of the marginals (attn)\n")
+        print("| row | words | mode | structattn | SuPar | smaller |\n|---|---|---|---|---|---|", flush=True)
+    weights = []
+    for letter in options.memory:
+        row = ROWS[letter]
+        for words in MEMORY_WORDS:
+            size = (words, MEMORY_STATES)[: len(row.axes)]
+            for mode in ("marg", "attn"):
+                found = {name: memory.added(row, size, name, mode) for name in _present(("structattn", "SuPar"))}
+                ours, peer = found["structattn"], found.get("SuPar")
+                ratio = f"{peer / max(ours, 0.1):.0f}x" if peer is not None and ours is not None else ""
+                cells = [
+                    letter,
+                    str(words),
+                    mode,
+                    _megabytes(ours),
+                    _megabytes(peer) if "SuPar" in found else "",
+                    ratio,
+                ]
+                print(f"| {' | '.join(cells)} |", flush=True)
+                weights.append({"row": letter, "size": size, "mode": mode, **found})
+    return weights
+
+
+def _megabytes(value: float | None) -> str:
+    return f"over {memory.LIMIT}" if value is None else f"{value:.1f}"
+
+
+def _present(names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if name.startswith("structattn") or peers.missing(name) is None]
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return "unknown processor"
+
+
+if __name__ == "__main__":
+    main()

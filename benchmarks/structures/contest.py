@@ -1,0 +1,226 @@
+"""Contenders take turns in one process, so that a busy machine slows all of them alike; wrong answers are not timed.
+
+A contender is one library on one input: for each mode a call that is timed, and a way to read what it returned in our
+layout. The first contender is the reference for the answers of the others.
+
+Modes: ``train`` is the log-partition and its gradient, ``marg`` the marginals, ``attn`` the gradient of the marginals
+contracted with random weights (structured attention: a second derivative), ``argmax`` the best structure.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MODES = ("train", "marg", "attn", "argmax")
+# Peers compute in float32, and torch-struct adds 1e-5 to what it inverts.
+TOLERANCE = 5e-3
+SMALLEST_TURN = 2e-3
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One library on one input."""
+
+    name: str
+    calls: dict[str, Callable[[], Any]]
+    read: Callable[[str, Any], list[Tensor]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family of structures, the inputs it is timed on, and who competes."""
+
+    letter: str
+    title: str
+    axes: tuple[str, ...]
+    sizes: tuple[tuple[int, ...], ...]
+    batch: int
+    build: Callable[[int, tuple[int, ...], str], Contender]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Milliseconds of one contender on one input, or why there are none."""
+
+    row: str
+    size: tuple[int, ...]
+    mode: str
+    threads: int
+    name: str
+    median: float | None = None
+    fastest: float | None = None
+    runs: int = 0
+    difference: float | None = None
+    note: str = ""
+
+
+@dataclass
+class Pace:
+    """How often and how long a contender may run, and what was too slow already."""
+
+    repeats: int
+    seconds: float
+    limit: float
+    too_slow: list[tuple[str, str, tuple[int, ...]]] = field(default_factory=list)
+
+    def gave_up(self, name: str, mode: str, size: tuple[int, ...]) -> bool:
+        """Whether the contender took too long on an input that was smaller along every axis."""
+        return any(
+            (name, mode) == (other, where) and all(a <= b for a, b in zip(small, size, strict=True))
+            for other, where, small in self.too_slow
+        )
+
+
+def compete(row: str, contenders: Sequence[Contender], size: tuple[int, ...], mode: str, pace: Pace) -> list[Result]:
+    """Check the answers of one mode, then time whoever is right."""
+    threads = torch.get_num_threads()
+    results: list[Result] = []
+    running: list[tuple[Contender, Callable[[], Any], int, list[float], float]] = []
+    expected: list[Tensor] | None = None
+    for contender in contenders:
+        if mode not in contender.calls:
+            continue
+        result = Result(row, size, mode, threads, contender.name)
+        if pace.gave_up(contender.name, mode, size):
+            results.append(Result(**{**vars(result), "note": f"over {pace.limit:g} s before"}))
+            continue
+        call = contender.calls[mode]
+        answer = contender.read(mode, call())
+        expected = answer if expected is None else expected
+        gap = max(_gap(a, b) for a, b in zip(answer, expected, strict=True))
+        if gap > TOLERANCE:
+            results.append(Result(**{**vars(result), "difference": gap, "note": "wrong answer"}))
+            continue
+        call()
+        once = _seconds(call, 1)
+        if once > pace.limit:
+            pace.too_slow.append((contender.name, mode, size))
+        running.append((contender, call, max(1, int(SMALLEST_TURN / once)), [once] if once > pace.seconds else [], gap))
+    start = time.perf_counter()
+    for _ in range(pace.repeats):
+        for _, call, count, times, _ in running:
+            if not times or sum(times) * count < pace.seconds:
+                times.append(_seconds(call, count))
+        if time.perf_counter() - start > pace.seconds * len(running):
+            break
+    for contender, _, _, times, gap in running:
+        median, fastest = 1000 * statistics.median(times), 1000 * min(times)
+        results.append(Result(row, size, mode, threads, contender.name, median, fastest, len(times), gap))
+    return sorted(results, key=lambda result: [c.name for c in contenders].index(result.name))
+
+
+def torch_contender(
+    name: str,
+    inputs: Sequence[Tensor],
+    weight: Tensor,
+    *,
+    log_partition: Callable[..., Tensor],
+    marginals: Callable[..., Tensor] | None,
+    argmax: Callable[..., Any] | None,
+    parts: Callable[[Tensor], Tensor] = lambda parts: parts,
+    best: Callable[[Any], Tensor] = lambda best: best,
+) -> Contender:
+    """A contender that is written in torch.
+
+    Args:
+        name: of the library.
+        inputs: its potentials.
+        weight: what the marginals are contracted with.
+        log_partition: of the potentials.
+        marginals: of the potentials; None if there is no such function.
+        argmax: of the potentials; None if there is no such function.
+        parts: marginals and gradients of the first potential in our layout.
+        best: the best structure in our layout.
+    """
+
+    def leaves() -> list[Tensor]:
+        return [tensor.detach().requires_grad_() for tensor in inputs]
+
+    def train() -> tuple[Tensor, Tensor]:
+        own = leaves()
+        value = log_partition(*own)
+        return value.detach(), torch.autograd.grad(value.sum(), own)[0]
+
+    def attend() -> Tensor:
+        own = leaves()
+        return torch.autograd.grad((marginals(*own) * weight).sum(), own)[0]
+
+    calls: dict[str, Callable[[], Any]] = {"train": train}
+    if marginals is not None:
+        calls |= {"marg": lambda: marginals(*(tensor.detach() for tensor in inputs)), "attn": attend}
+    if argmax is not None:
+        calls["argmax"] = lambda: argmax(*(tensor.detach() for tensor in inputs))
+
+    def read(mode: str, answer: Any) -> list[Tensor]:
+        if mode == "train":
+            return [answer[0], parts(answer[1])]
+        return [best(answer).double() if mode == "argmax" else parts(answer.detach())]
+
+    return Contender(name, calls, read)
+
+
+def jax_contender(
+    name: str,
+    potentials: Tensor,
+    weight: Tensor,
+    *,
+    distribution: Callable[[Any], Any],
+    parts: Callable[[Tensor], Tensor],
+    best: Callable[[Tensor], Tensor],
+) -> Contender:
+    """A contender that is written in JAX; its functions are compiled, and compiling is not counted.
+
+    Args:
+        name: of the library.
+        potentials: its potentials.
+        weight: what the marginals are contracted with.
+        distribution: of the potentials.
+        parts: marginals and gradients in our layout.
+        best: the best structure in our layout.
+    """
+    import jax
+
+    scores, weights = jax.numpy.asarray(potentials.numpy()), jax.numpy.asarray(weight.numpy())
+    functions = {
+        "train": jax.value_and_grad(lambda s: distribution(s).log_partition().sum()),
+        "marg": lambda s: distribution(s).marginals(),
+        "attn": jax.grad(lambda s: (distribution(s).marginals() * weights).sum()),
+        "argmax": lambda s: distribution(s).argmax(),
+    }
+
+    def call(function: Callable[[Any], Any]) -> Callable[[], Any]:
+        compiled = jax.jit(function)
+        return lambda: jax.block_until_ready(compiled(scores))
+
+    def read(mode: str, answer: Any) -> list[Tensor]:
+        if mode == "train":
+            return [torch.tensor(answer[0].tolist()), parts(_tensor(answer[1]))]
+        return [best(_tensor(answer)).double() if mode == "argmax" else parts(_tensor(answer))]
+
+    return Contender(name, {mode: call(function) for mode, function in functions.items()}, read)
+
+
+def _tensor(array: Any) -> Tensor:
+    import numpy
+
+    return torch.from_numpy(numpy.array(array))
+
+
+def _seconds(call: Callable[[], Any], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
+
+
+def _gap(answer: Tensor, expected: Tensor) -> float:
+    """Largest difference, relative to numbers above one."""
+    expected = expected.double().sum() if answer.dim() == 0 else expected.double()
+    gap = (answer.double() - expected).abs() / expected.abs().clamp(min=1)
+    return float(gap.max()) if gap.isfinite().all() else float("inf")
