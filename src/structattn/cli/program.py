@@ -22,6 +22,7 @@ VERBS = {
     "predict": "one JSON line for each example of a file",
     "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
+    "hydra": "pretrain HYDRA heads on a frozen body, leave an adapter folder",
     "list": "the encoders, tasks, priors and structures there are",
     "doctor": "versions, devices, extras and kernels of this installation",
 }

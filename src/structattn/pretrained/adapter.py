@@ -1,0 +1,165 @@
+"""HYDRA heads as a folder: ``adapter_config.json`` and ``adapter_model.safetensors``, after PEFT's conventions.
+
+Names inside the file are ``base_model.model.hydra.layer.{query,key,value,output,norm,ffn}.*``. PEFT itself is not
+needed: a new layer on top of a body is none of its methods, so only the format is kept.
+"""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+import structattn
+from structattn.data.tensors import read_tensors, save_tensors
+from structattn.pretrained.config import HydraConfig
+from structattn.pretrained.layer import HEAD_PARTS
+from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.folders import read_json, replaced_folder, write_json
+
+if TYPE_CHECKING:
+    from structattn.pretrained.hydra import HydraModel
+
+CONFIG, WEIGHTS, CARD = "adapter_config.json", "adapter_model.safetensors", "README.md"
+PREFIX = "base_model.model.hydra.layer."
+# Raised when an older folder can no longer be read as it is.
+FORMAT_VERSION = 1
+
+
+def save_adapter(model: "HydraModel", folder: str | os.PathLike[str]) -> None:
+    """Write an adapter folder; whoever reads it sees the old one or the whole new one."""
+    untrained = model.untrained_parts()
+    parts = {
+        name: tensor
+        for name, tensor in model.hydra.parts.items()
+        if name.split(".")[0] in HEAD_PARTS or name not in untrained
+    }
+    config = model.hydra_config
+    content = {
+        "peft_type": "HYDRA",
+        "task_type": None,
+        "base_model_name_or_path": str(getattr(model.config, "_name_or_path", "") or ""),
+        "base_model_type": model.config.model_type,
+        "base_fingerprint": body_fingerprint(model.base),
+        "inference_mode": True,
+        "hidden_size": model.dim,
+        "head_dim": model.hydra.heads.head_dim,
+        "bias": True,
+        "saved_parts": sorted({name.split(".")[0] for name in parts}),
+        "hydra": config.to_dict(),
+        "hydra_version": FORMAT_VERSION,
+        "structattn_version": structattn.__version__,
+    }
+    with replaced_folder(Path(folder)) as temporary:
+        save_tensors({PREFIX + name: tensor for name, tensor in parts.items()}, temporary / WEIGHTS)
+        (temporary / CARD).write_text(_card(content), encoding="utf-8")
+        write_json(temporary / CONFIG, content)
+
+
+def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The configuration of an adapter folder.
+
+    Raises:
+        ParseError: if it is missing or damaged.
+        ConfigError: if it is of another kind, or written by a newer version.
+    """
+    file = Path(folder) / CONFIG
+    content = read_json(file)
+    if content.get("peft_type") != "HYDRA":
+        raise ConfigError(f"{file}: expected an adapter of type 'HYDRA', got {content.get('peft_type')!r}")
+    version = content.get("hydra_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ConfigError(f"{file}: has format version {version}, this structattn reads up to {FORMAT_VERSION}")
+    for name in ("hidden_size", "hydra", "saved_parts"):
+        if name not in content:
+            raise ParseError(f"expected the key {name!r}, it is missing", file=file)
+    return content
+
+
+def config_of(content: Mapping[str, Any], body: nn.Module, folder: str | os.PathLike[str]) -> HydraConfig:
+    """The layer that a folder describes, for this body.
+
+    Raises:
+        ConfigError: if the body's states have another width than those the heads were trained on.
+    """
+    settings: Any = body.config
+    if content["hidden_size"] != settings.hidden_size:
+        raise ConfigError(
+            f"{Path(folder) / CONFIG}: heads for a body of width {content['hidden_size']}, "
+            f"this {type(body).__name__} has width {settings.hidden_size}"
+        )
+    return HydraConfig.from_dict(content["hydra"])
+
+
+def load_parts(model: "HydraModel", content: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
+    """Fill the layer with what a folder holds; parts that were not saved stay as they were made.
+
+    Raises:
+        ParseError: if the file is damaged, or a tensor is missing, unknown or of another shape.
+        ConfigError: if the folder's heads are of another layer style.
+    """
+    file = Path(folder) / WEIGHTS
+    found = {name.removeprefix(PREFIX): tensor for name, tensor in read_tensors(file).items()}
+    expected = model.hydra.parts
+    style = model.hydra_config.layer_style
+    wanted = [name for name in expected if name.split(".")[0] in content["saved_parts"]]
+    for name in sorted({*wanted, *found}):
+        if name not in expected:
+            raise ConfigError(f"{file}: has a part {name!r} that a layer of style {style!r} lacks")
+        if name not in found:
+            raise ParseError(f"expected a tensor {PREFIX + name!r}, it is missing", file=file)
+        if found[name].shape != expected[name].shape:
+            raise ConfigError(
+                f"{file}: expected {name!r} of shape {tuple(expected[name].shape)} for this body, "
+                f"got {tuple(found[name].shape)}"
+            )
+    with torch.no_grad():
+        for name, tensor in found.items():
+            expected[name].copy_(tensor)
+    if content.get("base_fingerprint") not in (None, body_fingerprint(model.base)):
+        warnings.warn(
+            f"{file}: these heads were trained on a body with other parameters "
+            f"({content.get('base_model_name_or_path') or 'unnamed'})",
+            stacklevel=3,
+        )
+
+
+def body_fingerprint(body: nn.Module) -> str:
+    """A SHA-256 over all parameters and buffers of a body, by name: equal for bodies that compute the same.
+
+    A pooler is left out, as heads do not look at it and some task models lack it.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(body.state_dict().items()):
+        if not name.startswith("pooler."):
+            digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+            digest.update(_bytes(tensor))
+    return digest.hexdigest()
+
+
+def fingerprints(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """A SHA-256 for each tensor."""
+    return {name: hashlib.sha256(_bytes(tensor)).hexdigest() for name, tensor in tensors.items()}
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    raw: bytes = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    return raw
+
+
+def _card(content: Mapping[str, Any]) -> str:
+    hydra = content["hydra"]
+    relation = hydra["relation"] if isinstance(hydra["relation"], str) else ", ".join(hydra["relation"])
+    body = content["base_model_name_or_path"] or f"a {content['base_model_type']} of width {content['hidden_size']}"
+    return (
+        "---\nlibrary_name: structattn\ntags: [hydra, adapter]\n---\n\n"
+        f"# HYDRA heads for {body}\n\n"
+        f"{hydra['num_heads']} heads of width {content['head_dim']} whose scores were trained to be the relation "
+        f"`{relation}` between words (arXiv 2109.05349).\n\n"
+        "```python\nimport structattn as sa\nfrom transformers import AutoModel\n\n"
+        'model = sa.pretrained.add_heads(AutoModel.from_pretrained(BODY), "this folder")\n```\n'
+    )

@@ -1,0 +1,144 @@
+"""What decides a HYDRA layer, as a frozen value that an adapter folder holds as JSON.
+
+HYDRA (arXiv 2109.05349). What the paper leaves open (layer style, subword policy, special pieces) is an option here.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from structattn.layers.relation_heads import OBJECTIVES, Objective, Reduction
+from structattn.pretrained.relation_names import parse_relation
+from structattn.syntax.errors import ConfigError
+
+LayerStyle = Literal["residual", "attention", "gated", "transformer"]
+Subword = Literal["all", "first", "mean", "sgnet"]
+Special = Literal["zero", "ignore"]
+
+
+@dataclass(frozen=True)
+class HydraConfig:
+    """A HYDRA layer: its heads, what they are trained to be, and what carries them into the body's states.
+
+    Attributes:
+        num_heads: number of heads.
+        relation: what the heads' scores shall be, see ``parse_relation``: one relation for all heads, or one a head.
+        layer_style: how the heads' output joins the body's states: ``residual`` (added), ``attention`` (mapped, added,
+            normalised), ``gated`` (mapped and added with a weight that starts at 0, so that the layer changes nothing
+            at first) or ``transformer`` (the paper's: a whole post-norm block).
+        head_dim: width of a head; ``dim / num_heads`` if ``None``.
+        feed_forward_dim: width of the hidden layer of ``transformer``; four times the states' if ``None``.
+        subword: which pieces have the relations of their word: ``all``, the ``first``; the ``mean`` of all pairs of
+            pieces is supervised; or ``sgnet``'s rule (every piece looks, first pieces are looked at).
+        special: whether special pieces count, with nothing to relate to (``zero``), or not at all (``ignore``).
+        root_to_cls: relate the root of a sentence to the first special piece.
+        objective: how scores are held to the relation, see ``relation_loss``.
+        reduction: mean over sentences, or over all pairs of a batch.
+        target_scale: the relation is multiplied by it. Scores of 0 and 1 make for soft attention; 4 to 6 sharper.
+        gate_init: the weight that ``gated`` starts with.
+        dropout: on the attention weights and the mapped output.
+        layer: which of the body's layers to start from: an index into its hidden states, -1 the last.
+
+    Raises:
+        ConfigError: for a value out of its range, or an unknown relation or option.
+
+    Example:
+        >>> HydraConfig(num_heads=2, relation=("head", "child")).relations
+        ('head', 'child')
+        >>> HydraConfig(layer_style="wide")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: layer_style: unknown value 'wide'; known: residual, attention, gated,
+        transformer
+    """
+
+    num_heads: int = 12
+    relation: str | Sequence[str] = "arc"
+    layer_style: str = "gated"
+    head_dim: int | None = None
+    feed_forward_dim: int | None = None
+    subword: str = "all"
+    special: str = "zero"
+    root_to_cls: bool = False
+    objective: str = "mse"
+    reduction: str = "sentences"
+    target_scale: float | int = 1.0
+    gate_init: float | int = 0.0
+    dropout: float | int = 0.1
+    layer: int = -1
+
+    def __post_init__(self) -> None:
+        choices = {
+            "layer_style": get_args(LayerStyle),
+            "subword": get_args(Subword),
+            "special": get_args(Special),
+            "objective": OBJECTIVES,
+            "reduction": get_args(Reduction),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name}: unknown value {getattr(self, name)!r}; known: {', '.join(known)}")
+        for name in ("num_heads", "head_dim", "feed_forward_dim"):
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise ConfigError(f"{name}: expected at least 1, got {size}")
+        if not (0 < self.target_scale < math.inf and math.isfinite(self.gate_init)):
+            raise ConfigError(
+                f"expected a target_scale above 0 and a finite gate_init, got {self.target_scale} and {self.gate_init}"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout: expected a share below 1, got {self.dropout}")
+        if not isinstance(self.relation, str):
+            object.__setattr__(self, "relation", tuple(self.relation))
+            if len(self.relation) != self.num_heads:
+                raise ConfigError(
+                    f"relation: expected one name, or one for each of {self.num_heads} heads, got {len(self.relation)}"
+                )
+        for relation in self.relations:
+            parsed = parse_relation(relation)
+            if parsed.kind == "distance" and self.objective != "mse":
+                raise ConfigError(f"relation {relation!r} has negative targets, which {self.objective!r} cannot learn")
+        if self.subword in ("mean", "sgnet") and self.root_to_cls:
+            raise ConfigError(f"root_to_cls: there is no rule for it with subword={self.subword!r}")
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The distinct relations, in the order of the heads."""
+        return tuple(dict.fromkeys([self.relation] if isinstance(self.relation, str) else self.relation))
+
+    @property
+    def assignment(self) -> tuple[int, ...]:
+        """For each head the number of its relation in ``relations``."""
+        if isinstance(self.relation, str):
+            return (0,) * self.num_heads
+        return tuple(self.relations.index(name) for name in self.relation)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "HydraConfig":
+        """The inverse of ``to_dict``.
+
+        Raises:
+            ConfigError: for an unknown key.
+
+        Example:
+            >>> HydraConfig.from_dict(HydraConfig(num_heads=4).to_dict()) == HydraConfig(num_heads=4)
+            True
+        """
+        known = [item.name for item in dataclasses.fields(cls)]
+        for name in values:
+            if name not in known:
+                raise ConfigError(f"unknown option {name!r} of HYDRA; known: {', '.join(known)}")
+        return cls(**values)
+
+
+def as_objective(config: HydraConfig) -> tuple[Objective, Reduction]:
+    """The objective and reduction as the types that ``relation_loss`` takes; the configuration has checked them."""
+    objective: Any = config.objective
+    reduction: Any = config.reduction
+    return objective, reduction

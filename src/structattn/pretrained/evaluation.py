@@ -1,0 +1,183 @@
+"""How well heads score a relation: squared error beside that of constants, area under the curve, trees found.
+
+HYDRA (arXiv 2109.05349) prints none of these; without them nobody knows whether pretraining did anything.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from structattn.data import PieceBatch
+from structattn.distributions.spanning_tree import maximum_spanning_trees
+from structattn.layers import RelationHeads, pool_words
+from structattn.layers.relation_heads import relation_loss
+from structattn.pretrained.config import HydraConfig, as_objective
+from structattn.pretrained.relations import relation_targets
+
+
+@dataclass(frozen=True)
+class RelationReport:
+    """What the heads of one relation came to. All means are over sentences, as in the loss.
+
+    Attributes:
+        mean_squared_error: of the scores, mean over the relation's heads.
+        constant_error: of the best single constant for all pairs of all sentences.
+        sentence_constant_error: of the best constant for each sentence by itself, which no model knows.
+        area: under the ROC curve of the mean of the heads' scores, over all pairs of different nodes; a constant has
+            0.5. ``nan`` where no pair or every pair is related.
+        attachment: share of the arcs of gold trees that the maximum spanning tree of the mean of the heads' scores
+            has: arcs without direction for ``arc``, heads of words for ``head`` and ``child``. ``None`` for others.
+        accuracy: for each head, the share of nodes with a relation whose best-scored other node is related.
+    """
+
+    mean_squared_error: float
+    constant_error: float
+    sentence_constant_error: float
+    area: float
+    attachment: float | None
+    accuracy: tuple[float, ...]
+
+
+def evaluate_heads(
+    heads: RelationHeads, config: HydraConfig, batches: Iterable[tuple[PieceBatch, Float[Tensor, "batch piece dim"]]]
+) -> tuple[float, dict[str, RelationReport]]:
+    """Measure heads on tokenised sentences and the body's states for them.
+
+    Returns:
+        The mean loss over sentences, and a report for each relation.
+
+    Raises:
+        ValueError: without any sentence.
+    """
+    gathered = {name: _Counts() for name in config.relations}
+    losses, sentences = 0.0, 0
+    objective, reduction = as_objective(config)
+    for pieces, states in batches:
+        with torch.no_grad():
+            targets = relation_targets(pieces, config)
+            nodes = pool_words(states, pieces, pooling="mean") if targets.over_words else states
+            scores = heads.scores(nodes)
+            chosen = targets.relation[:, list(config.assignment)]
+            loss = relation_loss(scores, chosen, targets.mask, objective=objective, reduction=reduction)
+            losses, sentences = losses + loss.item() * len(pieces), sentences + len(pieces)
+            words = heads.scores(pool_words(states, pieces, pooling="mean"))
+        for number, name in enumerate(config.relations):
+            own = [head for head, relation in enumerate(config.assignment) if relation == number]
+            counts = gathered[name]
+            counts.add(
+                scores[:, own] / config.target_scale, targets.relation[:, number] / config.target_scale, targets.mask
+            )
+            if name in _TREES:
+                counts.add_trees(words[:, own].mean(1), pieces, kind=name)
+    if not sentences:
+        raise ValueError("evaluate_heads expects at least one sentence, got none")
+    return losses / sentences, {name: counts.report() for name, counts in gathered.items()}
+
+
+# Relations that are a tree as a whole; those with labels are parts of one.
+_TREES = ("arc", "head", "child")
+
+
+class _Counts:
+    """Sums over sentences."""
+
+    def __init__(self) -> None:
+        self.errors: list[Tensor] = []
+        self.means: list[Tensor] = []
+        self.squares: list[Tensor] = []
+        self.scores: list[np.ndarray] = []
+        self.related: list[np.ndarray] = []
+        self.right: list[Tensor] = []
+        self.found = self.arcs = 0
+
+    def add(
+        self,
+        scores: Float[Tensor, "batch head node node"],
+        target: Float[Tensor, "batch node node"],
+        mask: Bool[Tensor, "batch node"],
+    ) -> None:
+        real = mask[:, :, None] & mask[:, None, :]
+        count = real.sum((1, 2)).clamp(min=1)
+        error = ((scores - target[:, None]).square() * real[:, None]).sum((2, 3)).mean(1) / count
+        kept = mask.any(1)
+        self.errors.append(error[kept])
+        self.means.append(((target * real).sum((1, 2)) / count)[kept])
+        self.squares.append(((target.square() * real).sum((1, 2)) / count)[kept])
+        other = real & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
+        self.scores.append(scores.mean(1)[other].cpu().numpy())
+        self.related.append((target[other] != 0).cpu().numpy())
+        has_any = ((target != 0) & other).any(-1)
+        best = scores.masked_fill(~other[:, None], -torch.inf).argmax(-1)
+        hit = (target != 0).unsqueeze(1).expand(scores.shape).gather(-1, best.unsqueeze(-1)).squeeze(-1)
+        self.right.append(hit.movedim(1, -1)[has_any].float().cpu())
+
+    def add_trees(self, scores: Float[Tensor, "batch word word"], pieces: PieceBatch, *, kind: str) -> None:
+        heads = tree_heads(scores, pieces.num_words, kind=kind)
+        for row, parts in enumerate(pieces.sentences):
+            if len(parts) != 1 or parts[0].dependency is None:
+                continue
+            gold, own = parts[0].dependency.heads, heads[row].tolist()
+            if kind == "arc":
+                arcs = {frozenset((word, head)) for word, head in enumerate(gold, start=1) if head}
+                guessed = {frozenset((word, head)) for word, head in enumerate(own[: len(gold)], start=1) if head}
+                self.found, self.arcs = self.found + len(arcs & guessed), self.arcs + len(arcs)
+            else:
+                self.found += sum(one == other for one, other in zip(gold, own, strict=False))
+                self.arcs += len(gold)
+
+    def report(self) -> RelationReport:
+        means, squares = torch.cat(self.means).double(), torch.cat(self.squares).double()
+        right = torch.cat(self.right)
+        return RelationReport(
+            mean_squared_error=torch.cat(self.errors).double().mean().item(),
+            constant_error=(squares.mean() - means.mean() ** 2).item(),
+            sentence_constant_error=(squares - means**2).mean().item(),
+            area=area_under_curve(np.concatenate(self.scores), np.concatenate(self.related)),
+            attachment=self.found / self.arcs if self.arcs else None,
+            accuracy=tuple(right.mean(0).tolist()) if len(right) else (),
+        )
+
+
+def tree_heads(scores: Float[Tensor, "batch word word"], lengths: Tensor, *, kind: str = "arc") -> torch.Tensor:
+    """The maximum spanning tree of scores between words, as CoNLL ids of heads; 0 at the root and at padding.
+
+    ``arc`` scores are symmetric relations: the tree of ``M + M^T`` has no direction, so whichever word is called its
+    root its arcs are the same. A ``head`` score is that of the column as head of the row, ``child`` the other way
+    round. Every word is as good a root as any other.
+
+    Example:
+        >>> scores = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> tree_heads(scores, torch.tensor([3]), kind="head").tolist()
+        [[2, 0, 2]]
+    """
+    if kind == "arc":
+        scores = scores + scores.mT
+    elif kind == "child":
+        scores = scores.mT
+    words = torch.arange(scores.shape[1], device=scores.device)
+    real = words < lengths[:, None]
+    # The root's own column costs nothing; the tree has one root in any case.
+    own = words == words[:, None]
+    allowed = torch.where(real[:, None, :] & real[:, :, None] & ~own, scores, -torch.inf)
+    with_root = torch.cat([torch.zeros_like(allowed[..., :1]), allowed], dim=-1)
+    return maximum_spanning_trees(with_root.double(), lengths, single_root=True)[0]
+
+
+def area_under_curve(scores: np.ndarray, related: np.ndarray) -> float:
+    """Probability that a related pair has a higher score than an unrelated one; equal scores count half.
+
+    Example:
+        >>> area_under_curve(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, True, False, True]))
+        0.875
+    """
+    positive = int(related.sum())
+    negative = len(related) - positive
+    if not positive or not negative:
+        return float("nan")
+    _, where, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[where]
+    return float((ranks[related].sum() - positive * (positive + 1) / 2) / (positive * negative))

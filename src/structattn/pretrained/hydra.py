@@ -1,0 +1,228 @@
+"""HYDRA heads on a body: a wrapper that answers like the body, with one more layer and the scores of its heads.
+
+HYDRA (arXiv 2109.05349). In use it needs no parser: trees are needed only while the heads are trained to score them
+(``pretraining.py``). How an adapter folder looks is the business of ``adapter.py``.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from structattn.layers.relation_heads import relation_loss
+from structattn.pretrained import adapter
+from structattn.pretrained.config import HydraConfig, as_objective
+from structattn.pretrained.layer import HydraLayer
+from structattn.syntax.errors import ConfigError
+
+
+class HydraModel(nn.Module):
+    """A body with a HYDRA layer on top.
+
+    Args:
+        base: what ``AutoModel`` gives for an encoder; of a model with a task's classifier its body is taken.
+        config: the layer.
+
+    Raises:
+        ConfigError: if the model is no encoder, its width does not suit the heads, or it has no such layer.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).eval()
+        >>> model = HydraModel(body, HydraConfig(num_heads=2)).eval()
+        >>> ids = torch.tensor([[2, 5, 3]])
+        >>> torch.equal(model(input_ids=ids).last_hidden_state, body(input_ids=ids).last_hidden_state)
+        True
+        >>> model.hydra_scores(input_ids=ids).shape
+        torch.Size([1, 2, 3, 3])
+    """
+
+    def __init__(self, base: nn.Module, config: HydraConfig) -> None:
+        super().__init__()
+        base = body_of(base)
+        settings: Any = base.config
+        num_states = int(settings.num_hidden_layers) + 1
+        if not -num_states <= config.layer < num_states:
+            raise ConfigError(f"layer: expected -{num_states} to {num_states - 1} for this body, got {config.layer}")
+        self.base = base
+        self.hydra_config = config
+        try:
+            self.hydra = HydraLayer(int(settings.hidden_size), config)
+        except ValueError as error:
+            raise ConfigError(f"HYDRA on a body of width {settings.hidden_size}: {error}") from None
+        self.hydra.to(next(base.parameters()).device)
+        self.is_enabled = True
+        # So that saving can tell parts that were never trained from those that were.
+        self._fresh = adapter.fingerprints(self.hydra.parts)
+
+    @property
+    def config(self) -> Any:
+        """The body's configuration."""
+        return self.base.config
+
+    @property
+    def dim(self) -> int:
+        """Width of the states."""
+        return int(self.config.hidden_size)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        relation: Shaped[Tensor, "batch piece piece"] | Shaped[Tensor, "batch #head piece piece"] | None = None,
+        output_hydra_scores: bool = False,
+        **inputs: Any,
+    ) -> Any:
+        """What the body returns, with the states of the HYDRA layer in ``last_hidden_state``.
+
+        Args:
+            input_ids: piece ids.
+            attention_mask: 1 at pieces, 0 at padding; ``(batch, piece)``.
+            relation: what the scores shall be; then the output has ``hydra_loss`` too.
+            output_hydra_scores: whether the output has ``hydra_scores`` too.
+            **inputs: whatever else the body takes.
+        """
+        output, states, mask = self._read(input_ids, attention_mask, inputs)
+        if not self.is_enabled:
+            return output
+        output.last_hidden_state, weights = self.hydra(states, mask, need_weights=bool(inputs.get("output_attentions")))
+        pooler = getattr(self.base, "pooler", None)
+        if pooler is not None and output.get("pooler_output") is not None:
+            output.pooler_output = pooler(output.last_hidden_state)
+        if weights is not None and output.get("attentions") is not None:
+            output.attentions = (*output.attentions, weights)
+        if output_hydra_scores or relation is not None:
+            scores = self.hydra.heads.scores(states)
+            if output_hydra_scores:
+                output["hydra_scores"] = scores
+            if relation is not None:
+                objective, reduction = as_objective(self.hydra_config)
+                output["hydra_loss"] = relation_loss(scores, relation, mask, objective=objective, reduction=reduction)
+        return output
+
+    def hydra_scores(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
+    ) -> Float[Tensor, "batch head piece piece"]:
+        """The heads' raw scores ``M^h``, row = the piece that looks. Finite but meaningless at padding."""
+        _, states, _ = self._read(input_ids, attention_mask, inputs)
+        return self.hydra.heads.scores(states)
+
+    def body_states(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
+    ) -> tuple[Float[Tensor, "batch piece dim"], Bool[Tensor, "batch piece"]]:
+        """The states that the heads look at, and which of them are real."""
+        _, states, mask = self._read(input_ids, attention_mask, inputs)
+        return states, mask
+
+    @contextlib.contextmanager
+    def disable_adapter(self) -> Iterator["HydraModel"]:
+        """Inside the ``with`` block the model is the body alone."""
+        before = self.is_enabled
+        self.is_enabled = False
+        try:
+            yield self
+        finally:
+            self.is_enabled = before
+
+    def freeze(self, *parts: str) -> "HydraModel":
+        """Keep some parameters as they are: ``body``, ``heads`` (queries and keys) or the whole ``layer``.
+
+        Raises:
+            ConfigError: for another name.
+        """
+        modules = {"body": self.base, "heads": self.hydra.heads, "layer": self.hydra}
+        for part in parts:
+            if part not in modules:
+                raise ConfigError(f"freeze: unknown part {part!r}; known: {', '.join(modules)}")
+            modules[part].requires_grad_(False)
+        return self
+
+    def trainable_parameters(self) -> tuple[int, int]:
+        """How many parameters are trained, and how many there are."""
+        counts = [(parameter.numel(), parameter.requires_grad) for parameter in self.parameters()]
+        return sum(count for count, trained in counts if trained), sum(count for count, _ in counts)
+
+    def print_trainable_parameters(self) -> None:
+        """Print ``trainable params: T || all params: N || trainable%: P``, as PEFT does."""
+        trained, every = self.trainable_parameters()
+        print(f"trainable params: {trained:,} || all params: {every:,} || trainable%: {100 * trained / every:.4f}")
+
+    def untrained_parts(self) -> set[str]:
+        """Names of the layer's parameters that are as they were made."""
+        now = adapter.fingerprints(self.hydra.parts)
+        return {name for name, value in self._fresh.items() if now[name] == value}
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write an adapter folder: ``adapter_config.json``, ``adapter_model.safetensors`` and ``README.md``.
+
+        Queries, keys and values are always saved. The other parts of the layer are saved once they have been trained;
+        before that a fresh layer has as good ones.
+        """
+        adapter.save_adapter(self, folder)
+
+    @classmethod
+    def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":
+        """Put the heads of an adapter folder on a body; see ``add_heads``."""
+        return add_heads(base, folder)
+
+    def _read(
+        self, input_ids: Tensor | None, attention_mask: Tensor | None, inputs: dict[str, Any]
+    ) -> tuple[Any, Tensor, Tensor]:
+        wanted = dict(inputs)
+        if self.hydra_config.layer != -1:
+            wanted["output_hidden_states"] = True
+        output = self.base(input_ids=input_ids, attention_mask=attention_mask, **wanted)
+        layer = self.hydra_config.layer
+        states: Tensor = output.last_hidden_state if layer == -1 else output.hidden_states[layer]
+        if attention_mask is not None and attention_mask.dim() != 2:
+            raise ValueError(f"HYDRA expects attention_mask of shape (batch, piece), got {tuple(attention_mask.shape)}")
+        mask = states.new_ones(states.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        return output, states, mask
+
+
+def add_heads(body_or_model: nn.Module, config_or_folder: HydraConfig | str | os.PathLike[str]) -> HydraModel:
+    """Put HYDRA heads on a body: fresh ones for a configuration, trained ones from an adapter folder.
+
+    Args:
+        body_or_model: an encoder as ``AutoModel`` gives it, or a model with a task's classifier, whose body is taken.
+        config_or_folder: a configuration, or a folder that ``HydraModel.save_pretrained`` wrote.
+
+    Raises:
+        ConfigError: if the heads do not fit the body; the message names what differs.
+        ParseError: if a file of the folder is missing or damaged.
+
+    Warns:
+        UserWarning: if the heads were trained on a body with other parameters.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> add_heads(body, HydraConfig(num_heads=2)).freeze("body").print_trainable_parameters()
+        trainable params: 289 || all params: 57,113 || trainable%: 0.5060
+    """
+    if isinstance(config_or_folder, HydraConfig):
+        return HydraModel(body_or_model, config_or_folder)
+    content = adapter.read_config(config_or_folder)
+    model = HydraModel(body_or_model, adapter.config_of(content, body_of(body_or_model), config_or_folder))
+    adapter.load_parts(model, content, config_or_folder)
+    return model
+
+
+def body_of(model: nn.Module) -> nn.Module:
+    """The body of a model of transformers: the model itself, or what lies below its classifier.
+
+    Raises:
+        ConfigError: if it has a decoder too, or is no model of transformers.
+    """
+    settings: Any = getattr(model, "config", None)
+    if settings is None or not hasattr(settings, "hidden_size") or not hasattr(settings, "num_hidden_layers"):
+        raise ConfigError(f"expected an encoder of transformers, got {type(model).__name__}")
+    if getattr(settings, "is_encoder_decoder", False):
+        raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
+    body: nn.Module = getattr(model, "base_model", model)
+    return body

@@ -1,0 +1,113 @@
+"""The layer that HYDRA puts on top of a body: attention by the relation heads' scores, and a way into the states.
+
+HYDRA (arXiv 2109.05349): ``A^h = softmax_j(M^h)``, ``C = Concat_h(A^h V^h)``, ``H_{l+1} = layer(C, X)``. The paper
+calls the last a transformer layer; ``LayerStyle`` names four readings of it.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.layers import RelationHeads
+from structattn.layers.relation_heads import INITIAL_DEVIATION, attention_of
+from structattn.pretrained.config import HydraConfig
+
+HEAD_PARTS = ("query", "key", "value")
+
+
+class HydraLayer(nn.Module):
+    """Relation heads that attend, with values, and a way into the states.
+
+    Args:
+        dim: width of the states.
+        config: heads and style.
+
+    Raises:
+        ValueError: if ``dim`` is not a multiple of the number of heads and the configuration has no ``head_dim``, or
+            heads of another total width are to be added without a map (``residual``).
+
+    Example:
+        >>> layer = HydraLayer(768, HydraConfig(layer_style="residual"))
+        >>> sum(parameter.numel() for parameter in layer.parameters())
+        1771776
+        >>> states, mask = torch.ones(1, 3, 768), torch.tensor([[True, True, False]])
+        >>> layer(states, mask)[0].shape
+        torch.Size([1, 3, 768])
+    """
+
+    weights_axes: ClassVar[str] = "head query key"
+
+    def __init__(self, dim: int, config: HydraConfig) -> None:
+        super().__init__()
+        self.style = config.layer_style
+        self.dropout = config.dropout
+        self.heads = RelationHeads(dim, config.num_heads, config.head_dim)
+        width = self.heads.num_heads * self.heads.head_dim
+        if self.style == "residual" and width != dim:
+            raise ValueError(
+                f"layer_style 'residual' adds the heads' output to the states, which needs heads of width {dim} in "
+                f"all; got {config.num_heads} heads of width {self.heads.head_dim}"
+            )
+        self.value = _linear(dim, width)
+        self.output = None if self.style == "residual" else _linear(width, dim)
+        self.gate = nn.Parameter(torch.tensor(float(config.gate_init))) if self.style == "gated" else None
+        is_normed = self.style in ("attention", "transformer")
+        self.norm = nn.LayerNorm(dim) if is_normed else None
+        self.ffn = FeedForwardBlock(dim, config.feed_forward_dim or 4 * dim) if self.style == "transformer" else None
+
+    def forward(
+        self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"], *, need_weights: bool = False
+    ) -> tuple[Float[Tensor, "batch node dim"], Float[Tensor, "batch head node node"] | None]:
+        """Attend and join; the weights are those before dropout, or ``None`` if they are not asked for."""
+        scores = self.heads.scores(states)
+        weights = attention_of(scores, mask)
+        values = self.value(states).unflatten(-1, (self.heads.num_heads, self.heads.head_dim)).transpose(1, 2)
+        dropped = F.dropout(weights, self.dropout, self.training).to(values.dtype)
+        heads = (dropped @ values).transpose(1, 2).flatten(2)
+        update = F.dropout(heads if self.output is None else self.output(heads), self.dropout, self.training)
+        joined = states + (update if self.gate is None else self.gate * update)
+        if self.norm is not None:
+            joined = self.norm(joined)
+        if self.ffn is not None:
+            joined = self.ffn(joined, dropout=self.dropout)
+        return joined, weights if need_weights else None
+
+    @property
+    def parts(self) -> dict[str, Tensor]:
+        """All parameters by the names they have in an adapter file, such as ``query.weight``."""
+        return {name.removeprefix("heads."): tensor for name, tensor in self.state_dict().items()}
+
+
+class FeedForwardBlock(nn.Module):
+    """The second half of a post-norm transformer layer: ``LayerNorm(x + W2 gelu(W1 x))``, as in BERT.
+
+    Args:
+        dim: width of the states.
+        hidden: width of the layer between.
+
+    Example:
+        >>> sum(parameter.numel() for parameter in FeedForwardBlock(768, 3072).parameters())
+        4723968
+    """
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.inner = _linear(dim, hidden)
+        self.outer = _linear(hidden, dim)
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, states: Float[Tensor, "*batch dim"], *, dropout: float = 0.0) -> Float[Tensor, "*batch dim"]:
+        """Transform every state; ``dropout`` applies in training mode."""
+        update = F.dropout(self.outer(F.gelu(self.inner(states))), dropout, self.training)
+        transformed: Tensor = self.norm(states + update)
+        return transformed
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    linear = nn.Linear(inputs, outputs)
+    nn.init.normal_(linear.weight, std=INITIAL_DEVIATION)
+    nn.init.zeros_(linear.bias)
+    return linear
