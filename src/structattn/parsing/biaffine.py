@@ -1,0 +1,107 @@
+"""Scores of heads, labels and tags from the states of words: deep biaffine attention.
+
+Separate from the encoders below it and from the distributions above it: numbers in, numbers out.
+
+Reference: Dozat and Manning (2017), Deep biaffine attention for neural dependency parsing, section 3 (arXiv
+1611.01734). The paper's scores are columns, one for each dependent; here a row is a word and a column its head.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from structattn.layers.linear import glorot_linear
+
+
+@dataclass(frozen=True, eq=False)
+class ParserScores:
+    """What a parser knows about a batch of sentences.
+
+    Attributes:
+        arcs: score of every head of every word; column 0 is the root, column ``k`` word ``k - 1``.
+        tags: score of every tag.
+        dependents: states that labels are scored from, of words under their head.
+        heads: the same, of the root and of words above others.
+    """
+
+    arcs: Float[Tensor, "batch word head_id"]
+    tags: Float[Tensor, "batch word tag"]
+    dependents: Float[Tensor, "batch word dim"]
+    heads: Float[Tensor, "batch head_id dim"]
+
+
+class BiaffineScorer(nn.Module):
+    r"""Deep biaffine scores (Dozat and Manning 2017, equations 4 to 9).
+
+    .. math::
+        d_i = \mathrm{MLP}^{dep}(r_i), \quad h_j = \mathrm{MLP}^{head}(r_j), \quad
+        s_{ij} = d_i^\top W h_j + u^\top h_j
+
+    for arcs, and for the label *l* of an arc :math:`[d_i; 1]^\top W_l [h_j; 1]`, from smaller states of its own. The
+    root is a learnt state in front of the words. Tags are a linear function of the word's state.
+
+    Args:
+        dim: width of the states of words.
+        num_labels: number of labels of arcs.
+        num_tags: number of tags.
+        arc_dim: width of the states that arcs are scored from.
+        label_dim: width of the states that labels are scored from.
+        dropout: on these states.
+
+    Example:
+        >>> scorer = BiaffineScorer(6, num_labels=3, num_tags=2)
+        >>> scores = scorer(torch.zeros(1, 4, 6))
+        >>> scores.arcs.shape, scores.tags.shape, scorer.labels(scores, torch.tensor([[0, 1, 1, 3]])).shape
+        (torch.Size([1, 4, 5]), torch.Size([1, 4, 2]), torch.Size([1, 4, 3]))
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        num_labels: int,
+        num_tags: int,
+        arc_dim: int = 256,
+        label_dim: int = 96,
+        dropout: float = 0.33,
+    ) -> None:
+        super().__init__()
+        self.options: Mapping[str, Any] = {"arc_dim": arc_dim, "label_dim": label_dim, "dropout": dropout}
+        self.sizes = (arc_dim, arc_dim, label_dim, label_dim)
+        self.root = nn.Parameter(torch.randn(dim) * 0.1)
+        # One product for all four kinds of states.
+        self.project = glorot_linear(dim, sum(self.sizes), blocks=1)
+        self.activation = nn.LeakyReLU(0.1)
+        self.dropout = nn.Dropout(dropout)
+        self.arc_weight = nn.Parameter(torch.zeros(arc_dim, arc_dim))
+        self.arc_bias = nn.Parameter(torch.zeros(arc_dim))
+        self.label_weight = nn.Parameter(torch.zeros(num_labels, label_dim + 1, label_dim + 1))
+        self.tag = glorot_linear(dim, num_tags)
+
+    def forward(self, states: Float[Tensor, "batch word dim"]) -> ParserScores:
+        """Scores of all arcs and tags, and what the labels are scored from."""
+        root = self.root.expand(len(states), 1, -1)
+        projected = self.dropout(self.activation(self.project(torch.cat([root, states], dim=1))))
+        arc_dependents, arc_heads, label_dependents, label_heads = projected.split(self.sizes, dim=-1)
+        dependents = arc_dependents[:, 1:] @ self.arc_weight + self.arc_bias
+        arcs = dependents @ arc_heads.transpose(1, 2)
+        return ParserScores(arcs, self.tag(states), label_dependents[:, 1:], label_heads)
+
+    def labels(self, scores: ParserScores, heads: Int64[Tensor, "batch word"]) -> Float[Tensor, "batch word label"]:
+        """Scores of the labels of the arcs to given heads.
+
+        Args:
+            scores: what ``forward`` gave.
+            heads: CoNLL id of each word's head.
+        """
+        chosen = scores.heads.gather(1, heads.unsqueeze(-1).expand(-1, -1, scores.heads.shape[-1]))
+        # Where labels are scored for one arc a word only, a product over all pairs of words would be wasted.
+        return torch.einsum("bwi,lij,bwj->bwl", _with_one(scores.dependents), self.label_weight, _with_one(chosen))
+
+
+def _with_one(states: Tensor) -> Tensor:
+    return torch.cat([states, states.new_ones(*states.shape[:-1], 1)], dim=-1)

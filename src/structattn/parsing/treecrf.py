@@ -1,0 +1,228 @@
+"""Our own parser: states of words, biaffine scores, and a distribution over whole trees.
+
+Reference: Dozat and Manning (2017), Deep biaffine attention for neural dependency parsing; for the likelihood of trees
+Koo et al. (2007), Structured prediction models via the matrix-tree theorem, and Eisner (2000); as one system Zhang, Li
+and Zhang (2020), Efficient second-order TreeCRF for neural dependency parsing, section 3 (the first-order part).
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.parsing.biaffine import BiaffineScorer, ParserScores
+from structattn.syntax import DependencyTree, Sentence
+from structattn.syntax.errors import ConfigError
+
+Trees = Literal["all", "projective"]
+Loss = Literal["trees", "words"]
+_FAMILIES: Mapping[str, type[DependencyCRF] | type[NonProjectiveDependencyCRF]] = {
+    "all": NonProjectiveDependencyCRF,
+    "projective": DependencyCRF,
+}
+_ROOT = "root"
+
+
+class EncoderBatch(Protocol):
+    """What the parser asks of the tensors that its encoder reads."""
+
+    @property
+    def mask(self) -> Bool[Tensor, "batch word"]:
+        """``True`` at words."""
+        ...
+
+    @property
+    def lengths(self) -> Int64[Tensor, " batch"]:
+        """Number of words of each sentence."""
+        ...
+
+    def to(self, device: torch.device | str) -> "EncoderBatch":
+        """The same batch on another device."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class GoldBatch:
+    """Sentences as tensors, with their trees and tags.
+
+    Attributes:
+        given: what the encoder reads.
+        heads: CoNLL id of each word's head; 0 at padding.
+        labels: number of each arc's label; -1 at padding and for a label that the parser does not know.
+        tags: number of each word's tag; -1 likewise.
+    """
+
+    given: EncoderBatch
+    heads: Int64[Tensor, "batch word"]
+    labels: Int64[Tensor, "batch word"]
+    tags: Int64[Tensor, "batch word"]
+
+    def to(self, device: torch.device | str) -> "GoldBatch":
+        """The same batch on another device."""
+        return GoldBatch(self.given.to(device), *(one.to(device) for one in (self.heads, self.labels, self.tags)))
+
+
+class TreeCRF(nn.Module):
+    r"""A dependency parser: encoder, biaffine scores, a distribution over trees with one root.
+
+    The loss of a sentence is :math:`-\log p(\text{tree})`, the sum over words of :math:`-\log p(\text{label} \mid
+    \text{gold arc})` and of :math:`-\log p(\text{tag})`, divided by the number of words of the batch. With
+    ``loss="words"`` every word chooses its head alone, :math:`\mathrm{softmax}_j s_{ij}`, as in Dozat and Manning's own
+    training. The best tree of the distribution is what is predicted, whatever the loss; each arc then gets its best
+    label, and ``root`` is the label of the root's arc and of no other.
+
+    Args:
+        encoder: has ``collate(sentences)``, ``output_dim``, and maps a batch to states of words.
+        scorer: scores of arcs, labels and tags, for as many as there are here.
+        labels: labels of arcs.
+        tags: tags of words.
+        trees: ``all`` trees, or the ``projective`` ones.
+        loss: likelihood of whole ``trees``, or of each of the ``words``' heads.
+
+    Raises:
+        ConfigError: for an unknown kind of trees or loss.
+
+    Example:
+        >>> from structattn.data import Vocabulary
+        >>> from structattn.parsing.words import WordEncoder, character_vocabulary
+        >>> gold = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
+        >>> encoder = WordEncoder(Vocabulary(["kids", "wash"]), character_vocabulary([gold]), hidden=8)
+        >>> scorer = BiaffineScorer(16, num_labels=2, num_tags=2)
+        >>> parser = TreeCRF(encoder, scorer, labels=["nsubj", "root"], tags=["NOUN", "VERB"])
+        >>> bool(parser.loss(parser.collate([gold])) > 0), len(parser.predict([gold])[0].dependency.roots)
+        (True, 1)
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        scorer: BiaffineScorer,
+        *,
+        labels: Sequence[str],
+        tags: Sequence[str],
+        trees: Trees = "all",
+        loss: Loss = "trees",
+    ) -> None:
+        super().__init__()
+        if trees not in _FAMILIES:
+            raise ConfigError(f"trees: expected one of {', '.join(_FAMILIES)}, got {trees!r}")
+        if loss not in ("trees", "words"):
+            raise ConfigError(f"loss: expected one of trees, words, got {loss!r}")
+        self.encoder = encoder
+        self.scorer = scorer
+        self.label_names = tuple(labels)
+        self.tag_names = tuple(tags)
+        self.trees: Trees = trees
+        self.loss_over: Loss = loss
+        self._label_ids = {name: number for number, name in enumerate(self.label_names)}
+        self._tag_ids = {name: number for number, name in enumerate(self.tag_names)}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.scorer.root.device
+
+    def forward(self, batch: EncoderBatch) -> ParserScores:
+        """Scores of arcs, tags and labels."""
+        scores: ParserScores = self.scorer(self.encoder(batch))
+        return scores
+
+    def distribution(
+        self, scores: ParserScores, lengths: Int64[Tensor, " batch"]
+    ) -> DependencyCRF | NonProjectiveDependencyCRF:
+        """The trees with one root, as a distribution."""
+        return _FAMILIES[self.trees](scores.arcs, lengths, single_root=True, validate_args=False)
+
+    def collate(self, sentences: Sequence[Sentence]) -> GoldBatch:
+        """Sentences with trees as tensors; for projective trees, trees that are not are made so.
+
+        Raises:
+            ValueError: if a sentence has no tree, no labels or no tags.
+        """
+        shape = (len(sentences), max(len(sentence) for sentence in sentences))
+        heads, labels, tags = np.zeros(shape, np.int64), np.full(shape, -1), np.full(shape, -1)
+        for row, sentence in enumerate(sentences):
+            tree = sentence.dependency
+            if tree is None or tree.labels is None or sentence.tags is None:
+                missing = "tags" if tree is not None and tree.labels is not None else "dependency tree with labels"
+                raise ValueError(f"sentence {row} ({' '.join(sentence.words[:5])!r}) has no {missing} to learn from")
+            known = tree.projectivised() if self.trees == "projective" else tree
+            heads[row, : len(tree)] = known.heads
+            labels[row, : len(tree)] = [self._label_ids.get(label, -1) for label in tree.labels]
+            tags[row, : len(tree)] = [self._tag_ids.get(tag, -1) for tag in sentence.tags]
+        return GoldBatch(self.encoder.collate(sentences), *map(torch.from_numpy, (heads, labels, tags)))
+
+    def loss(self, batch: GoldBatch) -> Float[Tensor, ""]:
+        """What training minimises: the mean over the words of the batch."""
+        scores = self(batch.given)
+        distribution = self.distribution(scores, batch.given.lengths)
+        if self.loss_over == "trees":
+            arcs = -distribution.log_prob(distribution.from_structure(batch.heads)).sum()
+        else:
+            arcs = self._head_by_head(scores.arcs, batch)
+        labels = self.scorer.labels(scores, batch.heads)
+        total = arcs + _surprisal(labels, batch.labels) + _surprisal(scores.tags, batch.tags)
+        mean: Tensor = total / batch.given.lengths.sum()
+        return mean
+
+    @torch.no_grad()
+    def predict(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """The same sentences with the trees and tags that the parser finds; computed in one batch.
+
+        The module is put into evaluation mode for the time of the call. Sentences without words get empty trees.
+        """
+        some = [sentence for sentence in sentences if len(sentence)]
+        if not some:
+            return [self._predicted(sentence, (), (), ()) for sentence in sentences]
+        with _evaluating(self):
+            batch = self.encoder.collate(some).to(self.device)
+            scores = self(batch)
+            distribution = self.distribution(scores, batch.lengths)
+            heads = distribution.to_structure(distribution.argmax())
+            labels = self._best_labels(scores, heads)
+        columns = zip(heads.tolist(), labels.tolist(), scores.tags.argmax(-1).tolist(), strict=True)
+        found = (self._predicted(sentence, *row) for sentence, row in zip(some, columns, strict=True))
+        return [next(found) if len(sentence) else self._predicted(sentence, (), (), ()) for sentence in sentences]
+
+    def _head_by_head(self, arcs: Tensor, batch: GoldBatch) -> Tensor:
+        words = arcs.shape[1]
+        head_id = torch.arange(words + 1, device=arcs.device)
+        itself = head_id == head_id[1:, None]
+        beyond = head_id > batch.given.lengths[:, None, None]
+        allowed = arcs.masked_fill(itself | beyond, -torch.inf)
+        return _surprisal(allowed, batch.heads.masked_fill(~batch.given.mask, -1))
+
+    def _best_labels(self, scores: ParserScores, heads: Tensor) -> Tensor:
+        labels = self.scorer.labels(scores, heads)
+        root = self._label_ids.get(_ROOT)
+        if root is not None and len(self.label_names) > 1:
+            is_root = torch.arange(len(self.label_names), device=labels.device) == root
+            labels = labels.masked_fill((heads == 0).unsqueeze(-1) != is_root, -torch.inf)
+        return labels.argmax(-1)
+
+    def _predicted(
+        self, sentence: Sentence, heads: Sequence[int], labels: Sequence[int], tags: Sequence[int]
+    ) -> Sentence:
+        size = len(sentence)
+        tree = DependencyTree(heads[:size], [self.label_names[label] for label in labels[:size]])
+        return Sentence(sentence.words, [self.tag_names[tag] for tag in tags[:size]], tree, metadata=sentence.metadata)
+
+
+def _surprisal(scores: Tensor, gold: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(scores.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")
+
+
+@contextlib.contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    before = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(before)

@@ -1,0 +1,196 @@
+"""What the parser knows of a word by itself: a vector for frequent words, and one read off its characters for all.
+
+Separate from the scores of trees, which take states from any encoder. Characters are read once for every different
+spelling of a batch, not once for every word.
+
+Reference: Kim (2014), Convolutional neural networks for sentence classification (convolution and maximum over time);
+Dozat and Manning (2017), section 4.2 (a rare word has no vector of its own, and words are dropped in training).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch, Vocabulary, collate
+from structattn.data.vocabulary import PADDING_ID
+from structattn.encoders.bilstm import BiLSTM
+from structattn.layers import WordEmbedding
+from structattn.syntax import Sentence
+
+_START, _END = "\x02", "\x03"
+# A longer spelling (an address, a line of dashes) is known by its first and last characters.
+_FRONT, _BACK = 24, 8
+
+
+@dataclass(frozen=True, eq=False)
+class WordBatch:
+    """Sentences with the spellings of their words.
+
+    Attributes:
+        words: the sentences.
+        characters: character ids of every different word, one word after the other, each with a 0 behind it.
+        starts: where in ``characters`` each different word starts.
+        spelling_of: which of the different words each word is; 0 at padding.
+    """
+
+    words: SentenceBatch
+    characters: Int64[Tensor, " character"]
+    starts: Int64[Tensor, " spelling"]
+    spelling_of: Int64[Tensor, "batch word"]
+
+    @property
+    def mask(self) -> Bool[Tensor, "batch word"]:
+        """``True`` at words."""
+        return self.words.mask
+
+    @property
+    def lengths(self) -> Int64[Tensor, " batch"]:
+        """Number of words of each sentence."""
+        return self.words.lengths
+
+    def to(self, device: torch.device | str) -> "WordBatch":
+        """The same batch on another device."""
+        moved = (one.to(device) for one in (self.characters, self.starts, self.spelling_of))
+        return WordBatch(self.words.to(device), *moved)
+
+
+class CharacterConvolution(nn.Module):
+    r"""A vector for every spelling: ``max over t of relu(W [x_{t-1}; x_t; x_{t+1}] + b)``, per filter.
+
+    The spellings stand one after the other, so that a long one does not make the others wide.
+
+    Args:
+        num_characters: number of character ids; 0 stands between spellings.
+        dim: width of a character.
+        filters: width of the vector.
+
+    Example:
+        >>> convolution = CharacterConvolution(9, 4, filters=6)
+        >>> convolution(torch.tensor([2, 5, 3, 0, 2, 5, 6, 3, 0]), torch.tensor([0, 4])).shape
+        torch.Size([2, 6])
+    """
+
+    def __init__(self, num_characters: int, dim: int, *, filters: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(num_characters, dim, padding_idx=0)
+        self.convolution = nn.Conv1d(dim, filters, kernel_size=3, padding=1)
+
+    def forward(
+        self, characters: Int64[Tensor, " character"], starts: Int64[Tensor, " spelling"]
+    ) -> Float[Tensor, "spelling filter"]:
+        """Read the spellings.
+
+        Args:
+            characters: ids of the characters of all spellings, each spelling followed by a 0.
+            starts: where each spelling starts.
+        """
+        states = self.convolution(self.embedding(characters).T.unsqueeze(0)).squeeze(0).T.relu()
+        # What relu leaves is not below zero, so zero is no maximum that the space between spellings could bring.
+        states = states.masked_fill((characters == 0).unsqueeze(1), 0.0)
+        places = torch.arange(len(characters), device=characters.device)
+        return nn.functional.embedding_bag(places, states, starts, mode="max")
+
+
+class WordEncoder(nn.Module):
+    """Words and characters to states: word vector beside character vector, read by a bidirectional LSTM.
+
+    Args:
+        vocabulary: the words with a vector of their own.
+        characters: the characters; made by :func:`character_vocabulary`.
+        word_dim: width of the word vectors.
+        character_dim: width of a character.
+        filters: width of the vector that is read off the characters.
+        hidden: width of each direction of the LSTM.
+        num_layers: number of layers of the LSTM.
+        dropout: on what enters each layer.
+        word_dropout: share of words whose own vector is hidden in training, so that characters are relied on.
+
+    Example:
+        >>> sentences = [Sentence(["kids", "wash"]), Sentence(["hush"])]
+        >>> encoder = WordEncoder(Vocabulary(["kids"]), character_vocabulary(sentences), hidden=5)
+        >>> encoder(encoder.collate(sentences)).shape, encoder.output_dim
+        (torch.Size([2, 2, 10]), 10)
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        characters: Vocabulary,
+        *,
+        word_dim: int = 100,
+        character_dim: int = 32,
+        filters: int = 128,
+        hidden: int = 200,
+        num_layers: int = 2,
+        dropout: float = 0.33,
+        word_dropout: float = 0.2,
+    ) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.characters = characters
+        self.options: Mapping[str, Any] = {
+            "word_dim": word_dim,
+            "character_dim": character_dim,
+            "filters": filters,
+            "hidden": hidden,
+            "num_layers": num_layers,
+            "dropout": dropout,
+            "word_dropout": word_dropout,
+        }
+        self.word_dropout = word_dropout
+        self.embedding = WordEmbedding(len(vocabulary), word_dim)
+        self.spelling = CharacterConvolution(len(characters), character_dim, filters=filters)
+        self.contextualizer = BiLSTM(word_dim + filters, hidden, num_layers=num_layers, dropout=dropout)
+        self.dropout = nn.Dropout(dropout)
+        self.output_dim = 2 * hidden
+
+    def collate(self, sentences: Sequence[Sentence]) -> WordBatch:
+        """Sentences as tensors; each must have at least one word."""
+        words = collate(sentences, self.vocabulary)
+        rows: dict[str, int] = {}
+        spelling_of = np.zeros(words.tokens.shape, dtype=np.int64)
+        for number, sentence in enumerate(sentences):
+            spelling_of[number, : len(sentence)] = [rows.setdefault(word, len(rows)) for word in sentence.words]
+        encoded = [[*self.characters.encode(_spelled(word)), PADDING_ID] for word in rows]
+        characters = torch.tensor([character for ids in encoded for character in ids])
+        ends = np.cumsum([len(ids) for ids in encoded])
+        return WordBatch(words, characters, torch.from_numpy(np.append(0, ends[:-1])), torch.from_numpy(spelling_of))
+
+    def forward(self, batch: WordBatch) -> Float[Tensor, "batch word dim"]:
+        """States of the words; padding comes out zero."""
+        words = batch.words
+        if self.training and self.word_dropout:
+            hidden = torch.rand(words.tokens.shape, device=words.device) < self.word_dropout
+            words = replace(words, tokens=words.tokens.masked_fill(hidden & words.mask, 1))
+        spelled = self.spelling(batch.characters, batch.starts)[batch.spelling_of]
+        states = torch.cat([self.embedding(words), spelled.masked_fill(~words.mask.unsqueeze(-1), 0.0)], dim=-1)
+        contextual: Tensor = self.contextualizer(states, words).states
+        dropped: Tensor = self.dropout(contextual)
+        return dropped
+
+
+def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -> Vocabulary:
+    """The characters of some sentences, and the two marks for the start and the end of a word.
+
+    Args:
+        sentences: where to count.
+        min_count: rarer characters are unknown.
+
+    Example:
+        >>> character_vocabulary([Sentence(["aab"])]).words
+        ('<pad>', '<unk>', '\\x02', '\\x03', 'a')
+    """
+    counts = Counter(character for sentence in sentences for word in sentence.words for character in word)
+    kept = sorted((one for one in counts if counts[one] >= min_count), key=lambda one: (-counts[one], one))
+    return Vocabulary([_START, _END, *(one for one in kept if one not in (_START, _END))], lowercase=False)
+
+
+def _spelled(word: str) -> list[str]:
+    kept = word if len(word) <= _FRONT + _BACK else word[:_FRONT] + word[-_BACK:]
+    return [_START, *kept, _END]

@@ -1,0 +1,312 @@
+"""Training our own parser: a short loop, with the run folder and the exact resumption that every run here has.
+
+Separate from ``trainer.py`` because a parser is no sentence model: its examples are trees, and its measure is the share
+of right arcs. Needs no transformers.
+
+Reference: Dozat and Manning (2017), section 4.2 (optimisation).
+"""
+
+import dataclasses
+import json
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from structattn.data.tensors import load_tensors, save_tensors
+from structattn.parsing.batches import parse_in_batches
+from structattn.parsing.evaluation import attachment
+from structattn.parsing.saved import build_parser, save_parser
+from structattn.parsing.treecrf import Loss, TreeCRF, Trees
+from structattn.syntax import Sentence, read_conllu, replace_text
+from structattn.syntax.errors import ConfigError, ParseError, StructAttnError
+from structattn.syntax.folders import read_json, read_json_lines, remove, replaced_folder, write_json, write_json_lines
+from structattn.tasks import metric
+from structattn.training.config import OptimizationConfig
+from structattn.training.folder import RunFolder
+from structattn.training.history import History
+from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.sampler import LengthBatchSampler
+from structattn.training.state import (
+    load_optimizer,
+    preserved_randomness,
+    random_state,
+    save_optimizer,
+    set_random_state,
+)
+
+LOGGER = logging.getLogger("structattn.training")
+_WEIGHTS, _HISTORY, _STATES, _CURRENT = "model.safetensors", "history.jsonl", "states.json", "current"
+
+
+@dataclass(frozen=True)
+class ParserConfig:
+    """Everything that decides the training of a parser.
+
+    Attributes:
+        treebank: CoNLL-U file to learn from.
+        dev: CoNLL-U file that chooses the best parser.
+        out: the run folder; the parser is in its ``best``.
+        trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
+        loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
+        encoder: options of ``parsing.words.WordEncoder``, such as ``hidden``.
+        scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
+        min_count: rarer words are known by their characters only.
+        learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero.
+        weight_decay: of matrices, as in ``OptimizationConfig``.
+        batch_size: sentences per step.
+        epochs: at most so many passes over the treebank.
+        patience: stop after so many epochs without a better LAS on dev; ``None`` never stops.
+        seed: of parameters, dropout and the order of the sentences.
+
+    Raises:
+        ConfigError: if a value is out of its range.
+    """
+
+    treebank: str
+    dev: str
+    out: str
+    trees: Trees = "all"
+    loss: Loss = "trees"
+    encoder: dict[str, Any] = field(default_factory=dict)
+    scorer: dict[str, Any] = field(default_factory=dict)
+    min_count: int = 2
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.0
+    batch_size: int = 64
+    epochs: int = 25
+    patience: int | None = 5
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise ConfigError(f"seed: expected at least 0 and below 2**32, got {self.seed!r}")
+        self.optimization()
+
+    def optimization(self) -> OptimizationConfig:
+        """The part that every kind of training has."""
+        return OptimizationConfig(
+            optimizer="adamw",
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            patience=self.patience,
+            clip=5.0,
+            schedule="linear",
+            warmup=0.05,
+        )
+
+
+@dataclass(frozen=True)
+class ParserResult:
+    """What the training of a parser came to.
+
+    Attributes:
+        folder: the run folder; ``--parser structattn:FOLDER`` takes it.
+        metrics: ``uas``, ``las``, ``las_universal`` and ``tags`` of the best parser on dev, punctuation included.
+        epoch: the epoch of the best parser.
+        seconds: spent in training.
+        sentences_per_second: how fast the best parser read dev when it was measured.
+    """
+
+    folder: Path
+    metrics: dict[str, float]
+    epoch: int
+    seconds: float
+    sentences_per_second: float
+
+
+def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool = False) -> ParserResult:
+    """Train a parser and leave a run folder.
+
+    Args:
+        config: everything that decides the run.
+        resume: go on with the interrupted run in ``config.out``; a finished one is only read.
+        overwrite: replace the run in ``config.out``.
+
+    Raises:
+        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds a
+            run that was configured otherwise; for unknown options.
+        ParseError: for a malformed treebank, with file and line; for one without trees, labels or tags, or with several
+            roots in a sentence.
+        StructAttnError: if the loss is not finite any more.
+    """
+    folder = RunFolder(config.out)
+    with folder.claimed(), preserved_randomness():
+        folder.open_for_run(resume=resume, overwrite=overwrite)
+        _check_same(folder, config)
+        if folder.is_finished:
+            values = read_json(folder.result)
+            return ParserResult(folder.path, **{name: values[name] for name in values if name != "folder"})
+        train, dev = read_gold(config.treebank), read_gold(config.dev)
+        torch.manual_seed(config.seed)
+        parser = build_parser(
+            train,
+            encoder=config.encoder,
+            scorer=config.scorer,
+            parser={"trees": config.trees, "loss": config.loss},
+            min_count=config.min_count,
+        )
+        write_json(folder.environment, {"torch": torch.__version__, "threads": torch.get_num_threads()})
+        with replace_text(folder.config) as stream:
+            stream.write(yaml.safe_dump(_stored(config), sort_keys=False, allow_unicode=True))
+        history = _Fit(parser, train, dev=dev, config=config, folder=folder).run()
+        best = history.best
+        names = ("uas", "las", "las_universal", "tags")
+        result = ParserResult(
+            folder.path,
+            {name: best[name] for name in names},
+            best["epoch"],
+            history.last["seconds"],
+            best["sentences_per_second"],
+        )
+        values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
+        write_json(folder.result, values)
+        # Only now: until the result stands, an interrupted run must find its state.
+        remove(folder.checkpoints)
+        return result
+
+
+def read_gold(path: str) -> list[Sentence]:
+    """The sentences of a treebank that a parser can learn from; those without words are left out.
+
+    Raises:
+        ParseError: as ``read_conllu``, or if a sentence has no labelled tree, no tags, or not exactly one root; the
+            message names the sentence.
+    """
+    sentences = []
+    for number, sentence in enumerate(read_conllu(path), start=1):
+        if not len(sentence):
+            continue
+        tree = sentence.dependency
+        name = f"sentence {number} ({sentence.metadata.get('sent_id', ' '.join(sentence.words[:5]))})"
+        if tree is None or tree.labels is None or sentence.tags is None:
+            raise ParseError(f"{name}: expected heads, labels and tags to learn from, they are missing", file=path)
+        if len(tree.roots) != 1:
+            raise ParseError(f"{name}: expected a tree with one root, got {len(tree.roots)} roots", file=path)
+        # Without the columns that nothing here reads, which would be most of the memory.
+        sentences.append(Sentence(sentence.words, sentence.tags, tree))
+    if not sentences:
+        raise ParseError("expected at least one sentence with words", file=path)
+    return sentences
+
+
+class _Fit:
+    """The loop; one object so that a checkpoint is all of its state."""
+
+    def __init__(
+        self,
+        parser: TreeCRF,
+        train: Sequence[Sentence],
+        *,
+        dev: Sequence[Sentence],
+        config: ParserConfig,
+        folder: RunFolder,
+    ) -> None:
+        self.parser = parser
+        self.train = train
+        self.dev = dev
+        self.folder = folder
+        self.optimization = config.optimization()
+        self.sampler = LengthBatchSampler([len(one) for one in train], config.batch_size, seed=config.seed)
+        self.optimizer = build_optimizer(parser, self.optimization)
+        steps = len(self.sampler) * config.epochs
+        self.schedule = build_schedule(self.optimizer, self.optimization, num_steps=steps)
+        # LAS is an accuracy, that of head and label of each word taken together.
+        self.history = History(dataclasses.replace(metric("accuracy"), name="las"))
+        self.started = time.monotonic()
+
+    def run(self) -> History:
+        """Train to the end, from the last checkpoint if there is one."""
+        current = self.folder.checkpoints / _CURRENT
+        if current.is_dir():
+            self._restore(current)
+        # What was written after the last checkpoint will be written again.
+        write_json_lines(self.folder.metrics, self.history.rows)
+        for epoch in range(len(self.history.rows), self.optimization.epochs):
+            if self.history.has_run_out(self.optimization.patience):
+                break
+            loss = self._epoch(epoch)
+            self._evaluate(epoch, loss)
+            self._save(current)
+        return self.history
+
+    def _epoch(self, epoch: int) -> float:
+        self.parser.train()
+        self.sampler.set_epoch(epoch)
+        losses = []
+        with tqdm(self.sampler, desc=f"epoch {epoch + 1}", unit="step", disable=None, leave=False) as steps:
+            for indices in steps:
+                loss = self.parser.loss(self.parser.collate([self.train[index] for index in indices]))
+                self.optimizer.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(self.parser.parameters(), self.optimization.clip or math.inf)
+                self.optimizer.step()
+                self.schedule.step()
+                losses.append(loss.item())
+        return sum(losses) / len(losses)
+
+    def _evaluate(self, epoch: int, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise StructAttnError(f"the training loss is {loss} in epoch {epoch + 1}; try a lower learning rate")
+        begun = time.perf_counter()
+        found = attachment(self.dev, parse_in_batches(self.parser.predict, self.dev))
+        speed = len(self.dev) / (time.perf_counter() - begun)
+        metrics = {name: value for name, value in dataclasses.asdict(found).items() if name != "words"}
+        self.history.add(
+            {
+                "epoch": epoch + 1,
+                "loss": loss,
+                **metrics,
+                "sentences_per_second": round(speed, 1),
+                "seconds": round(time.monotonic() - self.started, 2),
+            }
+        )
+        if self.history.last["is_best"]:
+            save_parser(self.parser, self.folder.best)
+        write_json_lines(self.folder.metrics, self.history.rows)
+        LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
+
+    def _save(self, target: Path) -> None:
+        with replaced_folder(target) as temporary:
+            save_tensors(self.parser.state_dict(), temporary / _WEIGHTS)
+            save_optimizer(self.optimizer, temporary)
+            write_json(temporary / _STATES, {"schedule": self.schedule.state_dict(), "random": random_state()})
+            write_json_lines(temporary / _HISTORY, self.history.rows)
+
+    def _restore(self, source: Path) -> None:
+        load_tensors(self.parser, source / _WEIGHTS)
+        load_optimizer(self.optimizer, source)
+        states = read_json(source / _STATES)
+        self.schedule.load_state_dict(states["schedule"])
+        set_random_state(states["random"])
+        self.history.rows = list(read_json_lines(source / _HISTORY))
+        self.started -= self.history.last["seconds"]
+
+
+def _stored(config: ParserConfig) -> dict[str, Any]:
+    """Plain values, without the folder, so that the run can be moved."""
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return {name: value for name, value in values.items() if name != "out"}
+
+
+def _check_same(folder: RunFolder, config: ParserConfig) -> None:
+    if not folder.config.is_file():
+        return
+    before = yaml.safe_load(folder.config.read_text(encoding="utf-8"))
+    now = _stored(config)
+    changed = [name for name in now if not isinstance(before, dict) or before.get(name) != now[name]]
+    if changed:
+        raise ConfigError(f"{folder.path}: cannot resume with another {', '.join(changed)}; see {folder.config}")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
