@@ -4,6 +4,7 @@ from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example
 from structattn.data.generated import agreement_treebank
 from structattn.data.piece_batch import PieceBatch, check_tokenizer, collate_pieces, text_of
+from structattn.data.phrase_trees import PhraseTrees, join_sentences
 from structattn.data.readers import read_examples
 from structattn.data.relations import (
     constituency_distance,
@@ -19,6 +20,7 @@ from structattn.data.vocabulary import Vocabulary
 
 __all__ = [
     "Example",
+    "PhraseTrees",
     "PieceBatch",
     "PretrainedVectors",
     "SentenceBatch",
@@ -32,6 +34,7 @@ __all__ = [
     "dependency_distance",
     "dependency_link",
     "is_ancestor",
+    "join_sentences",
     "load_vectors",
     "read_examples",
     "same_sentence",

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import TaskBatch
+from structattn.tasks import SentenceModel, TaskBatch
 
 Kind = Literal["attention", "pooling", "gate"]
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
@@ -225,7 +225,9 @@ def _batches(
         raise ConfigError(
             f"{type(model).__name__} has no vocabulary: pass vocabulary=, or a batch made by structattn.collate"
         )
-    return [(collate(flat, known), list(range(len(flat))))] if flat else []
+    # A model may give sentences other trees than they come with.
+    trees = next((module.trees for module in model.modules() if isinstance(module, SentenceModel)), PhraseTrees())
+    return [(collate([trees(sentence) for sentence in flat], known), list(range(len(flat))))] if flat else []
 
 
 def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:

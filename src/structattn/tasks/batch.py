@@ -1,9 +1,9 @@
 """``TaskBatch``: examples as tensors, with their targets. Separate because both models and training hand it around."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from structattn.data import SentenceBatch
@@ -19,6 +19,8 @@ class TaskBatch:
         weight: factor of each example's loss, zero where there is no target.
         ids: the examples' ids.
         num_labelled: how many examples have a target.
+        node_classes: the class of each node of the sentence's tree, -1 where there is none; ``None`` if only the
+            sentence's own class counts.
     """
 
     sentences: tuple[SentenceBatch, ...]
@@ -26,6 +28,7 @@ class TaskBatch:
     weight: Float[Tensor, " batch"]
     ids: tuple[str, ...] = ()
     num_labelled: int = 0
+    node_classes: Int64[Tensor, "batch node"] | None = None
 
     def __len__(self) -> int:
         return len(self.sentences[0])
@@ -35,4 +38,10 @@ class TaskBatch:
         if self.target.device == torch.device(device):
             return self
         sentences = tuple(batch.to(device) for batch in self.sentences)
-        return TaskBatch(sentences, self.target.to(device), self.weight.to(device), self.ids, self.num_labelled)
+        return replace(
+            self,
+            sentences=sentences,
+            target=self.target.to(device),
+            weight=self.weight.to(device),
+            node_classes=None if self.node_classes is None else self.node_classes.to(device),
+        )

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, MissingStructure
@@ -19,6 +19,7 @@ from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.metrics import metric
+from structattn.tasks.node_labels import node_logits, node_loss, with_node_classes
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
@@ -41,9 +42,14 @@ class SentenceModel(nn.Module):
         hidden: width of the classifier's hidden layer; the task's own by default.
         activation: of the hidden layer; by default a sigmoid for ``tai`` and ReLU otherwise.
         output_bias: whether the last layer has a bias.
+        nodes: train on the label of every word and phrase of a tree in one encoding of the sentence, rather than on
+            the sentence's alone. The encoder must have a state for each of them; answers are the sentence's as ever.
+        trees: the phrase trees that sentences get before they are encoded, see ``PhraseTrees``.
+        unary: what becomes of chains of phrases in them, likewise.
+        tree_seed: of random trees.
 
     Raises:
-        ConfigError: if the classes are not known, or are fewer than two.
+        ConfigError: if the classes are not known, or are fewer than two; or for unknown kinds of trees.
 
     Example:
         >>> from structattn.encoders import build
@@ -67,6 +73,10 @@ class SentenceModel(nn.Module):
         hidden: int | None = None,
         activation: str | None = None,
         output_bias: bool = True,
+        nodes: bool = False,
+        trees: str = "own",
+        unary: str = "keep",
+        tree_seed: int = 0,
     ) -> None:
         super().__init__()
         classes = tuple(labels) if labels is not None else task.classes
@@ -78,6 +88,8 @@ class SentenceModel(nn.Module):
         self.task = task
         self.labels = classes
         self.vocabulary = vocabulary
+        self.nodes = nodes
+        self.trees = PhraseTrees(trees, unary, tree_seed)
         self.classifier = Classifier(
             encoder.output_dim * COMBINATIONS[task.combine].width,
             len(classes),
@@ -88,24 +100,29 @@ class SentenceModel(nn.Module):
         )
         self._indices = {label: index for index, label in enumerate(classes)}
 
-    def forward(self, batch: TaskBatch) -> Float[Tensor, "batch label"]:
-        """Class scores before softmax.
+    def forward(self, batch: TaskBatch) -> Float[Tensor, "batch *node label"]:
+        """Class scores before softmax: of each sentence, or of each node in a batch that has labels for nodes.
 
         Raises:
+            ConfigError: if there are labels for nodes, but the encoder has no states of phrases.
             MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
         """
         try:
-            vectors = [self.encoder(sentences).vector for sentences in batch.sentences]
+            encodings = [self.encoder(sentences) for sentences in batch.sentences]
         except MissingStructure as error:
             if error.index is None or error.index >= len(batch.ids):
                 raise
             # Batches are sorted by length, so a number within one says nothing to the reader of a data file.
             raise MissingStructure(f"{error}; it is of example {batch.ids[error.index]!r}", index=error.index) from None
-        logits: Tensor = self.classifier(combine(self.task.combine, vectors))
+        if batch.node_classes is not None:
+            return node_logits(self.classifier, encodings[0], batch)
+        logits: Tensor = self.classifier(combine(self.task.combine, [encoding.vector for encoding in encodings]))
         return logits
 
     def loss(self, batch: TaskBatch | Sequence[Example]) -> Float[Tensor, ""]:
         """Weighted mean of ``KL(target || prediction)``; for a class label that is the cross-entropy.
+
+        With ``nodes`` it is the weighted mean of the cross-entropies of all words and phrases with a label.
 
         Raises:
             ValueError: if no example of the batch has a label that the model knows.
@@ -114,7 +131,7 @@ class SentenceModel(nn.Module):
             batch = self.collate(batch)
         return self.loss_of(self(batch), batch)
 
-    def loss_of(self, logits: Float[Tensor, "batch label"], batch: TaskBatch) -> Float[Tensor, ""]:
+    def loss_of(self, logits: Float[Tensor, "batch *node label"], batch: TaskBatch) -> Float[Tensor, ""]:
         """The loss, given the result of ``forward``.
 
         Raises:
@@ -122,6 +139,8 @@ class SentenceModel(nn.Module):
         """
         if batch.num_labelled == 0:
             raise ValueError(f"no example of this batch of {len(batch)} has a label that the model knows")
+        if batch.node_classes is not None:
+            return node_loss(logits, batch)
         target = batch.target.to(logits.dtype)
         divergence = F.kl_div(logits.log_softmax(-1), target, reduction="none").sum(-1)
         weight = batch.weight.to(logits.dtype)
@@ -136,7 +155,8 @@ class SentenceModel(nn.Module):
             TypeError: if an item is none of example, sentence, text or tuple of these.
         """
         found = [self._example(item, index) for index, item in enumerate(examples)]
-        return self._batch(found, self._target(found))
+        batch = self._batch(found, self._target(found))
+        return with_node_classes(batch, self.task, self._indices) if self.nodes else batch
 
     def predict(
         self, examples: Sequence[Item] | TaskBatch | SentenceBatch, *, batch_size: int = 64
@@ -213,7 +233,7 @@ class SentenceModel(nn.Module):
         if not examples:
             raise ValueError("a batch needs at least one example, got none")
         columns = zip(*(example.sentences for example in examples), strict=True)
-        sentences = tuple(collate(list(column), self.vocabulary) for column in columns)
+        sentences = tuple(collate([self.trees(sentence) for sentence in column], self.vocabulary) for column in columns)
         weight = torch.tensor([example.weight for example in examples]) * (target.sum(-1) > 0)
         return TaskBatch(sentences, target, weight, tuple(example.id for example in examples), int((weight > 0).sum()))
 

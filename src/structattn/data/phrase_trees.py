@@ -1,0 +1,159 @@
+"""Which phrase trees sentences get: their own in another shape, those of their dependencies, or trees without syntax.
+
+Separate from reading and from batches because it is a choice of the experiment: trees that know nothing of the sentence
+(Shi et al. 2018, "On Tree-Based Neural Sentence Modeling") tell whether it is syntax that helps, or just any tree.
+"""
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax.constituency import Span
+from structattn.syntax.errors import MissingStructure
+
+TreeSource = Literal["own", "rooted", "dependency", "left", "right", "balanced", "random"]
+Unary = Literal["keep", "lowest", "top", "join"]
+
+_Cut = Callable[[int, int], int]
+_NO_LABEL = "X"
+
+
+@dataclass(frozen=True)
+class PhraseTrees:
+    """A choice of phrase trees, as a function from sentences to sentences.
+
+    Attributes:
+        source: where the trees come from. ``own``: the sentence's phrase tree. ``rooted``: the same with a phrase
+            ``ROOT`` on top where there are several trees, as in a document, or words outside of them.
+            ``dependency``: a phrase for each word with dependents. ``left``, ``right``, ``balanced`` and ``random``:
+            binary trees that branch to one side, in the middle, or anywhere; a phrase that the sentence's own tree
+            has too keeps its label.
+        unary: what becomes of a chain of phrases over the same words; see ``ConstituencyTree.collapsed``.
+        seed: of random trees. A sentence gets the same tree wherever it occurs.
+
+    Raises:
+        ConfigError: for an unknown source or way with chains.
+
+    Example:
+        >>> sentence = Sentence("the old cat sat".split())
+        >>> for source in ("left", "right", "balanced"):
+        ...     PhraseTrees(source)(sentence).constituency.to_brackets()
+        '(X (X (X the old) cat) sat)'
+        '(X the (X old (X cat sat)))'
+        '(X (X the old) (X cat sat))'
+    """
+
+    source: str = "own"
+    unary: str = "keep"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("trees", self.source, get_args(TreeSource)),
+            ("unary", self.unary, get_args(Unary)),
+        ):
+            if value not in known:
+                raise ConfigError(f"unknown value {value!r} for {name}; known: {', '.join(known)}")
+
+    def __call__(self, sentence: Sentence) -> Sentence:
+        """The sentence with its new phrase tree.
+
+        Raises:
+            MissingStructure: if the sentence lacks the tree that the new one is made from.
+        """
+        tree = self._tree(sentence)
+        if tree is not None:
+            tree = tree.collapsed(self.unary)  # type: ignore[arg-type]  # checked above
+        return sentence if tree is sentence.constituency else dataclasses.replace(sentence, constituency=tree)
+
+    def _tree(self, sentence: Sentence) -> ConstituencyTree | None:
+        words, own = sentence.words, sentence.constituency
+        if self.source == "own":
+            return own
+        if self.source == "dependency":
+            if sentence.dependency is None:
+                raise MissingStructure(f"phrases from dependencies need a dependency tree, {_start(words)} has none")
+            return ConstituencyTree.from_dependency(words, sentence.dependency)
+        if self.source == "rooted":
+            if own is None:
+                raise MissingStructure(f"a rooted tree needs a phrase tree, {_start(words)} has none")
+            return _rooted(own)
+        known = {} if own is None else {(start, end): label for label, start, end in reversed(own.spans)}
+        spans = [
+            (known.get((start, end), _NO_LABEL), start, end) for start, end in _binary(len(words), self._cut(words))
+        ]
+        return ConstituencyTree(words, spans, tags=None if own is None else own.tags)
+
+    def _cut(self, words: Sequence[str]) -> _Cut:
+        if self.source == "left":
+            return lambda start, end: end - 1
+        if self.source == "right":
+            return lambda start, end: start + 1
+        if self.source == "balanced":
+            return lambda start, end: (start + end) // 2
+        rng = random.Random(f"{self.seed} {' '.join(words)}")
+        return lambda start, end: rng.randrange(start + 1, end)
+
+
+def join_sentences(sentences: Sequence[Sentence]) -> Sentence:
+    """A document as one sentence: words in a row, and their trees side by side where every sentence has one.
+
+    Raises:
+        ValueError: for no sentences.
+
+    Example:
+        >>> trees = [ConstituencyTree.from_brackets(text) for text in ("(S (N dogs) (V bark))", "(S (V hush))")]
+        >>> document = join_sentences([Sentence(tree.words, constituency=tree) for tree in trees])
+        >>> PhraseTrees("rooted")(document).constituency.spans
+        [('ROOT', 0, 3), ('S', 0, 2), ('S', 2, 3)]
+    """
+    if not sentences:
+        raise ValueError("join_sentences expects at least one sentence, got none")
+    words = [word for sentence in sentences for word in sentence.words]
+    tags = [tag for sentence in sentences for tag in sentence.tags or ()]
+    spans: list[Span] = []
+    leaf_tags: list[str | None] = []
+    heads: list[int] = []
+    labels: list[str] = []
+    offset = 0
+    for sentence in sentences:
+        if sentence.constituency is not None:
+            leaf_tags += sentence.constituency.tags
+            spans += [(label, start + offset, end + offset) for label, start, end in sentence.constituency.spans]
+        if sentence.dependency is not None:
+            heads += [head and head + offset for head in sentence.dependency.heads]
+            labels += sentence.dependency.labels or ()
+        offset += len(sentence)
+    return Sentence(
+        words,
+        tags if len(tags) == len(words) else None,
+        DependencyTree(heads, labels if len(labels) == len(words) else None) if len(heads) == len(words) else None,
+        ConstituencyTree(words, spans, tags=leaf_tags) if len(leaf_tags) == len(words) else None,
+        metadata=sentences[0].metadata,
+    )
+
+
+def _rooted(tree: ConstituencyTree) -> ConstituencyTree:
+    several = tree.parents.count(-1) + tree.leaf_parents.count(-1) > 1
+    if not several:
+        return tree
+    return ConstituencyTree(tree.words, [("ROOT", 0, len(tree)), *tree.spans], tags=tree.tags)
+
+
+def _binary(num_words: int, cut: _Cut) -> list[tuple[int, int]]:
+    """The spans of a binary tree, each cut in two where it is told."""
+    spans, waiting = [], [(0, num_words)]
+    while waiting:
+        start, end = waiting.pop()
+        if end - start > 1:
+            spans.append((start, end))
+            middle = cut(start, end)
+            waiting += [(middle, end), (start, middle)]
+    return spans
+
+
+def _start(words: Sequence[str]) -> str:
+    return repr(" ".join(words[:6]))

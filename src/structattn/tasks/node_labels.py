@@ -1,0 +1,91 @@
+"""Labels for every word and phrase of a tree, learnt in one encoding of the sentence.
+
+Separate because it is the one kind of supervision that looks at the states of an encoder and not at its vector. Socher
+et al. 2013 label every phrase of the Stanford Sentiment Treebank; Tai et al. 2015 and Nguyen et al. 2020 train on all
+of them at once and measure at the root.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from structattn.encoders.sentence_encoder import Encoding
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.batch import TaskBatch
+from structattn.tasks.task import Task
+
+
+def with_node_classes(batch: TaskBatch, task: Task, classes: Mapping[str, int]) -> TaskBatch:
+    """The batch with the class of each node: the labels of its phrase trees, renamed as the task says.
+
+    Labels that are no class, such as those the task drops, count as none.
+
+    Args:
+        batch: examples of one sentence each.
+        task: renames labels.
+        classes: number of each class.
+
+    Raises:
+        ConfigError: if examples are pairs, or no word or phrase has a label that is a class.
+        MissingStructure: if a sentence has no phrase tree.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(3 (2 dogs) (4 bark))")
+        >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
+        >>> batch = TaskBatch((batch,), torch.ones(1, 3), torch.ones(1))
+        >>> with_node_classes(batch, Task("polarity"), {"3": 0, "4": 1}).node_classes
+        tensor([[-1,  1,  0]])
+    """
+    if len(batch.sentences) != 1:
+        raise ConfigError(f"task {task.name!r}: labels of phrases are learnt from single sentences, not from pairs")
+    sentences = batch.sentences[0]
+    trees = sentences.require("constituency", wanted_by="learning from phrases")
+    rows = torch.full(trees.mask.shape, -1)
+    for row, sentence in enumerate(sentences.sentences):
+        if sentence.constituency is None:  # no words
+            continue
+        phrases = [label for label, _, _ in sentence.constituency.spans]
+        for first, labels in ((0, sentence.constituency.tags), (trees.num_leaves, phrases)):
+            names = [None if label is None else task.relabel.get(label, label) for label in labels]
+            found = [-1 if name is None else classes.get(name, -1) for name in names]
+            rows[row, first : first + len(found)] = torch.tensor(found, dtype=torch.int64)
+    return replace(batch, node_classes=rows)
+
+
+def node_logits(classifier: nn.Module, encoding: Encoding, batch: TaskBatch) -> Float[Tensor, "batch node label"]:
+    """Class scores of every node.
+
+    Raises:
+        ConfigError: if the encoder does not have a state for each node, as wide as its sentence vector.
+    """
+    wanted = () if batch.node_classes is None else tuple(batch.node_classes.shape)
+    found = tuple(encoding.states.shape)
+    if found[:2] != wanted or encoding.vector is None or encoding.vector.shape[-1] != found[2]:
+        raise ConfigError(
+            f"learning from phrases needs an encoder with a state for every word and phrase, as wide as its sentence "
+            f"vector, such as tree_transformer or tree_lstm; expected states of {wanted} nodes, got {found[:2]}"
+        )
+    logits: Tensor = classifier(encoding.states)
+    return logits
+
+
+def node_loss(logits: Float[Tensor, "batch node label"], batch: TaskBatch) -> Float[Tensor, ""]:
+    """The mean cross-entropy over all nodes with a class, each with the weight of its example.
+
+    Example:
+        >>> sentences = ()
+        >>> batch = TaskBatch(sentences, torch.ones(1, 2), torch.ones(1), node_classes=torch.tensor([[0, -1]]))
+        >>> node_loss(torch.tensor([[[0.0, 0.0], [9.0, 0.0]]]), batch)
+        tensor(0.6931)
+    """
+    classes = batch.node_classes
+    if classes is None:
+        raise ValueError("node_loss expects a batch with classes of nodes, got one without")
+    losses = F.cross_entropy(logits.flatten(0, 1), classes.flatten().clamp(min=0), reduction="none")
+    weight = (batch.weight[:, None] * (classes >= 0)).to(losses.dtype).flatten()
+    return (losses * weight).sum() / weight.sum()
