@@ -69,7 +69,7 @@ def command(
     source = PretrainedBody.from_folder(body, is_frozen=True)
     names = relation.split()
     config = HydraConfig(
-        num_heads=source.model.config.num_attention_heads if num_heads is None else num_heads,
+        num_heads=source.config.num_attention_heads if num_heads is None else num_heads,
         relation=names[0] if len(names) == 1 else tuple(names),
         layer_style=layer_style,
         subword=subword,

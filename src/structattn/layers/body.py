@@ -87,6 +87,11 @@ class PretrainedBody(nn.Module):
         return pieces.to(self.device)
 
     @property
+    def config(self) -> Any:
+        """The model's configuration."""
+        return self.model.config
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.model.parameters()).device

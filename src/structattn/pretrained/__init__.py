@@ -4,6 +4,8 @@ from structattn.layers import BodyEmbedding, PretrainedBody
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
 from structattn.pretrained.hydra import HydraModel, add_heads
+from structattn.pretrained.inject import inject, load_injection
+from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import HydraLayer
 from structattn.pretrained.pretraining import Pretraining, PretrainingConfig, pretrain, with_other_trees
 from structattn.pretrained.relation_names import parse_relation
@@ -14,6 +16,7 @@ __all__ = [
     "HydraConfig",
     "HydraLayer",
     "HydraModel",
+    "InjectedModel",
     "PretrainedBody",
     "Pretraining",
     "PretrainingConfig",
@@ -21,6 +24,8 @@ __all__ = [
     "RelationTargets",
     "add_heads",
     "evaluate_heads",
+    "inject",
+    "load_injection",
     "parse_relation",
     "pretrain",
     "relation_targets",

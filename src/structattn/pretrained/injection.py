@@ -1,0 +1,300 @@
+"""Priors inside the heads of a stock Hugging Face model: what its heads may look at and prefer, layer by layer.
+
+MS-SAN's masks (Qi et al. 2020, arXiv 2012.14642) in a body that was trained without them. The bias reaches the scores
+through the one thing that every attention function of transformers adds to them: the mask, here a 4-D float tensor with
+a matrix for each head, put in place by a hook on each attention module. A keyword such as ``position_bias=`` would be
+dropped without a word by the eager functions, and a registered function is not handed any mask unless a mask function
+is registered with it. Whether the bias arrived is therefore tested once, when the priors are injected.
+"""
+
+import contextlib
+import inspect
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import PieceBatch, SentenceBatch, Vocabulary, collate, collate_pieces
+from structattn.data.tensors import save_tensors
+from structattn.functional import additive_mask
+from structattn.layers.body import longest_text
+from structattn.pretrained.relations import joined
+from structattn.priors import Prior
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError, StructAttnError
+from structattn.syntax.folders import replaced_folder, write_json
+
+LOGGER = logging.getLogger("structattn.pretrained")
+CONFIG, WEIGHTS = "injection.json", "injection.safetensors"
+
+# The class of a model type's self-attention: its output is (states, weights) and it takes ``attention_mask``.
+ATTENTION_CLASSES = {
+    "bert": "BertSelfAttention",
+    "roberta": "RobertaSelfAttention",
+    "xlm-roberta": "XLMRobertaSelfAttention",
+    "camembert": "CamembertSelfAttention",
+    "electra": "ElectraSelfAttention",
+    "distilbert": "DistilBertSelfAttention",
+    "modernbert": "ModernBertAttention",
+}
+IMPLEMENTATIONS = ("eager", "sdpa")
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What the heads are told about one batch of pieces."""
+
+    allowed: Bool[Tensor, "batch head piece piece"] | None
+    bias: Float[Tensor, "batch head piece piece"] | None
+
+
+class InjectedModel(nn.Module):
+    """A model of transformers whose heads are told about structure; made by :func:`inject`.
+
+    Special pieces are told nothing: they may look at everything and be looked at by everything, with no preference.
+    All pieces of a word are told what the word is.
+
+    Args:
+        model: the model; hooks on its attention modules stay until ``remove``.
+        prior: what its heads are told.
+        layers: the layers concerned, from 0.
+        tokenizer: its fast tokenizer, if sentences are to be read.
+        description: how to write the prior down, if it can be.
+
+    Raises:
+        ConfigError: if the model is of a kind whose scores cannot be reached, or the bias did not reach them.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        prior: Prior,
+        *,
+        layers: Sequence[int],
+        tokenizer: Any = None,
+        description: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.prior = prior
+        self.layers = tuple(layers)
+        self.tokenizer = tokenizer
+        self.description = description
+        self._told: _Told | None = None
+        self._modules_told = [attention_modules(model)[layer] for layer in self.layers]
+        self._hooks = [
+            module.register_forward_pre_hook(self._add_mask, with_kwargs=True) for _, module in self._modules_told
+        ]
+        try:
+            self._test()
+        except BaseException:
+            self.remove()
+            raise
+
+    def forward(self, texts: PieceBatch | SentenceBatch | Sequence[Any], **inputs: Any) -> Any:
+        """What the model returns, its heads told about these texts.
+
+        Args:
+            texts: pieces; or sentences, pairs of sentences or a batch of sentences, if there is a tokenizer.
+            **inputs: whatever else the model takes, such as ``labels``.
+
+        Raises:
+            MissingStructure: if a prior wants a tree that a sentence lacks.
+            ValueError: if a piece may look at nothing at all.
+        """
+        pieces = texts if isinstance(texts, PieceBatch) else self.tokenize(texts)
+        known = inspect.signature(self.model.forward).parameters
+        segments = {"token_type_ids": pieces.segments} if "token_type_ids" in known else {}
+        with self._telling(self.told(pieces)):
+            return self.model(input_ids=pieces.ids, attention_mask=pieces.mask.long(), **segments, **inputs)
+
+    def tokenize(self, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]) -> PieceBatch:
+        """Sentences, or pairs of them, as pieces.
+
+        Raises:
+            ConfigError: without a tokenizer.
+        """
+        if self.tokenizer is None:
+            raise ConfigError("this model was injected without a tokenizer: pass tokenizer=, or pieces")
+        sentences = texts.sentences if isinstance(texts, SentenceBatch) else texts
+        limit = longest_text(self.model.config, self.tokenizer)
+        device = next(self.model.parameters()).device
+        return collate_pieces(sentences, self.tokenizer, max_length=limit).to(device)
+
+    def told(self, pieces: PieceBatch) -> _Told:
+        """The prior's value for the words, spread over their pieces."""
+        batch = collate([joined(parts) for parts in pieces.sentences], Vocabulary([])).to(pieces.device)
+        value = self.prior(batch)
+        allowed = None if value.allowed is None else _spread(value.allowed, pieces, True)
+        bias = None if value.bias is None else _spread(value.bias, pieces, 0.0)
+        if allowed is not None:
+            reachable = (allowed & pieces.mask[:, None, None, :]).any(-1) | ~pieces.mask[:, None, :]
+            if not bool(reachable.all()):
+                row = int((~reachable).nonzero()[0, 0])
+                raise ValueError(
+                    f"the prior {self.prior.name!r} leaves a piece of text {row} nothing to look at, and its tokenizer "
+                    "adds no special piece that is always visible; take priors that include the word itself"
+                )
+        return _Told(allowed, bias)
+
+    @property
+    def implementation(self) -> str:
+        """The attention implementation the model runs with: ``eager`` or ``sdpa``."""
+        config: Any = self.model.config
+        return str(config._attn_implementation)
+
+    @contextlib.contextmanager
+    def showing_weights(self) -> Iterator[None]:
+        """Inside, the model computes attention weights, which ``sdpa`` does not: it runs ``eager`` and says so."""
+        before = self.implementation
+        model: Any = self.model
+        if before != "eager":
+            LOGGER.info("attention weights: running eager instead of %s, which does not return them", before)
+            model.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            if before != "eager":
+                model.set_attn_implementation(before)
+
+    def piece_weights(self, pieces: PieceBatch) -> dict[str, Float[Tensor, "batch head piece piece"]]:
+        """The weights of every layer that is told something, by the path of its attention module.
+
+        Raises:
+            StructAttnError: if the model returned none although it runs ``eager``.
+        """
+        found: dict[str, Tensor] = {}
+
+        def record(name: str) -> Any:
+            def hook(module: nn.Module, args: Any, output: Any) -> None:
+                if not isinstance(output[1], Tensor):
+                    raise StructAttnError(f"{name} returned no attention weights")
+                found[name] = output[1].detach()
+
+            return hook
+
+        training = self.model.training
+        with contextlib.ExitStack() as hooks, self.showing_weights(), torch.no_grad():
+            for name, module in self._modules_told:
+                hooks.callback(module.register_forward_hook(record(name)).remove)
+            try:
+                self.model.eval()
+                self(pieces)
+            finally:
+                self.model.train(training)
+        return found
+
+    def remove(self) -> nn.Module:
+        """Take the priors out again; the model is as it was."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        return self.model
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write what the heads are told: ``injection.json``, and learnt weights as ``injection.safetensors``.
+
+        The model itself is saved by its own ``save_pretrained``.
+
+        Raises:
+            ConfigError: if priors were given as objects rather than by name.
+        """
+        if self.description is None:
+            raise ConfigError("only priors given by name, such as 'forward/word', can be written to a folder")
+        config: Any = self.model.config
+        content = {
+            "type": "structattn injection",
+            "format_version": 1,
+            "model_type": config.model_type,
+            "num_heads": config.num_attention_heads,
+            "layers": list(self.layers),
+            **self.description,
+        }
+        with replaced_folder(Path(folder)) as temporary:
+            save_tensors(self.prior.state_dict(), temporary / WEIGHTS)
+            write_json(temporary / CONFIG, content)
+
+    @contextlib.contextmanager
+    def _telling(self, told: _Told) -> Iterator[None]:
+        before, self._told = self._told, told
+        try:
+            yield
+        finally:
+            self._told = before
+
+    def _add_mask(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._told is None:
+            return None
+        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+        states, mask = bound.arguments["hidden_states"], bound.arguments.get("attention_mask")
+        allowed, bias = self._told.allowed, self._told.bias
+        if mask is not None and mask.dtype == torch.bool:
+            allowed = mask if allowed is None else allowed & mask
+            mask = None
+        added = additive_mask(allowed, bias, states.dtype)
+        if added is not None and mask is not None:
+            # Both are half the lowest number at most, or the model's own is the lowest: the sum must stay finite.
+            added = (added + mask).clamp(min=torch.finfo(states.dtype).min)
+        bound.arguments["attention_mask"] = mask if added is None else added
+        return bound.args, bound.kwargs
+
+    @torch.no_grad()
+    def _test(self) -> None:
+        """Forbid everything but the first of two pieces: then both queries must come to the same output.
+
+        Two pieces, because they see each other through any sliding window.
+        """
+        model: Any = self.model
+        vocabulary = model.config.vocab_size
+        ids = torch.arange(5, 7, device=next(model.parameters()).device)[None] % vocabulary
+        outputs: list[Tensor] = []
+        only_first = torch.zeros(1, model.config.num_attention_heads, 2, 2, dtype=torch.bool, device=ids.device)
+        only_first[..., 0] = True
+        training = model.training
+        with contextlib.ExitStack() as hooks:
+            for _, module in self._modules_told:
+                hooks.callback(module.register_forward_hook(lambda *call: outputs.append(call[2][0])).remove)
+            try:
+                model.eval()
+                with self._telling(_Told(only_first, None)):
+                    model(input_ids=ids, attention_mask=torch.ones_like(ids))
+            finally:
+                model.train(training)
+        for layer, output in zip(self.layers, outputs, strict=True):
+            spread = (output - output[:, :1]).abs().max()
+            if not spread <= 1e-4 * output.abs().max().clamp(min=1.0):
+                raise ConfigError(
+                    f"the bias did not reach the scores of layer {layer} of {type(model).__name__} "
+                    f"({self.implementation}); this version of transformers is not supported"
+                )
+
+
+def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The self-attention modules of a model and their paths, from the first layer to the last.
+
+    Raises:
+        ConfigError: if there is none, as in a version of transformers that names them differently.
+    """
+    config: Any = model.config
+    wanted = ATTENTION_CLASSES[config.model_type]
+    found = [(name, module) for name, module in model.named_modules() if type(module).__name__ == wanted]
+    if not found:
+        raise ConfigError(f"{type(model).__name__} has no {wanted}; this version of transformers is not supported")
+    return found
+
+
+def _spread(value: Tensor, pieces: PieceBatch, elsewhere: bool | float) -> Tensor:
+    """A matrix over words as one over pieces; ``elsewhere`` where one of the two belongs to no word."""
+    value = value.expand(len(pieces), -1, -1, -1)
+    row = torch.arange(len(pieces), device=pieces.device)[:, None, None]
+    # A prior that depends on nothing may be one number for all pairs.
+    width, height = (pieces.words.clamp(max=size - 1) for size in (value.shape[3], value.shape[2]))
+    spread = value[row, :, height[:, :, None], width[:, None, :]].permute(0, 3, 1, 2)
+    both = (pieces.is_word[:, :, None] & pieces.is_word[:, None, :])[:, None]
+    return torch.where(both, spread, elsewhere)

@@ -1,0 +1,228 @@
+"""Priors in stock models: eager and sdpa agree, the bias is the one the prior says, and what cannot be told refuses."""
+
+import inspect
+import logging
+
+import pytest
+import torch
+
+import structattn as sa
+from bodies import KINDS, minilm_tokenizer, tiny
+from structattn.data import collate_pieces
+from structattn.pretrained import inject, load_injection
+from structattn.pretrained.injection import attention_modules
+from structattn.priors import NotSelf, PerHead, WordDistance
+from structattn.syntax import ConfigError, MissingStructure, ParseError
+
+WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hippopotami"]
+BALLGAME = sa.Sentence(WORDS, dependency=sa.DependencyTree([2, 6, 5, 5, 2, 0, 8, 6]))
+SHORT = sa.Sentence(["Kids", "wash"], dependency=sa.DependencyTree([2, 0]))
+NAMES = ["forward/word", "dependency", "backward", "none"]
+
+
+def pieces_of(*sentences):
+    return collate_pieces(sentences, minilm_tokenizer())
+
+
+def states_of(model, pieces, **inputs):
+    return model(pieces, **inputs).last_hidden_state.masked_fill(~pieces.mask[..., None], 0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_eager_and_sdpa_agree_and_differ_from_the_plain_model(kind):
+    pieces = pieces_of(BALLGAME, SHORT)
+    told = {}
+    for implementation in ("eager", "sdpa"):
+        model = tiny(kind, implementation=implementation)
+        plain = model(input_ids=pieces.ids, attention_mask=pieces.mask.long()).last_hidden_state
+        told[implementation] = states_of(inject(model, NAMES), pieces)
+        assert ((told[implementation] - plain) * pieces.mask[..., None]).abs().max() > 1e-4
+    torch.testing.assert_close(told["eager"], told["sdpa"], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_are_the_softmax_of_scores_and_bias(kind):
+    """In the first layer: the same scores with and without the prior, so the weights' ratio is the bias."""
+    pieces = pieces_of(BALLGAME)
+    distance = [0.5 * WordDistance()] * 3 + [None]
+    told = inject(tiny(kind, implementation="eager"), distance, layers=[0])
+    plain = inject(tiny(kind, implementation="eager"), ["none"] * 4, layers=[0])
+    (weights,), (before,) = told.piece_weights(pieces).values(), plain.piece_weights(pieces).values()
+    words = pieces.words[0]
+    bias = -0.5 * (words[:, None] - words).abs().float()
+    bias[~pieces.is_word[0]] = 0.0
+    bias[:, ~pieces.is_word[0]] = 0.0
+    expected = (before[0, :3] * bias.exp()).div((before[0, :3] * bias.exp()).sum(-1, keepdim=True))
+    torch.testing.assert_close(weights[0, :3], expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(weights[0, 3], before[0, 3], atol=1e-6, rtol=1e-5)
+
+
+def test_forbidden_pairs_have_no_weight_and_special_pieces_are_free():
+    pieces = pieces_of(BALLGAME, SHORT)
+    (weights,) = inject(tiny("bert"), ["forward"] * 4, layers=[-1]).piece_weights(pieces).values()
+    words, is_word, mask = pieces.words, pieces.is_word, pieces.mask
+    later = words[:, None, :] > words[:, :, None]
+    forbidden = is_word[:, :, None] & is_word[:, None, :] & later
+    allowed = mask[:, :, None] & mask[:, None, :] & ~forbidden
+    assert (weights.masked_select(forbidden[:, None]) == 0).all()
+    assert (weights.masked_select(allowed[:, None]) > 0).all()
+
+
+def test_only_the_chosen_layers_are_told():
+    model, pieces = tiny("bert"), pieces_of(BALLGAME)
+    plain = model(input_ids=pieces.ids, output_hidden_states=True).hidden_states
+    told = inject(model, ["forward"] * 4, layers=[1])(pieces, output_hidden_states=True).hidden_states
+    torch.testing.assert_close(told[1], plain[1])
+    assert (told[2] - plain[2]).abs().max() > 1e-4
+
+
+def test_padding_changes_nothing():
+    told = inject(tiny("bert"), NAMES)
+    together = states_of(told, pieces_of(BALLGAME, SHORT))
+    alone = states_of(told, pieces_of(SHORT))
+    torch.testing.assert_close(together[1, : alone.shape[1]], alone[0], atol=1e-6, rtol=1e-5)
+
+
+def test_pairs_are_told_about_both_sentences():
+    told = inject(tiny("bert"), ["dependency"] * 4)
+    pieces = collate_pieces([(BALLGAME, SHORT)], minilm_tokenizer())
+    bias = told.told(pieces).bias
+    first = pieces.words[0].tolist().index(5)  # wash, the root of the first sentence
+    second = [i for i, word in enumerate(pieces.words[0].tolist()) if word == 9][-1]  # wash, that of the second
+    assert bias[0, 0, first, second] == -2
+
+
+def test_removed_priors_leave_the_model_as_it_was():
+    model, pieces = tiny("electra"), pieces_of(SHORT)
+    before = model(input_ids=pieces.ids).last_hidden_state
+    assert inject(model, NAMES).remove() is model
+    torch.testing.assert_close(model(input_ids=pieces.ids).last_hidden_state, before, rtol=0, atol=0)
+    told = inject(model, NAMES)  # without texts nobody is told anything
+    torch.testing.assert_close(told.model(input_ids=pieces.ids).last_hidden_state, before, rtol=0, atol=0)
+
+
+def test_classifiers_take_labels_and_alphas_are_learnt():
+    import transformers as hf
+
+    torch.manual_seed(0)
+    config = tiny("bert").config
+    model = hf.BertForSequenceClassification(config)
+    told = inject(model, ["word"] * 4, alpha=0.5, learnable_alpha=True, tokenizer=minilm_tokenizer())
+    loss = told([BALLGAME, SHORT], labels=torch.tensor([0, 1])).loss
+    loss.backward()
+    (alpha,) = told.prior.parameters()
+    assert alpha.grad is not None
+    assert alpha.grad.abs().min() > 0
+
+
+def test_save_and_load(tmp_path):
+    pieces = pieces_of(BALLGAME)
+    told = inject(tiny("bert"), NAMES, layers=[1], alpha=1.5, learnable_alpha=True)
+    with torch.no_grad():
+        next(told.prior.parameters()).mul_(2.0)
+    told.save_pretrained(tmp_path / "told")
+    again = load_injection(tiny("bert"), tmp_path / "told")
+    assert again.layers == (1,)
+    torch.testing.assert_close(states_of(again, pieces), states_of(told, pieces), rtol=0, atol=0)
+    with pytest.raises(ConfigError, match="with model_type 'bert', this one has 'electra'"):
+        load_injection(tiny("electra"), tmp_path / "told")
+    with pytest.raises(ConfigError, match="with num_heads 4, this one has 2"):
+        load_injection(tiny("bert", num_attention_heads=2), tmp_path / "told")
+    (tmp_path / "told" / "injection.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ParseError, match=r"injection\.json: expected a JSON object"):
+        load_injection(tiny("bert"), tmp_path / "told")
+    with pytest.raises(ConfigError, match="only priors given by name"):
+        inject(tiny("bert"), WordDistance()).save_pretrained(tmp_path / "objects")
+
+
+@pytest.mark.parametrize("kind", ["deberta-v2", "t5"])
+def test_models_that_cannot_be_told_refuse(kind):
+    with pytest.raises(ConfigError, match=f"model of type '{kind}'.*known: bert, roberta"):
+        inject(tiny(kind, implementation="eager"), ["none"] * 4)
+
+
+def test_the_self_test_finds_a_bias_that_is_lost(monkeypatch):
+    """An attention that ignores its mask, as some do with a keyword they do not know."""
+    model = tiny("bert")
+    name, module = attention_modules(model)[0]
+    forward = type(module).forward
+
+    def deaf(self, hidden_states, attention_mask=None, **inputs):
+        return forward(self, hidden_states, attention_mask=None, **inputs)
+
+    monkeypatch.setattr(type(module), "forward", deaf)
+    with pytest.raises(ConfigError, match="did not reach the scores of layer 0 of BertModel"):
+        inject(model, NAMES)
+    assert not module._forward_pre_hooks
+    assert name.endswith("attention.self")
+
+
+def test_traps_of_transformers(caplog):
+    """What injection must not rely on; if one of these changes, its way can be reconsidered."""
+    from transformers import AttentionInterface
+    from transformers.models.bert import modeling_bert
+
+    eager = inspect.signature(modeling_bert.eager_attention_forward).parameters
+    assert "position_bias" not in eager  # it would vanish in **kwargs
+    model, pieces = tiny("bert"), pieces_of(BALLGAME, SHORT)
+    inputs = {"input_ids": pieces.ids, "attention_mask": pieces.mask.long()}
+    silent = model(**inputs, output_attentions=True).attentions
+    assert silent is None or all(weights is None for weights in silent)  # sdpa has none to return
+    told = inject(model, NAMES)
+    with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
+        weights = told.piece_weights(pieces)
+    assert "running eager instead of sdpa" in caplog.text
+    assert told.implementation == "sdpa"
+    torch.testing.assert_close(
+        sum(w.sum(-1)[pieces.mask[:, None].expand(2, 4, -1)].mean() for w in weights.values()) / 2, torch.tensor(1.0)
+    )
+    # A registered attention function without a mask function is handed no mask at all.
+    seen = []
+
+    def watching(module, query, key, value, attention_mask, **options):
+        seen.append(attention_mask)
+        return modeling_bert.eager_attention_forward(module, query, key, value, attention_mask, **options)
+
+    AttentionInterface.register("watching", watching)
+    watched = tiny("bert")
+    watched.set_attn_implementation("watching")
+    watched(**inputs)
+    assert seen == [None, None]
+    with pytest.raises(ConfigError, match="expected one of eager, sdpa, got 'watching'"):
+        inject(watched, NAMES)
+
+
+def test_bad_input():
+    model = tiny("bert")
+    with pytest.raises(ConfigError, match="one for each of the model's 4 heads, got 3"):
+        inject(model, ["none"] * 3)
+    with pytest.raises(ConfigError, match="one for each of the model's 4 heads, got 2"):
+        inject(model, PerHead([None, WordDistance()]))
+    with pytest.raises(ConfigError, match=r"layers: expected some of 0 to 1, got \[2\]"):
+        inject(model, ["none"] * 4, layers=[2])
+    with pytest.raises(ConfigError, match=r"layers: expected some of 0 to 1, got \[\]"):
+        inject(model, ["none"] * 4, layers=[])
+    with pytest.raises(ConfigError, match="names only or objects only"):
+        inject(model, ["none", WordDistance(), None, None])
+    with pytest.raises(ConfigError, match="without a tokenizer"):
+        inject(model, ["none"] * 4)([SHORT])
+    with pytest.raises(MissingStructure, match="needs dependency of every sentence"):
+        inject(model, ["dependency"] * 4)(pieces_of(sa.Sentence(["hush"])))
+
+
+def test_a_piece_with_nothing_to_look_at_is_an_error():
+    pieces = pieces_of(sa.Sentence(["hush"]))
+    bare = sa.data.PieceBatch(
+        pieces.ids[:, 1:2],
+        pieces.mask[:, 1:2],
+        pieces.words[:, 1:2],
+        pieces.is_word[:, 1:2],
+        pieces.segments[:, 1:2],
+        pieces.num_words,
+        pieces.is_cut,
+        pieces.sentences,
+    )
+    told = inject(tiny("bert"), NotSelf())
+    told(pieces)
+    with pytest.raises(ValueError, match="leaves a piece of text 0 nothing to look at"):
+        told(bare)
