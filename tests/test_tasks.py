@@ -152,7 +152,7 @@ def test_classification_loss_is_weighted_cross_entropy() -> None:
 # Every task.
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+@pytest.mark.parametrize("name", sorted(name for name, task in TASKS.items() if task.answer == "label"))
 def test_every_task_learns_eight_examples_and_answers(name: str) -> None:
     task = get_task(name)
     rows = list(task.prepare(examples_for(task)))

@@ -563,7 +563,7 @@ def test_configurations_survive_yaml(data: DataConfig, tmp_path: Path) -> None:
     [
         ("task: [", "expected YAML"),
         ("- a", "expected keys and values, got list"),
-        ("task: trec", "required: encoder, data.train"),
+        ("task: trec", "required: encoder"),
         ("{task: a, encoder: b, data: {train: x, trian: y}}", "unknown key 'data.trian'; known: data.train, data.dev"),
         ("{task: a, encoder: b, data: {train: x}, tusk: 1}", "unknown key 'tusk'; known: task, encoder, data, options"),
         ("{task: a, encoder: b, data: {train: x, holdout: z}}", "data.holdout: expected float, got z"),

@@ -10,7 +10,7 @@ from structattn.training import load
 
 
 def command(run: str, *, data: str, format: str | None = None, batch_size: int = 64) -> Iterator[str]:
-    """One JSON line for each example of a file: id, label (or score), probabilities.
+    """One JSON line for each example of a file: id, and label (or score) with probabilities, or text.
 
     Args:
         run: a run folder, or the folder of a saved model.
@@ -27,5 +27,7 @@ def command(run: str, *, data: str, format: str | None = None, batch_size: int =
 
 
 def _values(prediction: Prediction) -> dict[str, object]:
+    if prediction.text is not None:
+        return {"id": prediction.id, "text": prediction.text, "log_probability": prediction.log_probability}
     key = "score" if prediction.label is None else "label"
     return {"id": prediction.id, key: prediction.answer, "probabilities": dict(prediction.probabilities)}

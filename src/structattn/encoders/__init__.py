@@ -13,27 +13,35 @@ from structattn.encoders.disan import (
     mh_s2t,
 )
 from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
+from structattn.encoders.lstm import LSTM, LastPooling, lstm
 from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.structured import Beside, ReadingScorer, structured
 from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
 from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
+from structattn.encoders.tree_transformer import TreeTransformer, tree_transformer
 
 __all__ = [
     "ABLATIONS",
     "BUILDERS",
+    "LSTM",
     "MSSAN",
     "PAPER_HEADS",
+    "Beside",
     "BiLSTM",
     "DiSAN",
     "Encoding",
+    "LastPooling",
     "NormFirst",
     "NormLast",
     "PositionedAttention",
+    "ReadingScorer",
     "SentenceEncoder",
     "SideBySide",
     "Transformer",
     "TransformerLayer",
     "TreeLSTM",
+    "TreeTransformer",
     "WordsAlone",
     "bilstm",
     "bilstm_s2t",
@@ -45,12 +53,15 @@ __all__ = [
     "emb_additive",
     "emb_s2t",
     "heads_prior",
+    "lstm",
     "mh_s2t",
     "ms_san",
     "ms_san_sep",
     "options_of",
     "relative_shaw",
     "relative_xl",
+    "structured",
     "transformer",
     "tree_lstm",
+    "tree_transformer",
 ]

@@ -25,6 +25,9 @@ BUILDERS: dict[str, str] = {
     "transformer": "structattn.encoders.transformer:transformer",
     "tree_lstm": "structattn.encoders.tree_lstm:tree_lstm",
     "dependency_tree_lstm": "structattn.encoders.tree_lstm:dependency_tree_lstm",
+    "tree_transformer": "structattn.encoders.tree_transformer:tree_transformer",
+    "lstm": "structattn.encoders.lstm:lstm",
+    "structured": "structattn.encoders.structured:structured",
 }
 # Options that count something there must be at least one of.
 _SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")
@@ -77,7 +80,7 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
             raise ConfigError(
                 f"unknown option {key!r} for encoder {name!r}{_nearest(key, known)}; known: {', '.join(sorted(known))}"
             )
-        if not _fits(value, types[key]):
+        if not fits(value, types[key]):
             expected = inspect.formatannotation(types[key])
             raise ConfigError(f"option {key!r} of encoder {name!r}: expected {expected}, got {value!r}")
         if key in _SIZES and value is not None and value < 1:
@@ -90,10 +93,10 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
         raise ConfigError(f"encoder {name!r}: {error}") from error
 
 
-def _fits(value: object, hint: Any) -> bool:
+def fits(value: object, hint: Any) -> bool:
     """Whether a value is of an option's type. Which strings are known is left to the builder, which lists them."""
     if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(hint))
+        return any(fits(value, part) for part in get_args(hint))
     if get_origin(hint) is Literal:
         return any(type(value) is type(choice) for choice in get_args(hint))
     if isinstance(value, bool):

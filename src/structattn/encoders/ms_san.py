@@ -281,4 +281,4 @@ def _directions(num_heads: int, direction: bool) -> Prior | None:
 def _pooled(embedding: nn.Module, contextualizer: nn.Module, dim: int, *, dropout: float) -> SentenceEncoder:
     """Attentive pooling next to max pooling: ``r = [r_att ; r_max]``."""
     pooler = Concat([AttentivePooling(dim, dropout=dropout), MaxPooling()])
-    return SentenceEncoder(embedding, contextualizer, pooler=pooler, output_dim=2 * dim)
+    return SentenceEncoder(embedding, contextualizer, pooler=pooler, output_dim=2 * dim, state_dim=dim)

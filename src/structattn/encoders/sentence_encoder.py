@@ -36,6 +36,7 @@ class SentenceEncoder(nn.Module):
         contextualizer: ``(states, batch) -> Encoding`` without a vector.
         pooler: ``(states, mask) -> (vector, weights)``; weights are ignored here and read by ``inspection``.
         output_dim: width of the sentence vector.
+        state_dim: width of the states; that of the sentence vector if ``None``.
 
     Example:
         >>> import structattn as sa
@@ -45,12 +46,21 @@ class SentenceEncoder(nn.Module):
         torch.Size([1, 16])
     """
 
-    def __init__(self, embedder: nn.Module, contextualizer: nn.Module, *, pooler: nn.Module, output_dim: int) -> None:
+    def __init__(
+        self,
+        embedder: nn.Module,
+        contextualizer: nn.Module,
+        *,
+        pooler: nn.Module,
+        output_dim: int,
+        state_dim: int | None = None,
+    ) -> None:
         super().__init__()
         self.embedder = embedder
         self.contextualizer = contextualizer
         self.pooler = pooler
         self.output_dim = output_dim
+        self.state_dim = output_dim if state_dim is None else state_dim
 
     def forward(self, batch: SentenceBatch) -> Encoding:
         """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence."""

@@ -3,6 +3,8 @@
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
+from structattn.tasks.decoder import DECODERS, Decoder, build_decoder
+from structattn.tasks.lstm_decoder import LSTMDecoder
 from structattn.tasks.metrics import (
     METRICS,
     Metric,
@@ -14,29 +16,43 @@ from structattn.tasks.metrics import (
     pearson,
     spearman,
 )
+from structattn.tasks.model import TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.sentence_model import SentenceModel, num_words
+from structattn.tasks.sequence_model import Search, SequenceBatch, SequenceModel, Texts
 from structattn.tasks.table import CLASSIFICATION, PAIR_CLASSIFICATION, SENTIMENT, TASKS, get_task
 from structattn.tasks.task import Task
 
 __all__ = [
     "CLASSIFICATION",
     "COMBINATIONS",
+    "DECODERS",
     "METRICS",
     "PAIR_CLASSIFICATION",
     "SENTIMENT",
     "TASKS",
     "Classifier",
+    "Decoder",
     "Evaluation",
+    "LSTMDecoder",
     "Metric",
     "Prediction",
+    "Search",
     "SentenceModel",
+    "SequenceBatch",
+    "SequenceModel",
     "Task",
     "TaskBatch",
+    "TaskModel",
+    "Texts",
     "accuracy",
+    "beam_search",
+    "build_decoder",
     "combine",
     "expected_scores",
     "get_task",
+    "greedy_search",
     "macro_f1",
     "matthews",
     "mean_squared_error",

@@ -1,4 +1,5 @@
-"""The figures a task is judged by, in numpy: accuracy, macro F1, Matthews, Pearson, Spearman, mean squared error.
+"""The figures a task is judged by, in numpy: accuracy, macro F1, Matthews, Pearson, Spearman, mean squared error, and
+those of texts (``sequence_metrics.py``).
 
 Each metric is written once, over weighted examples. With weights of one it is the metric; with the counts of a resample
 it is the metric of that resample, which is how ``training.significance`` runs ten thousand of them at once.
@@ -9,11 +10,14 @@ wrong in accuracy and bring a class of F1 zero into macro F1.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.sequence_metrics import bleu_values, has_depth, prefix_values
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
@@ -30,6 +34,7 @@ class Metric:
         is_numeric: whether it compares numbers; otherwise it compares labels.
         greater_is_better: whether a larger value is a better one.
         function: ``(gold, predicted, weights) -> values``, one value for each row of weights.
+        concerns: which examples it is about, by their gold answers; all if ``None``.
 
     Example:
         >>> metric("accuracy").value(["a", "b"], ["a", "a"])
@@ -40,6 +45,11 @@ class Metric:
     is_numeric: bool
     greater_is_better: bool
     function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    concerns: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def concerns_any(self, gold: Labels | Scores) -> bool:
+        """Whether there is an example that it is about."""
+        return self.concerns is None or bool(self.concerns(np.asarray(gold)).any())
 
     def value(self, gold: Labels | Scores, predicted: Labels | Scores) -> float:
         """The metric of one system.
@@ -60,7 +70,10 @@ class Metric:
         if len(gold) == 0:
             raise ValueError(f"{self.name} expects at least one example, got none")
         kind = np.float64 if self.is_numeric else np.str_
-        return self.function(np.asarray(gold, dtype=kind), np.asarray(predicted, dtype=kind), weights)
+        true = np.asarray(gold, dtype=kind)
+        if self.concerns is not None:
+            weights = weights * self.concerns(true)
+        return self.function(true, np.asarray(predicted, dtype=kind), weights)
 
 
 def metric(name: str) -> Metric:
@@ -216,5 +229,17 @@ METRICS: Mapping[str, Metric] = {
         Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
         Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
         Metric("mean_squared_error", is_numeric=True, greater_is_better=False, function=_mean_squared_error),
+        Metric("bleu", is_numeric=False, greater_is_better=True, function=bleu_values),
+        Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=prefix_values),
+        *(
+            Metric(
+                f"correct_prefix_depth{depth}",
+                is_numeric=False,
+                greater_is_better=True,
+                function=prefix_values,
+                concerns=partial(has_depth, depth),
+            )
+            for depth in TESTED_ON
+        ),
     )
 }

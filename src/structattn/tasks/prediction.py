@@ -12,17 +12,23 @@ class Prediction:
         id: the example's id, or its position if it has none.
         label: the most probable label; ``None`` for regression.
         score: the predicted score; ``None`` for classification.
-        probabilities: probability of every class; for regression the classes are the whole scores.
+        probabilities: probability of every class; for regression the classes are the whole scores. Texts have none.
+        text: the text that was written; ``None`` for labels and scores.
+        log_probability: the logarithm of the probability of the text, divided as its search was asked to.
     """
 
     id: str
     label: str | None
     score: float | None
     probabilities: Mapping[str, float]
+    text: str | None = None
+    log_probability: float | None = None
 
     @property
     def answer(self) -> str | float:
-        """The label or the score, whichever the task asks for."""
+        """The label, the score or the text, whichever the task asks for."""
+        if self.text is not None:
+            return self.text
         return self.label if self.label is not None else float(self.score or 0.0)
 
 

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 
+from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.task import Task
 
@@ -55,6 +56,14 @@ TASKS: Mapping[str, Task] = {
         Task("stsb", format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
         Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
         Task("agreement", format="agreement", labels=("singular", "plural")),
+        Task("translation", format="parallel", metrics=("bleu",), answer="text"),
+        Task(
+            "transduction",
+            format="parallel",
+            metrics=("correct_prefix", "accuracy", *(f"correct_prefix_depth{depth}" for depth in TESTED_ON)),
+            answer="text",
+            generated="formulas",
+        ),
     )
 }
 

@@ -9,13 +9,15 @@ import inspect
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from structattn.data import Example
 from structattn.data.readers import FORMATS, Phrases, read_examples, recognise_format
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
+
+Answer = Literal["label", "text"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Task:
             ``read_examples``).
         classifier_hidden: width of the classifier's hidden layer.
         target: which of several answers in the file is asked for, where its reader offers a choice.
+        answer: what an example is answered with, and so which kind of model learns it: a ``label`` (or score), or a
+            ``text``, which is then the label of the example.
+        generated: name of a generator in ``GENERATORS`` that makes the data where no file is named.
 
     Raises:
         ConfigError: if the fields contradict each other.
@@ -57,13 +62,18 @@ class Task:
     phrases: Phrases = "none"
     classifier_hidden: int = 300
     target: str | None = None
+    answer: Answer = "label"
+    generated: str | None = None
 
     def __post_init__(self) -> None:
         if self.arity not in (1, 2):
             raise ConfigError(f"task {self.name!r}: expected an arity of 1 or 2, got {self.arity}")
         if self.combine not in COMBINATIONS:
             raise ConfigError(f"task {self.name!r}: unknown combine {self.combine!r}; known: {', '.join(COMBINATIONS)}")
-        if COMBINATIONS[self.combine].arity != self.arity:
+        if self.answer not in get_args(Answer):
+            known = ", ".join(get_args(Answer))
+            raise ConfigError(f"task {self.name!r}: unknown answer {self.answer!r}; known: {known}")
+        if self.answer == "label" and COMBINATIONS[self.combine].arity != self.arity:
             raise ConfigError(
                 f"task {self.name!r}: combine {self.combine!r} takes {COMBINATIONS[self.combine].arity} sentences, "
                 f"the task has {self.arity}"
@@ -117,6 +127,9 @@ class Task:
             ParseError: with file and line, for a missing, empty or malformed file.
             ConfigError: if the data do not fit the task.
         """
+        if format is None and self.answer != "label":
+            # A table of sentences and texts looks like one of sentences and labels.
+            format = self.format
         if format is None:
             try:
                 format = recognise_format(path)

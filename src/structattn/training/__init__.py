@@ -11,6 +11,7 @@ from structattn.training.compare import Comparison, Difference, Flip, Group, com
 from structattn.training.config import (
     ClassifierConfig,
     DataConfig,
+    DecoderConfig,
     OptimizationConfig,
     RunConfig,
     dump_config,
@@ -30,6 +31,7 @@ __all__ = [
     "ClassifierConfig",
     "Comparison",
     "DataConfig",
+    "DecoderConfig",
     "Difference",
     "Flip",
     "Group",

@@ -18,17 +18,22 @@ from structattn.data.tensors import load_tensors, save_tensors
 from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.folders import read_json, replaced_folder
-from structattn.tasks import Evaluation, Prediction, SentenceModel, Task, TaskBatch
+from structattn.tasks import Evaluation, Prediction, SentenceModel, SequenceModel, Task, TaskBatch, TaskModel, num_words
 from structattn.tasks.sentence_model import Item
+from structattn.training import sequences
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
-MODEL_TYPE = "structattn"
+MODEL_TYPE, TEXT_MODEL_TYPE = "structattn", "structattn_text"
+_KEYS = {
+    MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier"),
+    TEXT_MODEL_TYPE: sequences.KEYS,
+}
 # Raised when an older folder can no longer be read as it is.
 FORMAT_VERSION = 1
 
 
 class TrainedModel(nn.Module):
-    """A ``SentenceModel`` that remembers how it was built, so that it can be saved and built again.
+    """A model of any task that remembers how it was built, so that it can be saved and built again.
 
     Args:
         model: the model itself.
@@ -45,19 +50,25 @@ class TrainedModel(nn.Module):
         True
     """
 
-    def __init__(self, model: SentenceModel, config: Mapping[str, Any]) -> None:
+    def __init__(self, model: TaskModel, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.model = model
         self.config = dict(config)
 
     @property
+    def module(self) -> nn.Module:
+        """The model as a module, whose parameters are saved."""
+        return self.get_submodule("model")
+
+    @property
     def encoder(self) -> nn.Module:
         """The encoder."""
-        return self.model.encoder
+        encoder: nn.Module = self.model.encoder
+        return encoder
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes."""
+        """The classes; none for texts."""
         return self.model.labels
 
     @property
@@ -70,16 +81,20 @@ class TrainedModel(nn.Module):
         """The words the model knows."""
         return _vocabulary(self.model)
 
-    def forward(self, batch: TaskBatch) -> Float[Tensor, "batch label"]:
-        """Class scores, see ``SentenceModel.forward``."""
+    def forward(self, batch: Any) -> Float[Tensor, "batch *label"]:
+        """Scores of what ``collate`` made, see ``SentenceModel.forward``."""
         logits: Tensor = self.model(batch)
         return logits
 
-    def collate(self, examples: Sequence[Item]) -> TaskBatch:
+    def size_of(self, example: Example) -> int:
+        """How long an example is: the words of its sentences; for texts the longer one of both sides, in pieces."""
+        return self.model.size_of(example) if isinstance(self.model, SequenceModel) else num_words(example)
+
+    def collate(self, examples: Sequence[Item]) -> Any:
         """Examples as tensors, see ``SentenceModel.collate``."""
         return self.model.collate(examples)
 
-    def loss(self, batch: TaskBatch | Sequence[Example]) -> Float[Tensor, ""]:
+    def loss(self, batch: Any) -> Float[Tensor, ""]:
         """What training minimises, see ``SentenceModel.loss``."""
         return self.model.loss(batch)
 
@@ -115,7 +130,7 @@ def build_model(
         vocabulary: its words; frozen ones get untrained vectors.
         labels: the classes, where the task takes them from its training data.
         options: keyword arguments of the encoder's builder.
-        classifier: ``dropout``, ``hidden``, ``activation`` and ``output_bias`` of ``SentenceModel``.
+        classifier: further keyword arguments of ``SentenceModel``, such as ``dropout`` and ``nodes``.
 
     Raises:
         ConfigError: for an unknown encoder or option.
@@ -155,24 +170,31 @@ def save(model: TrainedModel, folder: str | os.PathLike[str]) -> None:
         folder: where; an existing folder is replaced.
     """
     with replaced_folder(Path(folder)) as temporary:
-        write_into(model.model, model.config, folder=temporary)
+        write_into(model, folder=temporary)
 
 
-def write_into(model: SentenceModel, config: Mapping[str, Any], *, folder: Path) -> None:
+def write_into(trained: TrainedModel, *, folder: Path) -> None:
     """Write the files of a model folder into an existing folder."""
-    labels = list(model.labels)
-    content = {
-        "model_type": MODEL_TYPE,
-        "architectures": ["StructAttnForSequenceClassification"],
-        "structattn_version": structattn.__version__,
-        "format_version": FORMAT_VERSION,
-        **config,
-        "id2label": dict(enumerate(labels)),
-        "label2id": {label: index for index, label in enumerate(labels)},
-    }
-    (folder / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    (folder / VOCABULARY).write_text(_vocabulary(model).to_json() + "\n", encoding="utf-8")
-    save_tensors({f"model.{name}": tensor for name, tensor in model.state_dict().items()}, folder / WEIGHTS)
+    model, config = trained.model, trained.config
+    versions = {"structattn_version": structattn.__version__, "format_version": FORMAT_VERSION}
+    if isinstance(model, SequenceModel):
+        content = {"model_type": TEXT_MODEL_TYPE, **versions, **config}
+        files = sequences.sequence_files(model)
+    else:
+        labels = list(model.labels)
+        content = {
+            "model_type": MODEL_TYPE,
+            "architectures": ["StructAttnForSequenceClassification"],
+            **versions,
+            **config,
+            "id2label": dict(enumerate(labels)),
+            "label2id": {label: index for index, label in enumerate(labels)},
+        }
+        files = {VOCABULARY: _vocabulary(model).to_json()}
+    files[CONFIG] = json.dumps(content, ensure_ascii=False, indent=2)
+    for name, text in files.items():
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+    save_tensors({f"model.{name}": tensor for name, tensor in trained.module.state_dict().items()}, folder / WEIGHTS)
 
 
 def load(folder: str | os.PathLike[str]) -> TrainedModel:
@@ -189,19 +211,26 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
         raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(several)}")
     config = read_json(path / CONFIG)
     check_config(config, path / CONFIG)
+    kind = config["model_type"]
     vocabulary = read_vocabulary(path, size=config.get("vocabulary_size"))
-    kept = ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier")
     try:
-        config = {name: config[name] for name in kept}
-        model = build_from_config(config, vocabulary)
+        config = {name: config[name] for name in _KEYS[kind]}
+        model: TaskModel
+        if kind == TEXT_MODEL_TYPE:
+            model = sequences.build_sequence_model(config, lambda name: _text(path / name))
+        else:
+            model = build_from_config(config, vocabulary)
+    except ParseError:
+        raise
     except KeyError as error:
         raise ParseError(f"expected the key {error}, it is missing", file=path / CONFIG) from None
     except ConfigError as error:
         raise ConfigError(f"{path / CONFIG}: {error}") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise ParseError(f"expected a model that can be built: {error}", file=path / CONFIG) from error
-    load_tensors(model, path / WEIGHTS, prefix="model.")
-    return TrainedModel(model, config).eval()
+    trained = TrainedModel(model, config)
+    load_tensors(trained.module, path / WEIGHTS, prefix="model.")
+    return trained.eval()
 
 
 def check_config(config: Mapping[str, Any], file: Path) -> None:
@@ -210,7 +239,7 @@ def check_config(config: Mapping[str, Any], file: Path) -> None:
     Raises:
         ConfigError: if the file was written by a newer version, or describes another kind of model.
     """
-    if config.get("model_type") != MODEL_TYPE:
+    if config.get("model_type") not in _KEYS:
         raise ConfigError(f"{file}: expected a model of type {MODEL_TYPE!r}, got {config.get('model_type')!r}")
     version = config.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
@@ -232,9 +261,9 @@ def read_vocabulary(folder: Path, *, size: int | None) -> Vocabulary:
     """
     file = folder / VOCABULARY
     try:
-        found = Vocabulary.from_json(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
+        found = Vocabulary.from_json(_text(file))
+    except ParseError:
+        raise
     except ValueError as error:
         raise ParseError(str(error), file=file) from None
     if size is not None and len(found) != size:
@@ -242,7 +271,14 @@ def read_vocabulary(folder: Path, *, size: int | None) -> Vocabulary:
     return found
 
 
-def _vocabulary(model: SentenceModel) -> Vocabulary:
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
+
+
+def _vocabulary(model: TaskModel) -> Vocabulary:
     if model.vocabulary is None:
         raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
     return model.vocabulary

@@ -15,11 +15,13 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import yaml
 
-from structattn.data.readers import Phrases
+from structattn.data.phrase_trees import TreeSource, Unary
+from structattn.data.text_vocabulary import PieceKind
 from structattn.syntax.errors import ConfigError
 
+Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
 Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
-Schedule = Literal["constant", "linear"]
+Schedule = Literal["constant", "linear", "inverse_sqrt", "halving"]
 MixedPrecision = Literal["no", "bf16", "fp16"]
 Frozen = Literal["none", "dev", "all"]
 Activation = Literal["relu", "elu", "tanh", "sigmoid"]
@@ -32,13 +34,21 @@ class DataConfig:
     """Where the examples come from.
 
     Attributes:
-        train: the training file.
+        train: the training file; ``None`` for tasks that make their own data. Parallel text may be two files with a
+            comma between, ``train.de,train.en``.
         dev: the development file; without one, a part of the training data is held out.
         test: a file on which the best model is measured once, at the end.
         format: data format of all three; recognised from each file if ``None``.
         columns: for tables of an unknown layout, which column is ``first``, ``second``, ``label`` and ``id``.
         phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
-            count a quarter); the task's own choice if ``None``. Never for dev and test.
+            count a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is trained
+            on the labels of all its words and phrases (for encoders with states of phrases). The task's own choice if
+            ``None``. Never for dev and test.
+        trees: which phrase trees sentences get, at prediction too: their ``own``; ``rooted``, with one root over
+            several trees; from their ``dependency`` trees; or trees that know no syntax: ``left``, ``right``,
+            ``balanced``, ``random``.
+        unary: what becomes of chains of phrases over the same words: ``keep``, ``lowest``, ``top``, ``join``.
+        tree_seed: of random trees.
         holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
         vectors_size: scale the vectors so that their elements have this root mean square; ``None`` takes them as they
@@ -46,21 +56,26 @@ class DataConfig:
         frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
             all the vectors file has, or none.
         min_count: rarer words of the training data are unknown.
-        lowercase: whether ``The`` and ``the`` are one word.
+        lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
+        generated: number of training examples of tasks that make their own data; dev and test have a fifteenth each.
     """
 
-    train: str
+    train: str | None = None
     dev: str | None = None
     test: str | None = None
     format: str | None = None
     columns: dict[str, str | int] | None = None
-    phrases: Phrases | None = None
+    phrases: Supervision | None = None
+    trees: TreeSource = "own"
+    unary: Unary = "keep"
+    tree_seed: int = 0
     holdout: float = 0.1
     vectors: str | None = None
     vectors_size: float | None = None
     frozen: Frozen = "dev"
     min_count: int = 1
     lowercase: bool = True
+    generated: int = 15_000
 
     def __post_init__(self) -> None:
         _check_choices(self, "data")
@@ -68,6 +83,7 @@ class DataConfig:
         size = self.vectors_size
         _check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)
         _check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
+        _check(self.generated >= 1, "data.generated", "at least 1", self.generated)
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,42 @@ class ClassifierConfig:
 
 
 @dataclass(frozen=True)
+class DecoderConfig:
+    """What writes the texts, for tasks that are answered with a text.
+
+    Attributes:
+        name: name of a decoder.
+        options: keyword arguments of the decoder's builder.
+        source: what sentences are read as: words, characters, or subwords learnt from the training data. If both sides
+            are subwords, they are learnt from both together and have the same ids.
+        target: what texts are written in.
+        pieces: at most so many subwords.
+        label_smoothing: share of the probability that is spread over all pieces in training.
+        beam: how many unfinished texts are kept in search; 1 is greedy.
+        length_penalty: a text of ``n`` pieces scores ``log p / n ** length_penalty``.
+        longest: a text has at most ``longest * n + 10`` pieces for ``n`` pieces of the source.
+    """
+
+    name: str = "lstm"
+    options: dict[str, Any] = field(default_factory=dict)
+    source: PieceKind = "words"
+    target: PieceKind = "words"
+    pieces: int = 8000
+    label_smoothing: float = 0.0
+    beam: int = 5
+    length_penalty: float = 0.0
+    longest: float = 2.0
+
+    def __post_init__(self) -> None:
+        _check_choices(self, "decoder")
+        _check(self.pieces >= 1, "decoder.pieces", "at least 1", self.pieces)
+        _check(0 <= self.label_smoothing < 1, "decoder.label_smoothing", "a share below 1", self.label_smoothing)
+        _check(self.beam >= 1, "decoder.beam", "at least 1", self.beam)
+        _check(self.length_penalty >= 0, "decoder.length_penalty", "at least 0", self.length_penalty)
+        _check(0 <= self.longest < math.inf, "decoder.longest", "at least 0", self.longest)
+
+
+@dataclass(frozen=True)
 class OptimizationConfig:
     """How the parameters are fitted. The defaults are a start for MS-SAN.
 
@@ -105,32 +157,45 @@ class OptimizationConfig:
             an L2 penalty, except for ``adamw``.
         vectors_rate: learning rate of the word vectors as a share of ``learning_rate``; with little data pretrained
             vectors are better moved slowly, and 0 leaves them as they are.
+        momentum: of ``sgd``.
         batch_size: examples per step and process.
+        batch_tokens: instead of ``batch_size``, at most so many words (or pieces) per step and process, padding
+            included; the longer one of a sentence and its text counts.
         epochs: at most so many passes over the training data.
         patience: stop after so many evaluations without improvement; ``None`` never stops.
         clip: largest norm of the gradient; ``None`` does not clip.
-        schedule: ``linear`` falls to zero at the end of the last epoch.
+        schedule: ``linear`` falls to zero at the end of the last epoch; ``inverse_sqrt`` falls with the square root of
+            the step after the warm-up (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of
+            ``halve_from`` and then after every ``halve_every`` epochs.
+        halve_from: an epoch, counted from 1.
+        halve_every: a number of epochs.
         warmup: share of all steps in which the learning rate rises from zero.
         mixed_precision: ``fp16`` needs a GPU.
         evaluations_per_epoch: evenly spaced; the last is at the end of the epoch.
+        average: what is evaluated and kept has the mean of the parameters at so many latest evaluations.
     """
 
     optimizer: Optimizer = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
     vectors_rate: float = 1.0
+    momentum: float = 0.9
     batch_size: int = 32
+    batch_tokens: int | None = None
     epochs: int = 30
     patience: int | None = 5
     clip: float | None = 5.0
     schedule: Schedule = "constant"
+    halve_from: int = 9
+    halve_every: int = 1
     warmup: float = 0.0
     mixed_precision: MixedPrecision = "no"
     evaluations_per_epoch: int = 1
+    average: int = 1
 
     def __post_init__(self) -> None:
         _check_choices(self, "optimization")
-        for name in ("batch_size", "epochs", "evaluations_per_epoch"):
+        for name in ("batch_size", "epochs", "evaluations_per_epoch", "average", "halve_from", "halve_every"):
             value = getattr(self, name)
             _check(value >= 1, f"optimization.{name}", "at least 1", value)
         rate = self.learning_rate
@@ -140,6 +205,11 @@ class OptimizationConfig:
         _check(self.patience is None or self.patience >= 1, "optimization.patience", "at least 1", self.patience)
         _check(self.clip is None or self.clip > 0, "optimization.clip", "a number above 0", self.clip)
         _check(0 <= self.warmup < 1, "optimization.warmup", "a share below 1", self.warmup)
+        _check(0 <= self.momentum < 1, "optimization.momentum", "a share below 1", self.momentum)
+        tokens = self.batch_tokens
+        _check(tokens is None or tokens >= 1, "optimization.batch_tokens", "at least 1", tokens)
+        if self.schedule == "inverse_sqrt" and self.warmup == 0:
+            raise ConfigError("optimization.schedule: inverse_sqrt needs a warm-up, from whose end it falls")
 
 
 @dataclass(frozen=True)
@@ -149,9 +219,10 @@ class RunConfig:
     Attributes:
         task: name of a task.
         encoder: name of an encoder.
-        data: the examples.
+        data: the examples; tasks that make their own need none.
         options: keyword arguments of the encoder's builder.
         classifier: the layers above the encoder.
+        decoder: what stands there instead, for tasks that are answered with a text.
         optimization: how the parameters are fitted.
         seed: of parameters, dropout and order of the examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
@@ -170,9 +241,10 @@ class RunConfig:
 
     task: str
     encoder: str
-    data: DataConfig
+    data: DataConfig = field(default_factory=DataConfig)
     options: dict[str, Any] = field(default_factory=dict)
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
     optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
     seed: int = 1
     out: str | None = None

@@ -1,5 +1,6 @@
 """Optimizer and learning rate, from their configuration."""
 
+import math
 from typing import Any
 
 import torch
@@ -54,13 +55,13 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
     if config.optimizer == "adagrad":
         return torch.optim.Adagrad(groups, lr=rate, fused=parameters[0].device.type == "cpu" or None)
     if config.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=0.9, fused=True)
+        return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=True)
     # TensorFlow's values, which DiSAN used; torch has .9 and 1e-6.
     return torch.optim.Adadelta(groups, lr=rate, rho=0.95, eps=1e-8)
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, config: OptimizationConfig, *, num_steps: int) -> LambdaLR:
-    """The learning rate as a function of the step: warm-up, then constant or falling to zero.
+    """The learning rate as a function of the step: warm-up, then constant or falling.
 
     Example:
         >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
@@ -81,6 +82,11 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: OptimizationConfig,
             return (step + 1) / warmup
         if config.schedule == "linear":
             return (num_steps - step) / max(1, num_steps - warmup)
+        if config.schedule == "inverse_sqrt":
+            return math.sqrt(max(1, warmup) / (step + 1))
+        if config.schedule == "halving":
+            epoch = 1 + step * config.epochs // max(1, num_steps)
+            return 0.5 ** max(0, (epoch - config.halve_from) // config.halve_every + 1)
         return 1.0
 
     return LambdaLR(optimizer, factor)

@@ -5,14 +5,18 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from structattn.data import Example, Vocabulary
+from structattn.data.formulas import GENERATORS
+from structattn.data.readers.parallel import files_of
 from structattn.data.vectors import load_vectors, vector_words
 from structattn.encoders.build import options_of
 from structattn.layers import WordEmbedding
@@ -20,7 +24,8 @@ from structattn.syntax import read_lines
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Task, get_task
 from structattn.training.checkpoint import TrainedModel, build_model
-from structattn.training.config import DataConfig, RunConfig
+from structattn.training.config import ClassifierConfig, DataConfig, DecoderConfig, RunConfig
+from structattn.training.sequences import learn_texts, new_sequence_model
 
 # Splits are the same for every seed of a run, so that runs can be compared.
 _SPLIT_SEED = 0
@@ -50,6 +55,13 @@ def task_of(config: RunConfig) -> Task:
         ConfigError: for an unknown task, or a combination that does not fit it.
     """
     task = get_task(config.task)
+    texts = task.answer == "text"
+    if texts and (config.data.trees, config.data.unary, config.data.phrases) != ("own", "keep", None):
+        raise ConfigError(f"data: task {task.name!r} is answered with a text and knows no trees, unary or phrases")
+    if texts and config.classifier != ClassifierConfig():
+        raise ConfigError(f"classifier: task {task.name!r} is answered with a text and has none; see decoder")
+    if not texts and config.decoder != DecoderConfig():
+        raise ConfigError(f"decoder: task {task.name!r} is not answered with a text; see classifier")
     return task if config.classifier.combine is None else dataclasses.replace(task, combine=config.classifier.combine)
 
 
@@ -61,6 +73,8 @@ def read_split(config: RunConfig, task: Task) -> Split:
         ConfigError: if the data do not fit the task, or there are too few to hold some out.
     """
     data = config.data
+    if data.train is None:
+        return _generated(config, task)
     whole = list(_read(task, data.train, data))
     if config.folds is not None:
         rest, test = _fold(whole, config.folds, config.fold or 1)
@@ -80,50 +94,90 @@ def read_split(config: RunConfig, task: Task) -> Split:
 def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
     """A fresh model for the training data; draws its parameters from torch's generator.
 
+    Tasks that are answered with a text get a decoder, the others a classifier.
+
     Raises:
         ConfigError: for an unknown encoder or option, training data without two labels, or vectors for none of their
             words.
         ParseError: for malformed vectors.
     """
     data, options = config.data, dict(config.options)
+    counted = {
+        "min_count": data.min_count,
+        "lowercase": data.lowercase,
+        "frozen_words": _frozen_words(data, split),
+    }
+    if task.answer == "text":
+        texts = learn_texts(split.sentences, config.decoder, **counted)  # type: ignore[arg-type]
+        matrix = _pretrained(config, texts.source, options)
+        model = TrainedModel(*new_sequence_model(config.encoder, options, task, texts=texts, decoder=config.decoder))
+    else:
+        vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
+        matrix = _pretrained(config, vocabulary, options)
+        model = _classifying(config, task, split, vocabulary, options)
+    if matrix is not None:
+        embedder = model.encoder.embedder
+        if not isinstance(embedder, WordEmbedding):
+            raise ConfigError(f"data.vectors: encoder {config.encoder!r} has no table of word vectors")
+        embedder.load_vectors(matrix)
+    return model
+
+
+def _pretrained(
+    config: RunConfig, vocabulary: Vocabulary, options: dict[str, Any]
+) -> Float[torch.Tensor, "word dim"] | None:
+    """The pretrained vectors of a vocabulary; the width of the table is added to the encoder's options."""
+    data = config.data
+    if data.vectors is None:
+        return None
+    generator = torch.Generator().manual_seed(config.seed)
+    pretrained = load_vectors(data.vectors, vocabulary, generator=generator)
+    if vocabulary.words and not pretrained.known.any():
+        raise ConfigError(
+            f"data.vectors: none of the {len(vocabulary.words)} words of the training data has a vector in "
+            f"{data.vectors}; are these the right vectors, and is data.lowercase {data.lowercase} right for them?"
+        )
+    if data.vectors_size is not None:
+        pretrained = pretrained.scaled(data.vectors_size)
+    matrix = pretrained.matrix
+    if options.setdefault("embedding_dim", matrix.shape[1]) != matrix.shape[1]:
+        raise ConfigError(
+            f"options.embedding_dim: the vectors of {data.vectors} have {matrix.shape[1]} numbers, "
+            f"got {options['embedding_dim']}"
+        )
+    return matrix
+
+
+def _classifying(
+    config: RunConfig, task: Task, split: Split, vocabulary: Vocabulary, options: dict[str, Any]
+) -> TrainedModel:
     labels = task.labels_of(split.train)
     known = options_of(config.encoder)
-    vocabulary = Vocabulary.from_examples(
-        split.sentences, data.min_count, lowercase=data.lowercase, frozen_words=_frozen_words(data, split)
-    )
-    matrix = None
-    if data.vectors is not None:
-        generator = torch.Generator().manual_seed(config.seed)
-        pretrained = load_vectors(data.vectors, vocabulary, generator=generator)
-        if vocabulary.words and not pretrained.known.any():
-            raise ConfigError(
-                f"data.vectors: none of the {len(vocabulary.words)} words of the training data has a vector in "
-                f"{data.vectors}; are these the right vectors, and is data.lowercase {data.lowercase} right for them?"
-            )
-        if data.vectors_size is not None:
-            pretrained = pretrained.scaled(data.vectors_size)
-        matrix = pretrained.matrix
-        if options.setdefault("embedding_dim", matrix.shape[1]) != matrix.shape[1]:
-            raise ConfigError(
-                f"options.embedding_dim: the vectors of {data.vectors} have {matrix.shape[1]} numbers, "
-                f"got {options['embedding_dim']}"
-            )
-    chosen = config.classifier
+    _check_labels(task, labels, vocabulary, options)
+    chosen, data = config.classifier, config.data
     classifier = {
         "dropout": options.get("dropout", known.get("dropout", 0.0)) if chosen.dropout is None else chosen.dropout,
         "hidden": chosen.hidden,
         "activation": chosen.activation,
         "output_bias": chosen.output_bias,
+        "nodes": (data.phrases or task.phrases) == "nodes",
+        "trees": data.trees,
+        "unary": data.unary,
+        "tree_seed": data.tree_seed,
     }
-    model = build_model(
+    return build_model(
         config.encoder, task, vocabulary=vocabulary, labels=labels, options=options, classifier=classifier
     )
-    if matrix is not None:
-        embedder = model.model.encoder.embedder
-        if not isinstance(embedder, WordEmbedding):
-            raise ConfigError(f"data.vectors: encoder {config.encoder!r} has no table of word vectors")
-        embedder.load_vectors(matrix)
-    return model
+
+
+def _check_labels(task: Task, labels: Sequence[str], vocabulary: Vocabulary, options: Mapping[str, Any]) -> None:
+    """The labels of SST's trees are its answers, so an encoder must not see them."""
+    answers = {*labels, *task.relabel} & set(vocabulary.labels)
+    if options.get("num_labels") and answers:
+        raise ConfigError(
+            f"options.num_labels: expected 0, as the labels of these trees are the answers of task {task.name!r} "
+            f"({', '.join(sorted(answers))}), got {options['num_labels']}"
+        )
 
 
 def count_parameters(model: torch.nn.Module) -> int:
@@ -142,14 +196,26 @@ def checksums(data: DataConfig) -> dict[str, str]:
     """SHA-256 of every data file, so that a run folder says what it was trained on."""
     found = {}
     for path in (data.train, data.dev, data.test, data.vectors):
-        if path is not None and Path(path).is_file():
-            with open(path, "rb") as stream:
-                found[os.fspath(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
+        for file in [] if path is None else files_of(path):
+            if file.is_file():
+                with open(file, "rb") as stream:
+                    found[os.fspath(file)] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
 
 
 def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
     return task.read(path, format=data.format, columns=data.columns)
+
+
+def _generated(config: RunConfig, task: Task) -> Split:
+    """Data made on the spot; the same for every seed of a run, so that runs can be compared."""
+    data = config.data
+    if task.generated is None:
+        raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")
+    if data.dev is not None or data.test is not None or config.folds is not None:
+        raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
+    train, dev, test = (list(task.prepare(part)) for part in GENERATORS[task.generated](data.generated))
+    return Split(train, train, dev, test)
 
 
 def _shuffled(number: int) -> list[int]:
@@ -181,7 +247,7 @@ def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Exam
 def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) -> Sequence[Example]:
     """The phrases of the training sentences; those of sentences that were held out stay away."""
     phrases = data.phrases or task.phrases
-    if phrases == "none":
+    if phrases == "none" or phrases == "nodes" or data.train is None:
         return sentences
     trees = {example.id for example in sentences}
     every = task.read(data.train, format=data.format, phrases=phrases, columns=data.columns)

@@ -4,12 +4,26 @@ That is what makes a resumed run see the batches it would have seen: nothing is 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from torch.utils.data import Sampler
 
 # How many batches are sorted by length together: the larger, the less padding and the less chance in the order.
 _POOL = 50
+
+
+@runtime_checkable
+class BatchSampler(Protocol):
+    """Batches of indices, epoch after epoch, the same number of them each."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration goes through."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[list[int]]: ...
 
 
 class LengthBatchSampler(Sampler[list[int]]):
@@ -64,3 +78,51 @@ class LengthBatchSampler(Sampler[list[int]]):
         while len(shuffled) % self.processes:
             shuffled += shuffled[: self.processes - len(shuffled) % self.processes]
         return iter(shuffled[self.process :: self.processes])
+
+
+class TokenBatchSampler(Sampler[list[int]]):
+    """Batches of about as many words each, for one process: examples times the longest of them is at most ``tokens``.
+
+    Which examples share a batch is drawn once, so that every epoch has as many batches as the others; each epoch has
+    them in another order. An example longer than ``tokens`` is a batch of its own.
+
+    Args:
+        lengths: length of every example.
+        tokens: most words of a batch, padding included.
+        seed: of the batches and their order.
+        process: index of this process.
+        processes: how many processes share the epoch.
+
+    Example:
+        >>> sampler = TokenBatchSampler([3, 9, 3, 9], tokens=9, seed=1)
+        >>> len(sampler), sorted(sorted(batch) for batch in sampler)
+        (3, [[0, 2], [1], [3]])
+    """
+
+    def __init__(self, lengths: Sequence[int], tokens: int, *, seed: int, process: int = 0, processes: int = 1) -> None:
+        self.seed = seed
+        self.process = process
+        self.processes = processes
+        self.epoch = 0
+        self.batches: list[list[int]] = []
+        order = np.random.default_rng([seed, 0]).permutation(len(lengths))
+        for index in order[np.argsort(np.asarray(lengths)[order], kind="stable")].tolist():
+            # Sorted, so the newest is the longest.
+            if self.batches and (len(self.batches[-1]) + 1) * lengths[index] <= tokens:
+                self.batches[-1].append(index)
+            else:
+                self.batches.append([index])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration goes through."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-len(self.batches) // self.processes)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = np.random.default_rng([self.seed, 1 + self.epoch]).permutation(len(self.batches)).tolist()
+        # Every process must take as many steps as the others, or they would wait for each other for ever.
+        while len(order) % self.processes:
+            order += order[: self.processes - len(order) % self.processes]
+        return iter([self.batches[index] for index in order[self.process :: self.processes]])

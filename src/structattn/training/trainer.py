@@ -28,15 +28,15 @@ from structattn.data import Example
 from structattn.data.tensors import load_tensors, save_tensors
 from structattn.syntax.errors import StructAttnError
 from structattn.syntax.folders import read_json, read_json_lines, remove, replaced_folder, write_json, write_json_lines
-from structattn.tasks import num_words
 from structattn.training import processes
+from structattn.training.averaging import Averaging
 from structattn.training.checkpoint import TrainedModel, save
 from structattn.training.config import OptimizationConfig
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.predictions import write_predictions
-from structattn.training.sampler import LengthBatchSampler
+from structattn.training.sampler import BatchSampler, LengthBatchSampler, TokenBatchSampler
 from structattn.training.state import check_checkpoint, load_optimizer, random_state, save_optimizer, set_random_state
 
 LOGGER = logging.getLogger("structattn.training")
@@ -97,6 +97,7 @@ def fit(
         check_checkpoint(Path(checkpoint))
         trainer.history.rows = list(read_json_lines(Path(checkpoint) / _HISTORY))
         trainer.started -= trainer.history.last["seconds"]
+        trainer.averaging.load(Path(checkpoint), trainer.args.device)
     if processes.is_first():
         # What was logged after the last checkpoint will be logged again.
         write_json_lines(folder.metrics, trainer.history.rows)
@@ -125,19 +126,20 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         self.optimization = optimization
         self.folder = folder
         self.history = History(model.task.main_metric)
-        self.sampler = LengthBatchSampler(
-            [num_words(example) for example in train],
-            optimization.batch_size,
-            seed=arguments.seed,
-            process=processes.index(),
-            processes=processes.count(),
+        self.averaging = Averaging(optimization.average)
+        lengths = [model.size_of(example) for example in train]
+        share = {"seed": arguments.seed, "process": processes.index(), "processes": processes.count()}
+        self.sampler: BatchSampler = (
+            LengthBatchSampler(lengths, optimization.batch_size, **share)
+            if optimization.batch_tokens is None
+            else TokenBatchSampler(lengths, optimization.batch_tokens, **share)
         )
         self.started = time.monotonic()
         self._latest: dict[str, float] = {}
         callbacks: list[TrainerCallback] = [_Schedule(self.sampler, optimization.evaluations_per_epoch)]
         if processes.is_first():
             callbacks += [_Progress(), *_tensorboard(folder.path / "tensorboard")]
-        super().__init__(model.model, arguments, train_dataset=train, callbacks=callbacks)
+        super().__init__(model.module, arguments, train_dataset=train, callbacks=callbacks)
         self.remove_callback(PrinterCallback)
 
     # Batches, optimizer and loss.
@@ -154,7 +156,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
 
     def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
-            self.optimizer = build_optimizer(self.trained.model, self.optimization)
+            self.optimizer = build_optimizer(self.trained.module, self.optimization)
         optimizer: torch.optim.Optimizer = self.optimizer
         return optimizer
 
@@ -180,6 +182,10 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
                 f"the training loss is {loss} at step {self.state.global_step}; "
                 "try a lower learning rate, a clip or no mixed precision"
             )
+        with self.averaging.mean_of(self.trained):
+            return self._measured(loss)
+
+    def _measured(self, loss: float) -> dict[str, float]:
         own = self.trained.model.predict(self.dev[processes.index() :: processes.count()])
         evaluation = self.trained.model.measure(self.dev, processes.gathered(own))
         self.history.add(
@@ -211,8 +217,9 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
             return
         target = self.folder.checkpoints / f"checkpoint-{self.state.global_step}"
         with replaced_folder(target) as temporary:
-            save_tensors(self.trained.model.state_dict(), temporary / _WEIGHTS)
+            save_tensors(self.trained.module.state_dict(), temporary / _WEIGHTS)
             save_optimizer(self.optimizer, temporary)
+            self.averaging.save(temporary)
             scaler = self.accelerator.scaler and self.accelerator.scaler.state_dict()
             plain = {"schedule": self.lr_scheduler.state_dict(), "scaler": scaler, "random": states}
             write_json(temporary / _PLAIN, plain)
@@ -223,7 +230,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
                 remove(other)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        load_tensors(self.trained.model, Path(resume_from_checkpoint) / _WEIGHTS)
+        load_tensors(self.trained.module, Path(resume_from_checkpoint) / _WEIGHTS)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
@@ -243,7 +250,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
 class _Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
     """Asks for log, evaluation and checkpoint at evenly spaced steps of each epoch, and tells the sampler the epoch."""
 
-    def __init__(self, sampler: LengthBatchSampler, evaluations: int) -> None:
+    def __init__(self, sampler: BatchSampler, evaluations: int) -> None:
         self.sampler = sampler
         steps = len(sampler)
         self.steps = {round(steps * part / evaluations) for part in range(1, evaluations + 1)} - {0}

@@ -10,6 +10,7 @@ from pathlib import Path
 from structattn.data.example import Example
 from structattn.data.readers.agreement import find_pair, read_agreement
 from structattn.data.readers.lines import read_jsonl, read_labelled
+from structattn.data.readers.parallel import read_parallel
 from structattn.data.readers.tables import read_sick, read_tsv
 from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
 from structattn.syntax import ConfigError, ParseError, read_lines
@@ -24,6 +25,7 @@ FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "conllu": read_treebank,
     "brackets": read_bracketed,
     "agreement": read_agreement,
+    "parallel": read_parallel,
 }
 
 

@@ -1,0 +1,108 @@
+"""Parallel text: a sentence and its translation, as two line-aligned files or one table of two columns.
+
+The translation is the label of the example, so that everything that reads, splits or writes examples fits as it is.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from structattn.data.example import Example
+from structattn.data.readers.fields import Place, sentence_of
+from structattn.data.readers.treebanks import read_bracketed, read_treebank
+from structattn.syntax import ParseError, Sentence, read_lines
+
+_TREES = {".conllu": read_treebank, ".conll": read_treebank, ".mrg": read_bracketed, ".ptb": read_bracketed}
+
+
+def read_parallel(path: str | os.PathLike[str], *, tokenised: bool = False) -> Iterator[Example]:
+    r"""Pairs of a sentence and its translation; gzip is transparent.
+
+    Args:
+        path: two files with a comma between, ``train.de,train.en``, which have as many lines each; or one file with
+            lines ``sentence TAB translation``. The first of two files may hold trees: CoNLL-U (``.conllu``) or
+            brackets (``.mrg``, ``.ptb``).
+        tokenised: ``True`` if the words of the sentence are what stands between spaces. The translation is kept as it
+            is.
+
+    Raises:
+        ParseError: with file and line: for a missing file, files of different lengths, a side without text, or a line
+            of more than two columns. A table may lack its second column; then there is no label.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a.de").write_text("ein Hund\n"), (folder / "a.en").write_text("a dog\n")
+        >>> [(e.sentences[0].words, e.label) for e in read_parallel(f"{folder / 'a.de'},{folder / 'a.en'}")]
+        [(('ein', 'Hund'), 'a dog')]
+    """
+    files = files_of(path)
+    if len(files) == 2:
+        yield from _two_files(files[0], files[1], tokenised)
+    else:
+        yield from _table(files[0], tokenised)
+
+
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path names: two with a comma between, or one.
+
+    Raises:
+        ParseError: for more than two.
+
+    Example:
+        >>> [file.name for file in files_of("data/train.de,data/train.en")]
+        ['train.de', 'train.en']
+    """
+    if Path(path).exists():
+        return [Path(path)]
+    parts = os.fspath(path).split(",")
+    if len(parts) > 2 or not all(parts):
+        raise ParseError("expected one file, or two with a comma between", file=path)
+    return [Path(part) for part in parts]
+
+
+def _two_files(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:
+    count = 0
+    lines = itertools.zip_longest(_sentences(first, tokenised), read_lines(second))
+    for index, (left, right) in enumerate(lines):
+        if left is None or right is None:
+            short, long = (first, second) if left is None else (second, first)
+            raise ParseError(f"expected as many sentences as {long} has, got {index}", file=short, line=index + 1)
+        (place, sentence), (number, text) = left, right
+        if not len(sentence) and not text.strip():
+            continue
+        if not text.strip():
+            raise Place(second, number).error(f"expected a translation of {' '.join(sentence.words)[:40]!r}, got none")
+        if not len(sentence):
+            raise place.error(f"expected the sentence that {text[:40]!r} translates, got an empty line")
+        yield Example((sentence,), text.strip(), id=str(count))
+        count += 1
+
+
+def _sentences(path: Path, tokenised: bool) -> Iterator[tuple[Place, Sentence]]:
+    reader = _TREES.get(Path(path.name.removesuffix(".gz")).suffix)
+    if reader is not None:
+        for number, example in enumerate(reader(path), start=1):
+            yield Place(path, number), example.sentences[0]
+        return
+    for number, line in read_lines(path):
+        yield Place(path, number), sentence_of(line, tokenised=tokenised)
+
+
+def _table(path: Path, tokenised: bool) -> Iterator[Example]:
+    count = 0
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        place = Place(path, number)
+        fields = line.split("\t")
+        if len(fields) > 2:
+            raise place.error(f"expected 'sentence TAB translation', got {len(fields)} columns")
+        sentence = sentence_of(fields[0], tokenised=tokenised)
+        if not len(sentence):
+            raise place.error(f"expected a sentence before the tab, got {line[:40]!r}")
+        if len(fields) == 2 and not fields[1].strip():
+            raise place.error(f"expected a translation behind the tab, got {line[:40]!r}")
+        yield Example((sentence,), fields[1].strip() if len(fields) == 2 else None, id=str(count))
+        count += 1

@@ -1,0 +1,267 @@
+"""Texts as sequences of pieces that a model can write: words, characters, or subwords learnt from the data.
+
+Separate from ``vocabulary.py`` because a text must also come back from its ids, spaces and all.
+
+Reference: Sennrich, Haddow and Birch (2016), Neural machine translation of rare words with subword units, section 3.2.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from structattn.data.vocabulary import Vocabulary
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax.errors import ConfigError, require
+
+PieceKind = Literal["words", "characters", "subwords"]
+BEGIN_ID, END_ID = 2, 3
+_MARKS = ("<s>", "</s>")
+_SPACE = "▁"
+TARGET_FILE, TOKENIZER_FILE = "target.json", "tokenizer.json"
+
+
+@runtime_checkable
+class Splitter(Protocol):
+    """How a text falls into pieces and is put together again."""
+
+    kind: PieceKind
+
+    def split(self, text: str) -> list[str]:
+        """The pieces of a text."""
+        ...
+
+    def join(self, pieces: Sequence[str]) -> str:
+        """The text of pieces."""
+        ...
+
+
+class WordSplitter:
+    """What stands between spaces.
+
+    Example:
+        >>> WordSplitter().join(WordSplitter().split("( 1 + 2 )"))
+        '( 1 + 2 )'
+    """
+
+    kind: PieceKind = "words"
+
+    def split(self, text: str) -> list[str]:
+        """The words."""
+        return text.split()
+
+    def join(self, pieces: Sequence[str]) -> str:
+        """Words with spaces between."""
+        return " ".join(pieces)
+
+
+class CharacterSplitter:
+    """Single characters; a space is a piece of its own.
+
+    Example:
+        >>> CharacterSplitter().split("a dog")
+        ['a', '▁', 'd', 'o', 'g']
+        >>> CharacterSplitter().join(["a", "▁", "d", "o", "g"])
+        'a dog'
+    """
+
+    kind: PieceKind = "characters"
+
+    def split(self, text: str) -> list[str]:
+        """The characters."""
+        return list(" ".join(text.split()).replace(" ", _SPACE))
+
+    def join(self, pieces: Sequence[str]) -> str:
+        """The text that the characters spell."""
+        return "".join(pieces).replace(_SPACE, " ").strip()
+
+
+class SubwordSplitter:
+    """Byte-pair encoding (Sennrich et al. 2016, section 3.2); the first piece of a word starts with ``▁``.
+
+    Args:
+        tokenizer: the JSON text of a tokenizer of the library ``tokenizers``, as ``train`` makes it.
+
+    Raises:
+        MissingExtra: if ``tokenizers`` is not installed.
+
+    Example:
+        >>> splitter = SubwordSplitter.train(["low lower lowest", "new newer newest"] * 5, 24)
+        >>> splitter.split("lowest new"), splitter.join(splitter.split("lowest new"))
+        (['▁lowest', '▁new'], 'lowest new')
+    """
+
+    kind: PieceKind = "subwords"
+
+    def __init__(self, tokenizer: str) -> None:
+        self.tokenizer = tokenizer
+        self._own = require("tokenizers", "train").Tokenizer.from_str(tokenizer)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int) -> "SubwordSplitter":
+        """Learn at most ``size`` pieces from texts.
+
+        Args:
+            texts: what to learn from.
+            size: number of pieces, single characters included.
+        """
+        tokenizers = require("tokenizers", "train")
+        fresh = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+        fresh.normalizer = tokenizers.normalizers.NFC()
+        fresh.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
+        trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, special_tokens=["<unk>"], show_progress=False)
+        fresh.train_from_iterator((" ".join(text.split()) for text in texts), trainer)
+        return cls(fresh.to_str())
+
+    def split(self, text: str) -> list[str]:
+        """The subwords."""
+        pieces: list[str] = self._own.encode(" ".join(text.split())).tokens
+        return pieces
+
+    def join(self, pieces: Sequence[str]) -> str:
+        """The text that the subwords spell."""
+        return "".join(pieces).replace(_SPACE, " ").strip()
+
+
+class TextVocabulary:
+    """Ids of the pieces of texts: 0 padding, 1 unknown, 2 begin, 3 end, then the pieces by frequency.
+
+    Args:
+        splitter: how a text falls into pieces.
+        pieces: the known pieces, in the order of their ids (from 4 on).
+
+    Raises:
+        ValueError: if a piece occurs twice.
+
+    Example:
+        >>> vocabulary = TextVocabulary.from_texts(["a dog", "a cat"])
+        >>> vocabulary.encode("a dog barks"), vocabulary.decode([4, 6, 3, 0])
+        ([4, 6, 1], 'a dog')
+    """
+
+    def __init__(self, splitter: Splitter, pieces: Iterable[str]) -> None:
+        self.splitter = splitter
+        self.vocabulary = Vocabulary([*_MARKS, *pieces], lowercase=False)
+
+    @classmethod
+    def from_texts(
+        cls, texts: Iterable[str], kind: PieceKind = "words", *, size: int = 8000, min_count: int = 1
+    ) -> "TextVocabulary":
+        """Learn the pieces of texts.
+
+        Args:
+            texts: what to learn from.
+            kind: which pieces.
+            size: at most so many subwords; of no concern to words and characters.
+            min_count: rarer words and characters are unknown.
+
+        Raises:
+            ConfigError: for an unknown kind.
+        """
+        given = list(texts)
+        if kind == "subwords":
+            splitter: Splitter = SubwordSplitter.train(given, size)
+            return cls(splitter, _by_frequency(splitter, given, 1))
+        if kind not in ("words", "characters"):
+            raise ConfigError(f"unknown pieces {kind!r}; known: words, characters, subwords")
+        splitter = WordSplitter() if kind == "words" else CharacterSplitter()
+        return cls(splitter, _by_frequency(splitter, given, min_count))
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's pieces, without begin and end."""
+        return self.vocabulary.encode(self.splitter.split(text))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids up to the first end; padding and begin are left out."""
+        pieces = []
+        for number in ids:
+            if number == END_ID:
+                break
+            if number not in (0, BEGIN_ID):
+                pieces.append(self.vocabulary.words[number])
+        return self.splitter.join(pieces)
+
+    def files(self) -> dict[str, str]:
+        """The text files that ``from_files`` reads, by name; subwords have the JSON of their tokenizer too."""
+        content = {"kind": self.splitter.kind, "pieces": self.vocabulary.words[4:]}
+        found = {TARGET_FILE: json.dumps(content, ensure_ascii=False)}
+        if isinstance(self.splitter, SubwordSplitter):
+            found[TOKENIZER_FILE] = self.splitter.tokenizer
+        return found
+
+    @classmethod
+    def from_files(cls, read: Callable[[str], str]) -> "TextVocabulary":
+        """Rebuild what ``files`` gave.
+
+        Args:
+            read: from the name of a file to its text.
+
+        Raises:
+            ValueError: if a text is not what ``files`` gave.
+        """
+        try:
+            content = json.loads(read(TARGET_FILE))
+            kind, pieces = content["kind"], list(map(str, content["pieces"]))
+            known: Mapping[str, Callable[[], Splitter]] = {
+                "words": WordSplitter,
+                "characters": CharacterSplitter,
+                "subwords": lambda: SubwordSplitter(read(TOKENIZER_FILE)),
+            }
+            return cls(known[kind](), pieces)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"expected the pieces of a trained model ({type(error).__name__}: {error})") from None
+
+
+def in_pieces(sentence: Sentence, splitter: Splitter) -> Sentence:
+    """A sentence whose words are pieces; its trees are carried along.
+
+    Words stay as they are. Each character of a word is a piece, without spaces between. A word of several subwords
+    becomes a phrase labelled with its tag; in a dependency tree its first piece heads the others.
+
+    Example:
+        >>> pieces = in_pieces(Sentence(["ab", "c"], dependency=DependencyTree([2, 0])), CharacterSplitter())
+        >>> pieces.words, pieces.dependency.heads
+        (('a', 'b', 'c'), (3, 1, 0))
+    """
+    if splitter.kind == "words":
+        return sentence
+    parts = [splitter.split(word) or ["<unk>"] for word in sentence.words]
+    starts = [0]
+    for part in parts:
+        starts.append(starts[-1] + len(part))
+    words = [piece for part in parts for piece in part]
+    heads = constituency = None
+    if sentence.dependency is not None:
+        own = sentence.dependency
+        given = own.labels or ("dep",) * len(own.heads)
+        numbers, labels = [], []
+        for word, part in enumerate(parts):
+            head = own.heads[word]
+            numbers += [0 if head == 0 else starts[head - 1] + 1, *[starts[word] + 1] * (len(part) - 1)]
+            labels += [given[word], *["subword"] * (len(part) - 1)]
+        heads = DependencyTree(numbers, labels if own.labels is not None else None)
+    if sentence.constituency is not None:
+        tree = sentence.constituency
+        spans = [(label, starts[start], starts[end]) for label, start, end in tree.spans]
+        spans += [
+            (tag or "WORD", starts[word], starts[word + 1])
+            for word, (tag, part) in enumerate(zip(tree.tags, parts, strict=True))
+            if len(part) > 1
+        ]
+        # Parents before children: by start, the longer first; of equal spans the phrase stands above the word.
+        spans.sort(key=lambda span: (span[1], -span[2]))
+        tags = [tag for tag, part in zip(tree.tags, parts, strict=True) for _ in part]
+        constituency = ConstituencyTree(words, spans, tags=tags)
+    return Sentence(words, None, heads, constituency, metadata=sentence.metadata)
+
+
+def _by_frequency(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
+    counts = Counter(piece for text in texts for piece in splitter.split(text))
+    # The tokenizer's name of what it does not know is no piece.
+    del counts["<unk>"]
+    return [
+        piece for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count >= min_count
+    ]

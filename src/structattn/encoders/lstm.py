@@ -1,0 +1,97 @@
+"""A left-to-right LSTM, the encoder of attentive translation.
+
+Hochreiter and Schmidhuber 1997; as in Luong, Pham and Manning (2015), section 3, and Kim et al. (2017), section 4.2.
+"""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from structattn.data import SentenceBatch
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.layers import WordEmbedding
+from structattn.syntax.errors import ConfigError
+
+
+class LSTM(nn.Module):
+    """The contextualizer: layers of LSTM from left to right.
+
+    Args:
+        dim: width of the words.
+        hidden: width of the states.
+        num_layers: number of layers.
+        dropout: between the layers.
+
+    Example:
+        >>> import structattn as sa
+        >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
+        >>> LSTM(3, 5)(torch.ones(1, 1, 3), batch).states.shape
+        torch.Size([1, 1, 5])
+    """
+
+    def __init__(self, dim: int, hidden: int, *, num_layers: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        # torch warns of dropout where there is nothing between layers.
+        self.layers = nn.LSTM(dim, hidden, num_layers, batch_first=True, dropout=dropout if num_layers > 1 else 0.0)
+
+    def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
+        """Contextualise the words of a batch; padded states come out zero."""
+        lengths = batch.lengths.clamp(min=1).cpu()
+        packed, _ = self.layers(pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False))
+        read, _ = pad_packed_sequence(packed, batch_first=True, total_length=states.shape[1])
+        return Encoding(read.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+
+
+class LastPooling(nn.Module):
+    """The last real state, zero for a sentence without words.
+
+    Example:
+        >>> LastPooling()(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))[0]
+        tensor([[3.]])
+    """
+
+    weights_axes = "key feature"
+
+    def forward(
+        self, states: Float[Tensor, "batch key feature"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
+    ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
+        """Pool; all the weight is on the last state."""
+        is_last = mask & (mask.flip(1).cumsum(1).flip(1) == 1)
+        weights = is_last.unsqueeze(-1).to(states.dtype).expand_as(states)
+        return (weights * states).sum(1), weights if need_weights else None
+
+
+def lstm(
+    vocabulary_size: int,
+    *,
+    dim: int = 500,
+    embedding_dim: int | None = None,
+    num_frozen: int = 0,
+    num_layers: int = 2,
+    dropout: float = 0.3,
+) -> SentenceEncoder:
+    """An LSTM from left to right; the sentence vector is its last state (Luong et al. 2015; Kim et al. 2017).
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the states.
+        embedding_dim: width of the word vectors, if it differs.
+        num_frozen: number of words whose vectors are not trained.
+        num_layers: number of layers.
+        dropout: between the layers.
+
+    Raises:
+        ConfigError: for no layer.
+
+    Example:
+        >>> import structattn as sa
+        >>> encoder = lstm(4, dim=6)
+        >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).vector.shape
+        torch.Size([1, 6])
+    """
+    if num_layers < 1:
+        raise ConfigError(f"num_layers expects at least 1, got {num_layers}")
+    width = dim if embedding_dim is None else embedding_dim
+    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    contextualizer = LSTM(width, dim, num_layers=num_layers, dropout=dropout)
+    return SentenceEncoder(embedding, contextualizer, pooler=LastPooling(), output_dim=dim)

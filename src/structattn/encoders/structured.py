@@ -1,0 +1,146 @@
+"""Words beside the words they attend to, and nothing else: what structured attention brings, by itself.
+
+Reference: Kim et al. (2017), Structured attention networks, sections 3.2 and 4.1.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from structattn.data import SentenceBatch
+from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.layers import (
+    ConstituencyAttention,
+    DependencyScorer,
+    MeanPooling,
+    PartDistribution,
+    SpanScorer,
+    SyntacticAttention,
+    WordEmbedding,
+    independent_heads,
+)
+from structattn.syntax.errors import ConfigError
+
+STRUCTURES = ("none", "simple", "projective", "nonprojective", "constituency")
+
+
+class ReadingScorer(nn.Module):
+    """A scorer that first reads the sentence in both directions: the parsing LSTM of Kim et al. (2017), section 4.1.
+
+    What is attended to are the words; how they are scored follows from their surroundings.
+
+    Args:
+        dim: width of the states.
+        hidden: width of each direction.
+        scorer: module ``(read states of width 2 hidden, mask)`` to a distribution.
+
+    Example:
+        >>> scorer = ReadingScorer(4, 3, scorer=DependencyScorer(6))
+        >>> trees = scorer(torch.ones(1, 3, 4), torch.ones(1, 2, dtype=torch.bool))
+        >>> trees.marginals().shape
+        torch.Size([1, 2, 3])
+    """
+
+    def __init__(self, dim: int, hidden: int, *, scorer: nn.Module) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(dim, hidden, batch_first=True, bidirectional=True)
+        self.scorer = scorer
+
+    def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
+        """A distribution over structures; where there is one state more than words, it is the root in front."""
+        in_front = states.shape[1] - mask.shape[1]
+        lengths = (mask.sum(-1) + in_front).clamp(min=1).cpu()
+        packed, _ = self.lstm(pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False))
+        read, _ = pad_packed_sequence(packed, batch_first=True, total_length=states.shape[1])
+        distribution: PartDistribution = self.scorer(read, mask)
+        return distribution
+
+
+class Beside(nn.Module):
+    """The contextualizer: each word, and beside it what it attends to.
+
+    Args:
+        attention: ``(states, mask)`` to ``(output, weights)``; no attention if ``None``.
+
+    Example:
+        >>> import structattn as sa
+        >>> batch = sa.collate([sa.Sentence(["a", "dog"])], sa.Vocabulary(["a", "dog"]))
+        >>> Beside(SyntacticAttention(3))(torch.ones(1, 2, 3), batch).states.shape
+        torch.Size([1, 2, 6])
+    """
+
+    def __init__(self, attention: nn.Module | None = None) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
+        """Put ``[x_j; context_j]`` for every word; padded states come out zero."""
+        if self.attention is not None:
+            context, _ = self.attention(states, batch.mask)
+            states = torch.cat([states, context], -1)
+        return Encoding(states.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+
+
+def structured(
+    vocabulary_size: int,
+    *,
+    attention: str = "projective",
+    dim: int = 50,
+    hidden: int | None = None,
+    embedding_dim: int | None = None,
+    num_frozen: int = 0,
+    single_root: bool = False,
+    with_children: bool = False,
+    dropout: float = 0.0,
+) -> SentenceEncoder:
+    """Word vectors beside their soft heads in a latent tree, without any other context (Kim et al. 2017, section 4.1).
+
+    Args:
+        vocabulary_size: number of word ids.
+        attention: ``none`` (word vectors only), ``simple`` (each word chooses any word), ``projective`` and
+            ``nonprojective`` (its head in a dependency tree), or ``constituency`` (the words of the phrases around it).
+        dim: width of the word vectors.
+        hidden: width of each direction of the LSTM that scores the structure; ``dim`` if ``None``.
+        embedding_dim: width of the table of word vectors, if it differs.
+        num_frozen: number of words whose vectors are not trained.
+        single_root: whether one word only may be headed by the root; dependency trees only.
+        with_children: whether the expected sum of the children stands beside the head; dependency trees only.
+        dropout: on the word vectors.
+
+    Raises:
+        ConfigError: for an unknown attention, or an option that it does not have.
+
+    Example:
+        >>> import structattn as sa
+        >>> encoder = structured(4, dim=6)
+        >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).states.shape
+        torch.Size([1, 2, 12])
+    """
+    if attention not in STRUCTURES:
+        raise ConfigError(f"attention expects one of {', '.join(STRUCTURES)}; got {attention!r}")
+    if single_root and attention not in ("projective", "nonprojective"):
+        raise ConfigError(f"single_root concerns dependency trees; attention is {attention!r}")
+    if with_children and attention not in ("simple", "projective", "nonprojective"):
+        raise ConfigError(f"with_children concerns heads; attention is {attention!r}")
+    width = dim if hidden is None else hidden
+    layer: nn.Module | None = None
+    output = dim
+    if attention == "constituency":
+        layer = ConstituencyAttention(dim, ReadingScorer(dim, width, scorer=SpanScorer(2 * width, width)))
+        output = 2 * dim
+    elif attention != "none":
+        families: dict[str, Callable[[Tensor, Tensor], PartDistribution]] = {
+            "simple": independent_heads,
+            "projective": partial(DependencyCRF, single_root=single_root),
+            "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
+        }
+        scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, width, family=families[attention]))
+        found = SyntacticAttention(dim, scorer, with_children=with_children)
+        layer, output = found, dim + found.output_dim
+    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
+    return SentenceEncoder(embedding, Beside(layer), pooler=MeanPooling(), output_dim=output)

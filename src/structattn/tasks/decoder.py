@@ -1,0 +1,95 @@
+"""What a sequence model asks of a decoder, and the table of decoders by name.
+
+A decoder turns what an encoder knows into a text, piece by piece. It has two faces: all steps of known texts at once,
+for training, and one step after another, for search. Both must give the same probabilities.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any, Protocol, get_type_hints, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from structattn.data import SentenceBatch
+from structattn.encoders import SentenceEncoder
+from structattn.encoders.build import fits
+from structattn.encoders.sentence_encoder import Encoding
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.search import State
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """A module that writes.
+
+    ``__call__`` is ``forward``: scores before softmax of every next piece, given the pieces before it; the first of
+    them is the begin, and padding is on the right. ``start`` and ``step`` do the same one piece at a time; each tensor
+    of a state has the row first, so that a search may keep some rows and repeat others.
+    """
+
+    def __call__(
+        self, encoding: Encoding, source: SentenceBatch, pieces: Int[Tensor, "batch step"]
+    ) -> Float[Tensor, "batch step vocabulary"]:
+        """Scores of the next piece at each step, before softmax."""
+        ...
+
+    def start(self, encoding: Encoding, source: SentenceBatch) -> State:
+        """What is remembered before the first piece, with a row for each sentence."""
+        ...
+
+    def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
+        """Scores of the next piece, before softmax, and what is remembered afterwards."""
+        ...
+
+
+DECODERS: dict[str, str] = {"lstm": "structattn.tasks.lstm_decoder:lstm_decoder"}
+
+
+def decoder_builder(name: str) -> Callable[..., Decoder]:
+    """The builder behind a name: ``(encoder, vocabulary_size, **options)`` to a decoder.
+
+    Raises:
+        ConfigError: if the name is unknown; the message lists the known names.
+    """
+    if name not in DECODERS:
+        raise ConfigError(f"unknown decoder {name!r}; known: {', '.join(sorted(DECODERS))}")
+    module, function = DECODERS[name].split(":")
+    found: Callable[..., Decoder] = getattr(importlib.import_module(module), function)
+    return found
+
+
+def build_decoder(name: str, encoder: SentenceEncoder, vocabulary_size: int, **options: Any) -> Decoder:
+    """Build a decoder by name for what an encoder gives.
+
+    Args:
+        name: a key of ``DECODERS``.
+        encoder: what it shall read from.
+        vocabulary_size: number of pieces that it may write, the special ones included.
+        **options: keyword arguments of the builder.
+
+    Raises:
+        ConfigError: for an unknown decoder or option (the message lists the known ones), or a value that does not fit.
+
+    Example:
+        >>> from structattn.encoders import build
+        >>> encoder = build("lstm", vocabulary_size=5, dim=4)
+        >>> build_decoder("lstm", encoder, 7, attention="segmentation").attention.total
+        2.0
+    """
+    function = decoder_builder(name)
+    known = list(inspect.signature(function).parameters)[2:]
+    types = get_type_hints(function)
+    for key, value in options.items():
+        if key not in known:
+            raise ConfigError(f"unknown option {key!r} for decoder {name!r}; known: {', '.join(sorted(known))}")
+        if not fits(value, types[key]):
+            expected = inspect.formatannotation(types[key])
+            raise ConfigError(f"option {key!r} of decoder {name!r}: expected {expected}, got {value!r}")
+    try:
+        return function(encoder, vocabulary_size, **options)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"decoder {name!r}: {error}") from error

@@ -1,0 +1,159 @@
+"""An LSTM that writes, looking at the source through any attention: softmax, sigmoid, segments, or not at all.
+
+No input feeding: what an LSTM reads are the pieces alone, so all its steps are read at once, and the attention of all
+of them is one batch of queries.
+
+Reference: Luong, Pham and Manning (2015), section 3.1 (global attention, equations 5 and 6); Kim et al. (2017), section
+4.2 and the authors' code.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.encoders import SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding
+from structattn.layers import (
+    SegmentationAttention,
+    SegmentationScorer,
+    SigmoidSelection,
+    SoftmaxSelection,
+    glorot_linear,
+)
+from structattn.layers.segmentation_attention import TwoStateChain
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.search import State
+
+ATTENTIONS = ("none", "simple", "sigmoid", "segmentation")
+
+
+class LSTMDecoder(nn.Module):
+    r"""``h_t = LSTM(y_{t-1})``, ``s_t = tanh(W [context(h_t); h_t])``, scores ``= V s_t + b`` (Luong et al. 2015).
+
+    Args:
+        vocabulary_size: number of pieces.
+        dim: width of the pieces and of the states.
+        source_dim: width of the states that are attended to.
+        attention: module ``(states, mask, queries=...)`` to ``(context, weights)``, queries of width ``dim``; no
+            attention if ``None``.
+        vector_dim: width of the sentence vector that the LSTM starts from; it starts from zeros if ``None``.
+        num_layers: number of layers.
+        dropout: on the pieces, between the layers and before the scores.
+
+    Example:
+        >>> decoder = LSTMDecoder(7, 4, source_dim=6, attention=SegmentationAttention(6, 4, total=2.0))
+        >>> mask = torch.ones(2, 3, dtype=torch.bool)
+        >>> source = SentenceBatch(mask.long(), mask, mask.sum(1))
+        >>> decoder(Encoding(torch.ones(2, 3, 6), mask), source, torch.tensor([[2, 4], [2, 5]])).shape
+        torch.Size([2, 2, 7])
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        dim: int,
+        *,
+        source_dim: int,
+        attention: nn.Module | None = None,
+        vector_dim: int | None = None,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.num_layers = num_layers
+        self.dim = dim
+        self.pieces = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        nn.init.normal_(self.pieces.weight, std=dim**-0.5)
+        with torch.no_grad():
+            self.pieces.weight[0] = 0.0
+        self.bridge = None if vector_dim is None else glorot_linear(vector_dim, 2 * num_layers * dim)
+        # torch warns of dropout where there is nothing between layers.
+        self.lstm = nn.LSTM(dim, dim, num_layers, batch_first=True, dropout=dropout if num_layers > 1 else 0.0)
+        self.attention = attention
+        self.mix = glorot_linear(dim if attention is None else source_dim + dim, dim, bias=False)
+        self.dropout = nn.Dropout(dropout)
+        self.scores = glorot_linear(dim, vocabulary_size)
+
+    def forward(
+        self, encoding: Encoding, source: SentenceBatch, pieces: Int[Tensor, "batch step"]
+    ) -> Float[Tensor, "batch step vocabulary"]:
+        """Scores of the next piece at each step, before softmax."""
+        scores, _ = self._read(pieces, self.start(encoding, source))
+        return scores
+
+    def start(self, encoding: Encoding, source: SentenceBatch) -> State:
+        """What is remembered before the first piece."""
+        rows = len(encoding.states)
+        if self.bridge is None:
+            both = encoding.states.new_zeros(rows, 2, self.num_layers, self.dim)
+        else:
+            both = torch.tanh(self.bridge(encoding.vector)).unflatten(-1, (2, self.num_layers, self.dim))
+        return {"states": encoding.states, "mask": encoding.mask, "hidden": both[:, 0], "cell": both[:, 1]}
+
+    def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
+        """Scores of the next piece, before softmax, and what is remembered afterwards."""
+        scores, (hidden, cell) = self._read(last.unsqueeze(1), state)
+        return scores.squeeze(1), {**state, "hidden": hidden, "cell": cell}
+
+    def _read(self, pieces: Tensor, state: State) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        memory = tuple(state[name].transpose(0, 1).contiguous() for name in ("hidden", "cell"))
+        read, (hidden, cell) = self.lstm(self.dropout(self.pieces(pieces)), memory)
+        found = read
+        if self.attention is not None:
+            context, _ = self.attention(state["states"], state["mask"], queries=read)
+            found = torch.cat([context, read], -1)
+        scores: Tensor = self.scores(self.dropout(torch.tanh(self.mix(found))))
+        return scores, (hidden.transpose(0, 1), cell.transpose(0, 1))
+
+
+def lstm_decoder(
+    encoder: SentenceEncoder,
+    vocabulary_size: int,
+    *,
+    dim: int | None = None,
+    num_layers: int = 1,
+    attention: str = "simple",
+    total: float | None = None,
+    initial: str = "vector",
+    dropout: float = 0.0,
+) -> LSTMDecoder:
+    """An LSTM with attention over the states of an encoder.
+
+    Args:
+        encoder: what it reads from.
+        vocabulary_size: number of pieces.
+        dim: width of the pieces and of the states; that of the encoder's states if ``None``.
+        num_layers: number of layers.
+        attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a chain of yes and no).
+        total: what the weights of a step shall sum to; 2 for segmentation if ``None``, as in the paper (lambda), and
+            left alone for the others.
+        initial: whether the LSTM starts from the sentence ``vector`` or from ``zero``.
+        dropout: on the pieces, between the layers and before the scores.
+
+    Raises:
+        ConfigError: for an unknown attention or start, or a size below 1.
+    """
+    if attention not in ATTENTIONS:
+        raise ConfigError(f"attention expects one of {', '.join(ATTENTIONS)}; got {attention!r}")
+    if initial not in ("vector", "zero"):
+        raise ConfigError(f"initial expects one of vector, zero; got {initial!r}")
+    source_dim = encoder.state_dim
+    width = source_dim if dim is None else dim
+    if width < 1 or num_layers < 1:
+        raise ConfigError(f"dim and num_layers expect at least 1, got {width} and {num_layers}")
+    layer: nn.Module | None = None
+    if attention != "none":
+        selection = {"simple": SoftmaxSelection, "sigmoid": SigmoidSelection, "segmentation": TwoStateChain}[attention]
+        scorer = SegmentationScorer(source_dim, width, selection=selection())
+        chosen = 2.0 if total is None and attention == "segmentation" else total
+        layer = SegmentationAttention(source_dim, width, scorer=scorer, total=chosen)
+    return LSTMDecoder(
+        vocabulary_size,
+        width,
+        source_dim=source_dim,
+        attention=layer,
+        vector_dim=encoder.output_dim if initial == "vector" else None,
+        num_layers=num_layers,
+        dropout=dropout,
+    )

@@ -1,0 +1,107 @@
+"""What training, evaluation and the command line ask of a model, whatever it answers: a label, a text, facts.
+
+Separate from the models so that none of them knows another.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from structattn.data import Example, Vocabulary
+from structattn.syntax import Sentence
+from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.task import Task
+
+Item = Example | Sentence | str | tuple[Sentence | str, ...]
+
+
+@runtime_checkable
+class TaskModel(Protocol):
+    """A module that learns a task.
+
+    ``forward(batch)`` scores what ``collate`` made, and ``loss_of`` judges the scores; they are apart because several
+    processes may only wrap ``forward``.
+    """
+
+    task: Task
+    encoder: Any
+    labels: tuple[str, ...]
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The words of the sentences that it reads."""
+        ...
+
+    def __call__(self, batch: Any) -> Tensor:
+        """Scores."""
+        ...
+
+    def collate(self, examples: Sequence[Item]) -> Any:
+        """Examples as tensors, with ``to(device)`` and a length."""
+        ...
+
+    def loss_of(self, logits: Any, batch: Any) -> Tensor:
+        """The loss, given the result of ``forward``."""
+        ...
+
+    def loss(self, batch: Any) -> Tensor:
+        """The loss of a batch, or of examples."""
+        ...
+
+    def predict(self, examples: Any, *, batch_size: int = 64) -> list[Prediction]:
+        """Answers, in the order of the examples."""
+        ...
+
+    def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
+        """The task's metrics for given predictions."""
+        ...
+
+    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
+        """Predict, and measure."""
+        ...
+
+
+def example_of(item: Item, index: int, task: Task) -> Example:
+    """An example from whatever a caller may hand in; texts are split into words.
+
+    Args:
+        item: example, sentence, text, or tuple of these.
+        index: its place, which becomes its id if it has none.
+        task: says how many sentences an example has.
+
+    Raises:
+        ValueError: if it has another number of sentences than the task takes.
+        TypeError: if it is none of the above.
+
+    Example:
+        >>> from structattn.tasks import get_task
+        >>> example_of("ein Hund", 3, get_task("translation")).id
+        '3'
+    """
+    if not isinstance(item, Example):
+        parts = item if isinstance(item, tuple) else (item,)
+        if not all(isinstance(part, Sentence | str) for part in parts):
+            kind = type(item).__name__
+            raise TypeError(f"expected an Example, a Sentence, a text or a tuple of these; item {index} is {kind}")
+        item = Example([Sentence.from_text(part) if isinstance(part, str) else part for part in parts])
+    if len(item.sentences) != task.arity:
+        raise ValueError(
+            f"task {task.name!r} takes {task.arity} sentence(s), example {item.id or index} has {len(item.sentences)}"
+        )
+    return item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards each module is again in the mode it was in."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,161 @@
+"""Finding a probable sequence, step by step: greedily, or with a beam. Knows nothing of models or words.
+
+Separate from the decoders because every decoder is searched in the same way: it is a function from the pieces written
+last, and a state, to the logarithms of the probabilities of the next pieces, and the next state.
+
+Reference: Graves (2012), Sequence transduction with recurrent neural networks, section 2.4 (beam search); Wu et al.
+(2016), Google's neural machine translation system, section 7 (length normalisation, of which this is the plain form).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+State = Mapping[str, Tensor]
+"""What a decoder remembers; the first axis of each tensor is the row, one for each sequence that is being written."""
+
+Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row piece"], State]]
+"""From the last pieces ``(row,)`` and a state to logarithms of probabilities ``(row, piece)`` and the next state."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The sequences that a search found.
+
+    Attributes:
+        pieces: ``(batch, step)``, each up to and with its end; 0 behind it.
+        scores: the logarithm of the probability of each, divided as the search was asked to.
+    """
+
+    pieces: Int[Tensor, "batch step"]
+    scores: Float[Tensor, " batch"]
+
+
+def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], begin: int, end: int) -> Found:
+    """Take the most probable piece at each step, up to the end.
+
+    Args:
+        step: the model.
+        state: what the model remembers before the first piece, a row for each sequence.
+        limits: how many pieces each sequence may have, its end included; at its limit a sequence must end.
+        begin: the piece that stands before the first one.
+        end: the piece that ends a sequence.
+
+    Example:
+        >>> table = torch.tensor([[0.0, 0.6, 0.4], [0.0, 0.2, 0.8], [0.0, 0.0, 0.0]]).log()
+        >>> step = lambda last, state: (table[last], state)
+        >>> found = greedy_search(step, {}, limits=torch.tensor([5]), begin=0, end=2)
+        >>> found.pieces.tolist(), round(found.scores.exp().item(), 2)
+        ([[1, 2]], 0.48)
+    """
+    last = torch.full_like(limits, begin)
+    done = torch.zeros_like(limits, dtype=torch.bool)
+    scores: Tensor | None = None
+    written = []
+    for number in range(1, int(limits.max()) + 1):
+        logs, state = step(last, state)
+        logs = _ending_at_limit(logs, number >= limits, end)
+        best, last = logs.max(-1)
+        last = last.masked_fill(done, end)
+        best = best.masked_fill(done, 0.0)
+        scores = best if scores is None else scores + best
+        written.append(last.masked_fill(done, 0))
+        done = done | (last == end)
+        if bool(done.all()):
+            break
+    if scores is None:
+        raise ValueError(f"greedy_search expects limits of at least 1, got {limits.tolist()}")
+    return Found(torch.stack(written, 1), scores)
+
+
+def beam_search(
+    step: Step,
+    state: State,
+    *,
+    limits: Int[Tensor, " batch"],
+    begin: int,
+    end: int,
+    beam: int = 5,
+    length_penalty: float = 0.0,
+) -> Found:
+    r"""Keep the best unfinished sequences at each step; answer the best finished one.
+
+    A sequence of ``n`` pieces, its end included, scores ``log p / n ** length_penalty``. Each kept sequence may end at
+    each step without taking a place in the beam; a search ends when no unfinished sequence can score more than the best
+    finished one. With a beam as wide as there are sequences the answer is exact.
+
+    Args:
+        step: the model.
+        state: as for `greedy_search`.
+        limits: as for `greedy_search`.
+        begin: the piece that stands before the first one.
+        end: the piece that ends a sequence.
+        beam: how many unfinished sequences are kept.
+        length_penalty: 0 prefers short sequences, as probabilities do; 1 compares means over pieces.
+
+    Raises:
+        ValueError: for a beam below 1, a negative penalty or a limit below 1.
+
+    Example:
+        >>> table = torch.tensor([[0.0, 0.6, 0.4], [0.9, 0.05, 0.05], [0.0, 0.0, 0.0]]).log()
+        >>> step = lambda last, state: (table[last], state)
+        >>> found = beam_search(step, {}, limits=torch.tensor([3]), begin=0, end=2, beam=2)
+        >>> found.pieces.tolist(), round(found.scores.exp().item(), 2)
+        ([[2, 0, 0]], 0.4)
+    """
+    if beam < 1 or length_penalty < 0 or int(limits.min()) < 1:
+        raise ValueError(
+            f"beam_search expects a beam and limits of at least 1 and a penalty of at least 0, "
+            f"got {beam}, {int(limits.min())}, {length_penalty}"
+        )
+    batch, most, device = len(limits), int(limits.max()), limits.device
+    first_row = torch.arange(batch, device=device)[:, None] * beam
+    state = _chosen(state, first_row.expand(-1, beam).flatten() // beam)
+    last = torch.full((batch * beam,), begin, dtype=limits.dtype, device=device)
+    # All rows of a sequence are the same at first: only one of them counts.
+    live = torch.full((batch, beam), -torch.inf, device=device)
+    live[:, 0] = 0.0
+    written = torch.zeros(batch, beam, most, dtype=limits.dtype, device=device)
+    best = torch.full((batch,), -torch.inf, device=device)
+    answer = torch.zeros(batch, most, dtype=limits.dtype, device=device)
+    for number in range(1, most + 1):
+        logs, state = step(last, state)
+        logs = _ending_at_limit(logs.unflatten(0, (batch, beam)), (number >= limits)[:, None], end)
+        total = live.to(logs.dtype).unsqueeze(-1) + logs
+
+        ended, which = (total[..., end] / number**length_penalty).max(-1)
+        better = ended > best
+        candidate = written[torch.arange(batch, device=device), which]
+        candidate[:, number - 1] = end
+        answer = torch.where(better[:, None], candidate, answer)
+        best = torch.where(better, ended, best)
+        if number == most:
+            break
+
+        total[..., end] = -torch.inf
+        live, place = total.flatten(1).topk(min(beam, total.shape[1] * total.shape[2]), -1)
+        row, piece = place // total.shape[-1], place % total.shape[-1]
+        if live.shape[1] < beam:  # a vocabulary smaller than the beam
+            missing = beam - live.shape[1]
+            live = torch.nn.functional.pad(live, (0, missing), value=-torch.inf)
+            row, piece = (torch.nn.functional.pad(part, (0, missing)) for part in (row, piece))
+        written = written.gather(1, row.unsqueeze(-1).expand_as(written)).clone()
+        written[..., number - 1] = piece
+        state, last = _chosen(state, (first_row + row).flatten()), piece.flatten()
+        # Longer sequences divide by more: at their limit they are penalised least.
+        if bool((live[:, 0] / limits.to(live.dtype) ** length_penalty <= best).all()):
+            break
+    return Found(answer[:, : max(1, int((answer == end).int().argmax(-1).max()) + 1)], best)
+
+
+def _ending_at_limit(logs: Tensor, at_limit: Tensor, end: int) -> Tensor:
+    """Where a sequence has reached its limit, nothing but the end can follow."""
+    others = torch.arange(logs.shape[-1], device=logs.device) != end
+    return logs.masked_fill(at_limit.unsqueeze(-1) & others, -torch.inf)
+
+
+def _chosen(state: State, rows: Tensor) -> State:
+    return {name: tensor[rows] for name, tensor in state.items()}

@@ -1,0 +1,293 @@
+"""``SequenceModel``: an encoder and a decoder that answer a sentence with a text, such as its translation.
+
+It has the face of ``SentenceModel`` (``collate``, ``loss_of``, ``predict``, ``measure``), so that training, evaluation
+and the command line treat both alike. The text of an example is its label.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.data.text_vocabulary import BEGIN_ID, END_ID, Splitter, TextVocabulary, WordSplitter, in_pieces
+from structattn.encoders import SentenceEncoder
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.decoder import Decoder
+from structattn.tasks.metrics import metric
+from structattn.tasks.model import Item, evaluating, example_of
+from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.search import beam_search, greedy_search
+from structattn.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Search:
+    """How texts are searched.
+
+    Attributes:
+        beam: how many unfinished texts are kept; 1 is greedy.
+        length_penalty: a text of ``n`` pieces scores ``log p / n ** length_penalty``.
+        longest: a text has at most ``longest * n + 10`` pieces for ``n`` pieces of the source.
+    """
+
+    beam: int = 5
+    length_penalty: float = 0.0
+    longest: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("beam", self.beam, 1),
+            ("length_penalty", self.length_penalty, 0),
+            ("longest", self.longest, 0),
+        ):
+            if value < least:
+                raise ConfigError(f"search.{name}: expected at least {least}, got {value!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceBatch:
+    """Sources and the texts they are to be answered with, as tensors.
+
+    Attributes:
+        source: the sentences, in pieces.
+        inputs: the pieces that the decoder reads: begin, and the text.
+        outputs: the pieces that it shall write: the text, and end; 0 where nothing is asked.
+        weight: factor of each example's loss, zero where there is no text.
+        ids: the examples' ids.
+        num_labelled: how many examples have a text.
+    """
+
+    source: SentenceBatch
+    inputs: Int64[Tensor, "batch step"]
+    outputs: Int64[Tensor, "batch step"]
+    weight: Float[Tensor, " batch"]
+    ids: tuple[str, ...] = ()
+    num_labelled: int = 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def to(self, device: torch.device | str) -> "SequenceBatch":
+        """The same batch on another device."""
+        if self.inputs.device == torch.device(device):
+            return self
+        inputs, outputs, weight = (part.to(device) for part in (self.inputs, self.outputs, self.weight))
+        return SequenceBatch(self.source.to(device), inputs, outputs, weight, self.ids, self.num_labelled)
+
+
+class Texts(NamedTuple):
+    """How texts become ids: the vocabulary of the sources, how their words are split, and what can be written."""
+
+    source: Vocabulary
+    target: TextVocabulary
+    splitter: Splitter = WordSplitter()
+
+
+class SequenceModel(nn.Module):
+    r"""``p(y | x) = prod_t softmax(decoder(encoder(x), y_1 .. y_{t-1}))``, trained with cross-entropy over all pieces.
+
+    With label smoothing ``epsilon`` the target of a piece is ``1 - epsilon`` at the right piece and ``epsilon / C`` at
+    each of the ``C`` pieces (Szegedy et al. 2016, section 7).
+
+    Args:
+        encoder: reads the source.
+        decoder: writes the text.
+        task: what is asked.
+        texts: how texts become ids.
+        label_smoothing: ``epsilon``.
+        search: how texts are searched.
+
+    Raises:
+        ConfigError: for a label smoothing that is no share below 1.
+
+    Example:
+        >>> from structattn.encoders import build
+        >>> from structattn.tasks import get_task
+        >>> from structattn.tasks.decoder import build_decoder
+        >>> source, target = Vocabulary(["ein", "hund"]), TextVocabulary.from_texts(["a dog"])
+        >>> encoder = build("lstm", vocabulary_size=len(source), dim=4)
+        >>> decoder = build_decoder("lstm", encoder, len(target))
+        >>> model = SequenceModel(encoder, decoder, get_task("translation"), texts=Texts(source, target))
+        >>> [prediction.text is not None for prediction in model.predict(["ein Hund"])]
+        [True]
+    """
+
+    # A text is none of a few classes.
+    labels: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        decoder: Decoder,
+        task: Task,
+        *,
+        texts: Texts,
+        label_smoothing: float = 0.0,
+        search: Search | None = None,
+    ) -> None:
+        super().__init__()
+        if not 0 <= label_smoothing < 1:
+            raise ConfigError(f"label_smoothing: expected a share below 1, got {label_smoothing!r}")
+        self.encoder = encoder
+        self.decoder = decoder
+        self.task = task
+        self.texts = texts
+        self.label_smoothing = label_smoothing
+        self.search = Search() if search is None else search
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words, or pieces of words, of the sources."""
+        return self.texts.source
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def forward(self, batch: SequenceBatch) -> Float[Tensor, "batch step vocabulary"]:
+        """Scores of every next piece of the texts, before softmax."""
+        scores: Tensor = self.decoder(self.encoder(batch.source), batch.source, batch.inputs)
+        return scores
+
+    def loss(self, batch: SequenceBatch | Sequence[Example]) -> Float[Tensor, ""]:
+        """Weighted mean over pieces of the smoothed cross-entropy.
+
+        Raises:
+            ValueError: if no example of the batch has a text.
+        """
+        if not isinstance(batch, SequenceBatch):
+            batch = self.collate(batch)
+        return self.loss_of(self(batch), batch)
+
+    def loss_of(self, scores: Float[Tensor, "batch step vocabulary"], batch: SequenceBatch) -> Float[Tensor, ""]:
+        """The loss, given the result of ``forward``.
+
+        Raises:
+            ValueError: if no example of the batch has a text.
+        """
+        if batch.num_labelled == 0:
+            raise ValueError(f"no example of this batch of {len(batch)} has a text to learn")
+        each = F.cross_entropy(
+            scores.mT, batch.outputs, ignore_index=0, reduction="none", label_smoothing=self.label_smoothing
+        )
+        weight = batch.weight.to(scores.dtype)[:, None] * (batch.outputs != 0)
+        return (each * weight).sum() / weight.sum()
+
+    def collate(self, examples: Sequence[Item]) -> SequenceBatch:
+        """Examples as tensors; works for sentences without a text too.
+
+        Raises:
+            ValueError: for no examples, or an example of two sentences.
+            TypeError: if an item is none of example, sentence, text or tuple of these.
+        """
+        found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+        return self._batch(found)
+
+    def predict(self, examples: Sequence[Item] | SequenceBatch, *, batch_size: int = 64) -> list[Prediction]:
+        """Texts, in the order of the examples. They do not depend on which examples share a batch.
+
+        Args:
+            examples: examples, sentences or texts; or a batch.
+            batch_size: how many examples run at a time.
+
+        Raises:
+            ConfigError: if the batch size is below 1.
+            ValueError: if an example has two sentences.
+            TypeError: if an item is none of example, sentence, text or tuple of these.
+        """
+        if isinstance(examples, str):
+            raise TypeError(f"expected a list of examples, got one text; write predict([{examples[:20]!r}])")
+        if batch_size < 1:
+            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
+        with evaluating(self):
+            if isinstance(examples, SequenceBatch):
+                return self._answers(examples)
+            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+            order = sorted(range(len(found)), key=lambda index: len(found[index].sentences[0]))
+            answers: dict[int, Prediction] = {}
+            for start in range(0, len(order), batch_size):
+                chosen = order[start : start + batch_size]
+                answers.update(zip(chosen, self._answers(self._batch([found[i] for i in chosen])), strict=True))
+            return [answers[index] for index in range(len(found))]
+
+    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
+        """Predict, and measure against the texts.
+
+        Raises:
+            ValueError: if an example has no text, or there are no examples.
+        """
+        return self.measure(examples, self.predict(examples, batch_size=batch_size))
+
+    def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
+        """The task's metrics for given predictions; those that concern none of the examples are left out.
+
+        Raises:
+            ValueError: if an example has no text, or there are no examples.
+        """
+        gold = []
+        for index, example in enumerate(examples):
+            if not isinstance(example.label, str):
+                raise ValueError(f"example {example.id or index} has no text to compare with")
+            gold.append(example.label)
+        answers = [str(prediction.answer) for prediction in predictions]
+        chosen = [metric(name) for name in self.task.metrics]
+        metrics = {one.name: one.value(gold, answers) for one in chosen if one.concerns_any(gold)}
+        return Evaluation(metrics, tuple(predictions), tuple(gold))
+
+    def size_of(self, example: Example) -> int:
+        """What an example costs: the longer one of its source and its text, in pieces."""
+        text = example.label if isinstance(example.label, str) else ""
+        source = len(in_pieces(example.sentences[0], self.texts.splitter))
+        return max(source, len(self.texts.target.splitter.split(text)) + 1)
+
+    def _batch(self, examples: Sequence[Example]) -> SequenceBatch:
+        if not examples:
+            raise ValueError("a batch needs at least one example, got none")
+        sentences: list[Sentence] = [in_pieces(example.sentences[0], self.texts.splitter) for example in examples]
+        labelled = [isinstance(example.label, str) for example in examples]
+        pieces = [
+            [BEGIN_ID, *self.texts.target.encode(example.label), END_ID] if isinstance(example.label, str) else []
+            for example in examples
+        ]
+        width = max(2, *(len(one) for one in pieces))
+        padded = torch.tensor([one + [0] * (width - len(one)) for one in pieces])
+        # What is read ends before the end: at the last step of a shorter text the end would be read as a piece.
+        inputs = padded[:, :-1].masked_fill(padded[:, :-1] == END_ID, 0)
+        weight = torch.tensor([example.weight for example in examples]) * torch.tensor(labelled)
+        return SequenceBatch(
+            collate(sentences, self.texts.source),
+            inputs,
+            padded[:, 1:].contiguous(),
+            weight,
+            tuple(example.id for example in examples),
+            int((weight > 0).sum()),
+        )
+
+    def _answers(self, batch: SequenceBatch) -> list[Prediction]:
+        source = batch.source.to(self.device)
+        state = self.decoder.start(self.encoder(source), source)
+        limits = (source.lengths * self.search.longest).long() + 10
+        given = {"limits": limits, "begin": BEGIN_ID, "end": END_ID}
+        if self.search.beam == 1:
+            found = greedy_search(self._step, state, **given)  # type: ignore[arg-type]  # one dictionary for both
+        else:
+            penalty = self.search.length_penalty
+            found = beam_search(self._step, state, beam=self.search.beam, length_penalty=penalty, **given)  # type: ignore[arg-type]
+        texts = [self.texts.target.decode(row) for row in found.pieces.tolist()]
+        return [
+            Prediction(name, None, None, {}, text=text, log_probability=score)
+            for name, text, score in zip(batch.ids, texts, found.scores.double().tolist(), strict=True)
+        ]
+
+    def _step(self, last: Tensor, state: object) -> tuple[Tensor, object]:
+        scores, after = self.decoder.step(last, state)  # type: ignore[arg-type]  # the state is the decoder's own
+        # Padding, the unknown piece and a second begin are nothing to be written.
+        scores = scores.index_fill(-1, torch.tensor([0, 1, BEGIN_ID], device=scores.device), -torch.inf)
+        return scores.log_softmax(-1), after
