@@ -65,7 +65,7 @@ class Classifier(nn.Module):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
-    def forward(self, vector: Float[Tensor, "batch input_dim"]) -> Float[Tensor, "batch label"]:
+    def forward(self, vector: Float[Tensor, "*batch input_dim"]) -> Float[Tensor, "*batch label"]:
         """Class scores before softmax."""
         hidden = self.activation(self.first(self.dropout(vector)))
         logits: Tensor = self.second(self.dropout(hidden))
