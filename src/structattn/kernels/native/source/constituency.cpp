@@ -1,8 +1,8 @@
 // Binary phrase trees: inside, outside and the best tree (CKY), over the number types of numbers.hpp.
 //
-// B[i,k] = W[i,k] * sum_j B[i,j] B[j,k]. Going down, a span pulls what its possible parents hold:
-// o[a,b] = sum_{k>b} G[a,k] B[b,k] + sum_{i<a} G[i,b] B[i,a] with G = o * W, and its marginal is o * B.
-// B and G are kept symmetric, so that both factors of every sum are rows.
+// X[i,k] = sum_j B[i,j] B[j,k]; B[i,k] = W[i,k] X[i,k]. Going down, a span pulls what its possible parents hold:
+// oB[a,b] = sum_{k>b} oX[a,k] B[b,k] + sum_{i<a} oX[i,b] B[i,a]; oX = oB W.
+// Tables are kept symmetric, so that both factors of every sum are rows; X waits where oX will be.
 //
 // Every tree holds all words, the whole sentence and n - 2 other phrases: the scores of the former are taken out, and
 // the best of the latter from each; a factor 4 for each makes up for the number of trees (Catalan's numbers).
@@ -71,54 +71,60 @@ struct Phrases {
   }
 
   template <class Num>
-  static void inside(const Num* weights, Num* table, int64_t size) {
+  static void inside(const Num* weights, Num* B, Num* X, int64_t size) {
     for (int64_t k = 1; k < size; ++k) {
-      table[(k - 1) * size + k] = table[k * size + k - 1] = weights[k * size + k - 1];
+      B[(k - 1) * size + k] = B[k * size + k - 1] = weights[k * size + k - 1];
       for (int64_t i = k - 2; i >= 0; --i) {
-        const Num sum = dot(table + i * size + i + 1, table + k * size + i + 1, k - i - 1);
-        table[i * size + k] = table[k * size + i] = (sum * weights[k * size + i]).settle();
+        const Num sum = dot(B + i * size + i + 1, B + k * size + i + 1, k - i - 1).settle();
+        X[i * size + k] = sum;
+        B[i * size + k] = B[k * size + i] = (sum * weights[k * size + i]).settle();
       }
     }
   }
 
   template <class Num, class T>
   static unsigned char evaluate(const Call<T>& call, const Group& group, Num* workspace) {
-    const int64_t size = group.longest + 1, fences = call.words + 1;
-    Num *weights = workspace, *table = weights + size * size, *above = table + size * size;
+    const int64_t size = group.longest + 1;
+    Num *weights = workspace, *B = weights + size * size, *oX = B + size * size;
     Shift shifts[kLanes];
     load(call, group, weights, shifts);
-    inside(weights, table, size);
+    inside(weights, B, oX, size);
     Num total = Num::one().where(group.ends_at(0));
-    for (int64_t k = 1; k < size; ++k) total = total + table[k].where(group.ends_at(k));
-    const unsigned char untrusted = untrusted_lanes(total.trusted(), group);
+    for (int64_t k = 1; k < size; ++k) total = total + B[k].where(group.ends_at(k));
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
-      T* parts = call.parts + group.items[lane] * call.num_parts;
-      std::memset(parts, 0, call.num_parts * sizeof(T));
+      std::memset(call.parts + group.items[lane] * call.num_parts, 0, call.num_parts * sizeof(T));
       if (!Num::differentiates) {
         const double log = total.log(lane);
         call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shifts[lane].total : log);
       }
     }
-    const Num start = total.reciprocal();
+    const Num start = outside_of_all(total);
     for (int64_t b = size - 1; b >= 1; --b) {
+      const Bits ends = group.ends_at(b);
       for (int64_t a = 0; a < b; ++a) {
-        Num outside = dot(above + a * size + b + 1, table + b * size + b + 1, size - 1 - b) +
-                      dot(above + b * size, table + a * size, a);
-        if (a == 0) outside = outside + start.where(group.ends_at(b));
-        outside = outside.settle();
-        above[a * size + b] = above[b * size + a] = (outside * weights[b * size + a]).settle();
-        const Lanes used = (outside * table[a * size + b]).settle().result();
-        for (int lane = 0; lane < kLanes; ++lane) {
-          if (b > group.lengths[lane]) continue;
-          const int64_t part = group.items[lane] * call.num_parts + a * fences + b;
-          // Rounding may leave 1 + 2e-16; the nearest probability is meant.
-          const double value = Num::differentiates ? used[lane] * shifts[lane].direction : std::min(used[lane], 1.0);
-          call.parts[part] = static_cast<T>(value);
-        }
+        const int64_t row = a * size, column = b * size;
+        const Num value = B[row + b];
+        Num outside = both(pull(oX + row + b + 1, B + column + b + 1, size - 1 - b, value),
+                           pull(oX + column, B + row, a, value));
+        if (a == 0) outside = both(outside, start.where(ends));
+        write(call, group, shifts, a, b, probability(outside, value));
+        if (b > a + 1) oX[row + b] = oX[column + a] = pass(outside, value, weights[column + a], oX[row + b]);
       }
     }
-    return untrusted;
+    return untrusted_lanes(total.trusted(), group);
+  }
+
+  template <class T>
+  static STRUCTATTN_INLINE void write(const Call<T>& call, const Group& group, const Shift* shifts, int64_t start,
+                                      int64_t end, Lanes used) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (end > group.lengths[lane]) continue;
+      const int64_t part = group.items[lane] * call.num_parts + start * (call.words + 1) + end;
+      // Rounding may leave 1 + 2e-16; the nearest probability is meant.
+      const double value = call.vector != nullptr ? used[lane] * shifts[lane].direction : std::min(used[lane], 1.0);
+      call.parts[part] = static_cast<T>(value);
+    }
   }
 };
 
@@ -131,7 +137,7 @@ struct BestPhrases {
     Num *weights = workspace, *table = weights + size * size;
     Shift shifts[kLanes];
     Phrases::load(call, group, weights, shifts);
-    Phrases::inside(weights, table, size);
+    Phrases::inside(weights, table, table + size * size, size);
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
       T* parts = call.parts + group.items[lane] * call.num_parts;

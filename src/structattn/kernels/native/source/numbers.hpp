@@ -1,11 +1,18 @@
 // Numbers of four sentences at once: one program over them gives sums, derivatives, best structures, at any spread.
 //
 // Every cell of a chart holds one number for each of four sentences, so a sum over splits needs no horizontal addition,
-// no remainder and no transposed copy. A number type brings `zero`, `one`, `weight`, `accumulate` (sum += a * b),
-// `multiply`, `settle` (what is done before a cell is stored) and a semiring is all that a program sees.
+// no remainder and no transposed copy. `Plain` is a double. `Dual` carries a directional derivative, which makes
+// marginals a Hessian-vector product (Li and Eisner 2009). `Extended` adds an exponent of its own, so that nothing
+// underflows. `Best` is the max-plus semiring.
 //
-// `Plain` is a double. `Dual` carries a directional derivative, which makes marginals a Hessian-vector product (Li and
-// Eisner 2009). `Extended` adds an exponent of its own, so that nothing underflows. `Best` is the max-plus semiring.
+// Going up, a program uses `+`, `*`, `dot`, and `settle` before it stores a cell. Going down it uses the *outside* of a
+// cell, what its value has to be multiplied by to give its probability:
+//   outside_of_all(total)               of the goal;
+//   pull(outside, other, count, child)  of a child, from parents that are sums of products `other * child`;
+//   pass(outside, parent, factor, child)  of the only child of `parent = factor * child`;
+//   probability(outside, value).
+// An outside of `Extended` is the probability over the fraction of the value, with the exponent of the value: only
+// probabilities are multiplied, and they sum to one however coarse the exponents have become.
 #pragma once
 
 #include <cmath>
@@ -22,6 +29,7 @@ typedef int64_t Bits __attribute__((vector_size(32)));
 
 STRUCTATTN_INLINE Lanes all(double value) { return Lanes{value, value, value, value}; }
 STRUCTATTN_INLINE Lanes maximum(Lanes a, Lanes b) { return a > b ? a : b; }
+STRUCTATTN_INLINE Lanes minimum(Lanes a, Lanes b) { return a < b ? a : b; }
 
 constexpr double kInfinity = __builtin_inf();
 
@@ -151,18 +159,20 @@ struct Extended {
   STRUCTATTN_INLINE Extended where(Bits mask) const {
     return {base.where(mask), mask ? exponent : all(nothing)};
   }
-  // Bring the value into [1, 2).
+  // Bring the value into [1, 2), unless the exponent is too large to take the change up.
   STRUCTATTN_INLINE Extended settle() const {
     const Bits biased = ((Bits)base.value >> 52) & 0x7ff;
-    const Lanes shift = (Lanes)(biased | (Bits)all(0x1p52)) - (0x1p52 + 1023.0);
+    const Lanes wanted = (Lanes)(biased | (Bits)all(0x1p52)) - (0x1p52 + 1023.0);
+    const Lanes changed = exponent + wanted;
+    const Lanes shift = changed - exponent == wanted ? wanted : all(0.0);
     const Extended number = {scaled(base, power_of_two(-shift)), exponent + shift};
     return number.where(base.value > 0.0);
   }
+  STRUCTATTN_INLINE Bits trusted() const { return base.value == base.value; }
   STRUCTATTN_INLINE Extended reciprocal() const {
     const Extended number = {base.reciprocal(), -exponent};
     return number.where(base.value > 0.0).settle();
   }
-  STRUCTATTN_INLINE Bits trusted() const { return base.value == base.value; }
   STRUCTATTN_INLINE Lanes result() const { return scaled(base, power_of_two(exponent)).result(); }
   STRUCTATTN_INLINE double log(int lane) const {
     return base.value[lane] > 0.0 ? std::log(base.value[lane]) + exponent[lane] * 0x1.62e42fefa39efp-1 : -kInfinity;
@@ -201,6 +211,74 @@ STRUCTATTN_INLINE Num dot(const Num* a, const Num* b, int64_t count) {
   }
   for (; i < count; ++i) first.accumulate(a[i], b[i]);
   return first;
+}
+
+// The largest exponent first, then everything relative to it.
+template <class Base>
+STRUCTATTN_INLINE Extended<Base> dot(const Extended<Base>* a, const Extended<Base>* b, int64_t count) {
+  Lanes top = all(Extended<Base>::nothing);
+  for (int64_t i = 0; i < count; ++i) top = maximum(top, a[i].exponent + b[i].exponent);
+  Base sum = Base::zero();
+  for (int64_t i = 0; i < count; ++i) {
+    const Lanes factor = power_of_two(a[i].exponent + b[i].exponent - top);
+    sum.accumulate(scaled(a[i].base, factor), b[i].base);
+  }
+  return {sum, top};
+}
+
+template <class Num>
+STRUCTATTN_INLINE Num outside_of_all(const Num& total) {
+  return total.reciprocal();
+}
+template <class Base>
+STRUCTATTN_INLINE Extended<Base> outside_of_all(const Extended<Base>& total) {
+  return {total.base.reciprocal(), total.exponent};
+}
+
+template <class Num>
+STRUCTATTN_INLINE Num pull(const Num* outside, const Num* other, int64_t count, const Num&) {
+  return dot(outside, other, count);
+}
+template <class Base>
+STRUCTATTN_INLINE Extended<Base> pull(const Extended<Base>* outside, const Extended<Base>* other, int64_t count,
+                                      const Extended<Base>& child) {
+  Base sum = Base::zero();
+  for (int64_t i = 0; i < count; ++i) {
+    // The sum of exponents is rounded as it was on the way up. What is impossible has a share of zero at any exponent.
+    const Lanes share = minimum(child.exponent + other[i].exponent - outside[i].exponent, all(0.0));
+    sum.accumulate(scaled(outside[i].base, power_of_two(share)), other[i].base);
+  }
+  return {sum, child.exponent};
+}
+
+template <class Num>
+STRUCTATTN_INLINE Num pass(const Num& outside, const Num&, const Num& factor, const Num&) {
+  return outside * factor;
+}
+template <class Base>
+STRUCTATTN_INLINE Extended<Base> pass(const Extended<Base>& outside, const Extended<Base>& parent,
+                                      const Extended<Base>&, const Extended<Base>& child) {
+  return {(outside.base * parent.base) * child.base.reciprocal(), child.exponent};
+}
+
+// Outsides of one cell, from different parents.
+template <class Num>
+STRUCTATTN_INLINE Num both(const Num& a, const Num& b) {
+  return a + b;
+}
+template <class Base>
+STRUCTATTN_INLINE Extended<Base> both(const Extended<Base>& a, const Extended<Base>& b) {
+  return {a.base + b.base, a.exponent};
+}
+
+// The probability of a cell, or its derivative.
+template <class Num>
+STRUCTATTN_INLINE Lanes probability(const Num& outside, const Num& value) {
+  return (outside * value).result();
+}
+template <class Base>
+STRUCTATTN_INLINE Lanes probability(const Extended<Base>& outside, const Extended<Base>& value) {
+  return (outside.base * value.base).result();
 }
 
 }  // namespace structattn
