@@ -26,10 +26,18 @@ from structattn.inspection.scores import (
     parted_accuracy,
 )
 from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
+from structattn.inspection.tree_figures import (
+    accumulation_figure,
+    embedding_index_figure,
+    phrase_query_figure,
+    phrase_share,
+    subtree_mask_figure,
+)
 
 __all__ = [
     "AttentionMap",
     "PartedAccuracy",
+    "accumulation_figure",
     "accuracy_figure",
     "attention_distance",
     "attention_entropy",
@@ -38,16 +46,20 @@ __all__ = [
     "attention_page",
     "attention_panels",
     "distance_figure",
+    "embedding_index_figure",
     "gate_figure",
     "head_recall",
     "num_attractors",
     "num_words",
     "paper_priors",
     "parted_accuracy",
+    "phrase_query_figure",
+    "phrase_share",
     "pooling_features_figure",
     "pooling_figure",
     "prior_figure",
     "save_plots",
+    "subtree_mask_figure",
     "summarise",
     "tree_figure",
     "word_vector_figure",

@@ -23,6 +23,7 @@ from structattn.inspection.figures import (
 from structattn.inspection.maps import AttentionMap, Item, attention_maps, sentences_of
 from structattn.inspection.names import gate_names
 from structattn.inspection.summary import summarise
+from structattn.inspection.tree_figures import phrase_query_figure
 from structattn.pictures import (
     Panel,
     Section,
@@ -222,8 +223,12 @@ def _sentence(sentence: Sentence, maps: Sequence[AttentionMap]) -> str:
                 marks=panel.marks,
                 marks_label="syntactic head",
             )
-            square = found.rows == found.columns
-            options.append((panel.title, side_by_side([large, tree_figure(found, head)] if square else [large])))
+            beside = []
+            if found.rows == found.columns:
+                # Attention over a phrase tree is drawn on the tree, as its root sees it.
+                over_phrases = len(found.rows) > len(sentence)
+                beside = [phrase_query_figure(found, head) if over_phrases else tree_figure(found, head)]
+            options.append((panel.title, side_by_side([large, *beside])))
         parts.append(choices("Head", _distinct(options)))
     if figures:
         parts.append(side_by_side(list(figures.values())))
