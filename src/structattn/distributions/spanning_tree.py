@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from structattn.distributions.semirings import drawn
-from structattn.kernels import spanning_tree
+from structattn.kernels import native, spanning_tree
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,9 @@ class SpanningTreeSelector:
     ) -> tuple[Float[Tensor, "{count} batch"], Bool[Tensor, "{count} batch part"]]:
         """The ``count`` best trees, by partition of what is left after each (Lawler, 1972)."""
         arcs = scores.unflatten(-1, (self.num_words, self.num_words + 1))
+        if count == 1:
+            heads, found = maximum_spanning_trees(arcs, lengths, single_root=self.single_root)
+            return _scores(arcs, heads, lengths, found)[None], _arcs(heads[None], lengths, found[None])
         options = torch.ones_like(arcs, dtype=torch.bool).unsqueeze(1)
         heads, values = self._solve(arcs, lengths, options)
         batch = torch.arange(len(scores), device=scores.device)
@@ -108,9 +111,7 @@ class SpanningTreeSelector:
         allowed = arcs.unsqueeze(1).masked_fill(~options, -torch.inf).flatten(0, 1)
         repeated = lengths.repeat_interleave(choices)
         heads, found = maximum_spanning_trees(allowed, repeated, single_root=self.single_root)
-        values = allowed.gather(-1, heads.unsqueeze(-1)).squeeze(-1)
-        real = torch.arange(self.num_words, device=arcs.device) < repeated[:, None]
-        values = values.masked_fill(~real, 0).sum(-1).masked_fill(~found, -torch.inf)
+        values = _scores(allowed, heads, repeated, found)
         return heads.view(len(arcs), choices, self.num_words), values.view(len(arcs), choices)
 
 
@@ -136,6 +137,9 @@ def maximum_spanning_trees(
         >>> maximum_spanning_trees(scores, torch.tensor([2]), single_root=False)[0].tolist()
         [[2, 0]]
     """
+    compiled = _compiled_trees(scores, lengths, single_root=single_root)
+    if compiled is not None:
+        return compiled
     batch, words, nodes = scores.shape
     real = torch.arange(words, device=scores.device) < lengths[:, None]
     root = torch.arange(nodes, device=scores.device) == 0
@@ -174,6 +178,19 @@ def maximum_spanning_trees(
     if single_root:
         found = found & (((heads == 0) & real).sum(-1) == lengths.clamp(max=1))
     return heads.where(found[:, None] & real, 0), found
+
+
+def _compiled_trees(scores: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor] | None:
+    """The same rounds in a compiled kernel; None if there is none."""
+    function = native.function("arborescence", scores, pointers=4, numbers=3)
+    if function is None:
+        return None
+    batch, words, _ = scores.shape
+    scores, lengths = scores.contiguous(), lengths.contiguous()
+    heads, found = lengths.new_empty(batch, words), torch.empty_like(lengths)
+    tensors = (scores, lengths, heads, found)
+    function(*(tensor.data_ptr() for tensor in tensors), batch, words, int(single_root))
+    return heads, found.bool()
 
 
 def _best_of_component(values: Tensor, component: Tensor) -> Tensor:
@@ -230,8 +247,15 @@ def _start_of_top_detour(heads: Int[Tensor, "count batch word"], detour: Bool[Te
     return heads.gather(-1, top).squeeze(-1)
 
 
+def _scores(arcs: Tensor, heads: Int[Tensor, "batch word"], lengths: Tensor, found: Tensor) -> Tensor:
+    """Sum of the arcs of each tree; ``-inf`` where there is none."""
+    values = arcs.gather(-1, heads.unsqueeze(-1)).squeeze(-1)
+    real = torch.arange(heads.shape[-1], device=arcs.device) < lengths[:, None]
+    return values.masked_fill(~real, 0).sum(-1).masked_fill(~found, -torch.inf)
+
+
 def _arcs(heads: Int[Tensor, "count batch word"], lengths: Tensor, found: Bool[Tensor, "count batch"]) -> Tensor:
     words = heads.shape[-1]
     real = (torch.arange(words, device=heads.device) < lengths[:, None]) & found[..., None]
-    arcs = torch.nn.functional.one_hot(heads, words + 1).bool() & real[..., None]
-    return arcs.flatten(-2)
+    arcs = torch.zeros(*heads.shape, words + 1, dtype=torch.bool, device=heads.device)
+    return arcs.scatter_(-1, heads.unsqueeze(-1), real.unsqueeze(-1)).flatten(-2)

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from structattn.kernels import native
 from structattn.kernels.laplacian import by_inverse
 from structattn.kernels.numbers import add_up, log_shares, multiply, one_like
 from structattn.kernels.operators import register
@@ -147,21 +148,59 @@ def eliminations(
 
 
 def _run(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """By a matrix inverse where that is safe, and by elimination elsewhere."""
+    """By doubles, compiled or inverting a matrix, where that is safe; by elimination in log space elsewhere."""
     num_words, single_root = sizes[0], bool(sizes[1])
+    if len(scores) > 2:
+        return _by_logarithms(scores, lengths, num_words, single_root=single_root)
+    found = _compiled(scores, lengths, num_words, single_root=single_root)
+    log_partition, used, safe = found or _inverted(scores, lengths, num_words, single_root=single_root)
+    if not safe.all():
+        rest = (~safe).nonzero().squeeze(-1)
+        exact = _by_logarithms(scores[:, rest], lengths[rest], num_words, single_root=single_root)
+        log_partition[:, rest], used[:, rest] = exact
+    return log_partition, used
+
+
+def _compiled(
+    scores: Tensor, lengths: Tensor, num_words: int, *, single_root: bool
+) -> tuple[Tensor, Tensor, Bool[Tensor, " batch"]] | None:
+    """Elimination in doubles, and where it is safe; None without a compiled kernel.
+
+    The last order is right; the derivative of the log-partition itself is never asked for, nor marginals with one.
+    """
+    function = native.function("elimination", scores, pointers=6, numbers=3)
+    if function is None:
+        return None
+    scores, lengths = scores.contiguous(), lengths.contiguous()
+    log_partition, used = scores.new_zeros(scores.shape[:2]), torch.zeros_like(scores)
+    untrusted = torch.empty_like(lengths)
+    vector = scores[1].data_ptr() if len(scores) == 2 else None
+    tensors = (log_partition[0], used[-1], untrusted)
+    pointers = (scores.data_ptr(), lengths.data_ptr(), vector, *(tensor.data_ptr() for tensor in tensors))
+    function(*pointers, scores.shape[1], num_words, int(single_root))
+    return log_partition, used, untrusted == 0
+
+
+def _inverted(
+    scores: Tensor, lengths: Tensor, num_words: int, *, single_root: bool
+) -> tuple[Tensor, Tensor, Bool[Tensor, " batch"]]:
+    """From a matrix inverse, and where it is safe."""
     weights = scores.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
-    if len(weights) > 2:
-        log_partition, used = by_elimination(weights, lengths, single_root=single_root)
-        return log_partition, used.transpose(-1, -2).flatten(-2)
     direction = weights[1] if len(weights) == 2 else None
     fast = by_inverse(weights[0], direction, lengths, single_root=single_root)
     used = fast.marginals.unsqueeze(0) if fast.product is None else torch.stack([fast.marginals, fast.product])
     # The derivative of the log-partition itself is never asked for: the marginals are.
     log_partition = fast.log_partition.expand(len(weights), -1).clone()
-    if not fast.safe.all():
-        rest = (~fast.safe).nonzero().squeeze(-1)
-        log_partition[:, rest], used[:, rest] = by_elimination(weights[:, rest], lengths[rest], single_root=single_root)
     # Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probabilities are meant.
+    used[0].clamp_(min=0)
+    used[0] /= used[0].sum(-2, keepdim=True).where(used[0].sum(-2, keepdim=True) > 0, 1)
+    return log_partition, used.transpose(-1, -2).flatten(-2), fast.safe
+
+
+def _by_logarithms(scores: Tensor, lengths: Tensor, num_words: int, *, single_root: bool) -> tuple[Tensor, Tensor]:
+    weights = scores.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
+    log_partition, used = by_elimination(weights, lengths, single_root=single_root)
+    # Probabilities were subtracted here, too.
     used[0].clamp_(min=0)
     used[0] /= used[0].sum(-2, keepdim=True).where(used[0].sum(-2, keepdim=True) > 0, 1)
     return log_partition, used.transpose(-1, -2).flatten(-2)
