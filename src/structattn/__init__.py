@@ -23,6 +23,7 @@ _NOUNS = {
     "TreeBatch": "data",
     "collate": "data",
     "load": "training",
+    "parse": "parsing",
 }
 _ROOMS = (
     "data",
@@ -31,6 +32,7 @@ _ROOMS = (
     "functional",
     "inspection",
     "layers",
+    "parsing",
     "pictures",
     "pretrained",
     "priors",
@@ -56,6 +58,8 @@ __all__ = [
     "inspection",
     "layers",
     "load",
+    "parse",
+    "parsing",
     "pictures",
     "pretrained",
     "priors",
@@ -75,6 +79,7 @@ if TYPE_CHECKING:
         functional,
         inspection,
         layers,
+        parsing,
         pictures,
         pretrained,
         priors,
@@ -83,6 +88,7 @@ if TYPE_CHECKING:
         training,
     )
     from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate
+    from structattn.parsing import parse
     from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
     from structattn.training import load
 

@@ -22,6 +22,9 @@ VERBS = {
     "predict": "one JSON line for each example of a file",
     "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
+    "parse": "raw text to CoNLL-U with trees, by a parser of your choice",
+    "parser train": "a dependency parser of your own from a treebank",
+    "parser eval": "how many arcs of a treebank a parser finds, and how fast it is",
     "hydra": "pretrain HYDRA heads on a frozen body, leave an adapter folder",
     "list": "the encoders, tasks, priors and structures there are",
     "doctor": "versions, devices, extras and kernels of this installation",
@@ -72,10 +75,12 @@ def _run(arguments: list[str]) -> int:
         print(_usage(), file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else YOURS
     verb, *rest = arguments
+    if rest and f"{verb} {rest[0]}" in VERBS:
+        verb, *rest = f"{verb} {rest[0]}", *rest[1:]
     if verb not in VERBS:
         print(f"structattn: error: unknown command {verb!r}; known: {', '.join(VERBS)}", file=sys.stderr)
         return YOURS
-    command = importlib.import_module(f"structattn.cli.{verb}").command
+    command = importlib.import_module(f"structattn.cli.{verb.replace(' ', '_')}").command
     values = importlib.import_module("structattn.cli.arguments").parse(command, rest, verb=verb)
     if values is None:
         return 0
@@ -115,7 +120,7 @@ def _judge(error: Exception) -> tuple[int, str]:
 
 
 def _usage() -> str:
-    lines = [f"  {verb:<9} {summary}" for verb, summary in VERBS.items()]
+    lines = [f"  {verb:<12} {summary}" for verb, summary in VERBS.items()]
     return "\n".join(
         [
             "usage: structattn COMMAND [OPTION...]",

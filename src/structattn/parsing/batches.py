@@ -3,35 +3,37 @@
 Separate from the parser, which sees one batch at a time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from structattn.syntax import DependencyTree, Sentence
 
 # A batch has at most so many words, padding included, and so many pairs of words.
 _WORDS, _PAIRS = 2500, 400_000
-LONGEST = 300
 _CONTINUED = "parataxis"
 
 
 def parse_in_batches(
-    parse: Callable[[Sequence[Sentence]], list[Sentence]], sentences: Sequence[Sentence]
+    parse: Callable[[Sequence[Sentence]], list[Sentence]], sentences: Sequence[Sentence], *, longest: int
 ) -> list[Sentence]:
     """Parse sentences in batches of like length; the answers are in the order of the questions.
 
-    A sentence of more than ``LONGEST`` words is parsed in stretches of that many. The roots of the later stretches then
+    A sentence of more than ``longest`` words is parsed in stretches of that many. The roots of the later stretches then
     hang from the root of the first, as ``parataxis``, so that it is one tree over all words.
 
     Args:
         parse: parses one batch.
         sentences: any number of sentences, of any length.
+        longest: how many words a sentence may have before it is cut into stretches.
 
     Example:
         >>> def flat(batch):
         ...     return [Sentence(one.words, None, DependencyTree([0] + [1] * (len(one) - 1))) for one in batch]
-        >>> parse_in_batches(flat, [Sentence(["a"] * 302), Sentence(["b"])])[0].dependency.heads[298:]
+        >>> parse_in_batches(flat, [Sentence(["a"] * 302), Sentence(["b"])], longest=300)[0].dependency.heads[298:]
         (1, 1, 1, 301)
     """
-    stretches = [(number, stretch) for number, sentence in enumerate(sentences) for stretch in _stretches(sentence)]
+    stretches = [
+        (number, stretch) for number, sentence in enumerate(sentences) for stretch in _stretches(sentence, longest)
+    ]
     order = sorted(range(len(stretches)), key=lambda index: len(stretches[index][1]))
     parsed: dict[int, Sentence] = {}
     for batch in _batches([len(stretches[index][1]) for index in order]):
@@ -44,19 +46,45 @@ def parse_in_batches(
     return [_joined(sentence, own) for sentence, own in zip(sentences, parts, strict=True)]
 
 
-def _stretches(sentence: Sentence) -> list[Sentence]:
-    if len(sentence) <= LONGEST:
+def side_by_side(sentences: Sequence[Sentence], *, metadata: Mapping[str, str] | None = None) -> Sentence:
+    """One sentence over the words of several, with the roots of all of them.
+
+    Args:
+        sentences: sentences with dependency trees; none gives a sentence without words.
+        metadata: of the new sentence.
+
+    Example:
+        >>> kids = Sentence(["kids", "wash"], ["N", "V"], DependencyTree([2, 0], ["nsubj", "root"]))
+        >>> side_by_side([kids, kids]).dependency.heads
+        (2, 0, 4, 0)
+    """
+    words: list[str] = []
+    tags: list[str] = []
+    heads: list[int] = []
+    labels: list[str] = []
+    for one in sentences:
+        tree = one.dependency
+        if tree is None:
+            raise ValueError(f"expected a dependency tree, {' '.join(one.words[:5])!r} has none")
+        heads += [head + len(words) if head else 0 for head in tree.heads]
+        labels += tree.labels or ["_"] * len(tree)
+        tags += one.tags or ["_"] * len(tree)
+        words += one.words
+    has_tags = any(one.tags is not None for one in sentences) or not sentences
+    return Sentence(words, tags if has_tags else None, DependencyTree(heads, labels), metadata=metadata)
+
+
+def _stretches(sentence: Sentence, longest: int) -> list[Sentence]:
+    if len(sentence) <= longest:
         return [sentence]
-    starts = range(0, len(sentence), LONGEST)
-    return [Sentence(sentence.words[start : start + LONGEST]) for start in starts]
+    return [Sentence(sentence.words[start : start + longest]) for start in range(0, len(sentence), longest)]
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
     """Ranges over ascending lengths, each as large as the limits allow."""
     start = 0
     for end in range(1, len(lengths) + 1):
-        longest = lengths[end] if end < len(lengths) else 0
-        size = end - start + 1
+        size, longest = end - start + 1, lengths[min(end, len(lengths) - 1)]
         if end == len(lengths) or size * longest > _WORDS or size * longest**2 > _PAIRS:
             yield range(start, end)
             start = end
@@ -65,21 +93,12 @@ def _batches(lengths: Sequence[int]) -> Iterator[range]:
 def _joined(sentence: Sentence, parts: Sequence[Sentence]) -> Sentence:
     if len(parts) == 1:
         return parts[0]
-    heads: list[int] = []
-    labels: list[str] = []
-    tags: list[str] = []
-    first_root = 0
-    for part in parts:
-        tree = part.dependency
-        if tree is None:
-            raise ValueError(f"expected a tree for each of {len(parts)} stretches of a sentence, one has none")
-        moved = [head + len(heads) if head else first_root for head in tree.heads]
-        own = list(tree.labels or ["_"] * len(tree))
-        if first_root:
-            own = [label if head else _CONTINUED for label, head in zip(own, tree.heads, strict=True)]
-        else:
-            first_root = tree.roots[0] + 1
-        heads += moved
-        labels += own
-        tags += part.tags or ["_"] * len(part)
-    return Sentence(sentence.words, tags, DependencyTree(heads, labels), metadata=sentence.metadata)
+    whole = side_by_side(parts)
+    tree = whole.dependency
+    if tree is None or tree.labels is None:
+        raise ValueError("expected trees of the stretches of a sentence, there are none")
+    first, *others = tree.roots
+    heads, labels = list(tree.heads), list(tree.labels)
+    for root in others:
+        heads[root], labels[root] = first + 1, _CONTINUED
+    return Sentence(sentence.words, whole.tags, DependencyTree(heads, labels), metadata=sentence.metadata)

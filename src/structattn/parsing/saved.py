@@ -1,25 +1,28 @@
-"""Our parser as a folder: ``config.json``, ``words.json``, ``characters.json``, ``model.safetensors``; never a pickle.
+"""Our parser as a folder: ``config.json``, ``model.safetensors``, and its words as JSON or its body's tokenizer.
 
 Separate from the parser because building one from options is the business of training and loading alike.
 """
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import structattn
 from structattn.data import Vocabulary
 from structattn.data.tensors import load_tensors, save_tensors
+from structattn.layers import PretrainedBody
 from structattn.parsing.biaffine import BiaffineScorer
-from structattn.parsing.treecrf import TreeCRF
+from structattn.parsing.pieces import PieceEncoder
+from structattn.parsing.treecrf import Encoder, TreeCRF
 from structattn.parsing.words import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.folders import read_json, replaced_folder, write_json
 
-CONFIG, WORDS, CHARACTERS, WEIGHTS = "config.json", "words.json", "characters.json", "model.safetensors"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 MODEL_TYPE = "structattn-parser"
 # Raised when an older folder can no longer be read as it is.
 FORMAT_VERSION = 1
@@ -28,6 +31,7 @@ FORMAT_VERSION = 1
 def build_parser(
     treebank: Sequence[Sentence],
     *,
+    body: str | os.PathLike[str] | None = None,
     encoder: Mapping[str, Any] | None = None,
     scorer: Mapping[str, Any] | None = None,
     parser: Mapping[str, Any] | None = None,
@@ -37,34 +41,40 @@ def build_parser(
 
     Args:
         treebank: sentences with trees, labels and tags.
-        encoder: options of ``WordEncoder``.
+        body: the folder of a pretrained body; words and characters alone without one.
+        encoder: options of ``WordEncoder``, or with a body of ``PieceEncoder``.
         scorer: options of ``BiaffineScorer``.
         parser: options of ``TreeCRF``: ``trees`` and ``loss``.
         min_count: rarer words are known by their characters only.
 
     Raises:
-        ConfigError: if no sentence has labels and tags.
+        ConfigError: if no sentence has labels and tags, for an unknown option, or a body that cannot be read.
     """
     vocabulary = Vocabulary.from_examples(treebank, min_count=min_count)
-    tags = sorted({tag for sentence in treebank for tag in sentence.tags or ()})
-    if not vocabulary.labels or not tags:
+    labels = Counter(label for one in treebank if one.dependency for label in one.dependency.labels or ())
+    tags = Counter(tag for sentence in treebank for tag in sentence.tags or ())
+    if not labels or not tags:
         raise ConfigError("a parser learns from a treebank with labels and tags; this one has none")
-    config = {
-        "encoder": dict(encoder or {}),
-        "scorer": dict(scorer or {}),
-        "parser": {"labels": list(vocabulary.labels), "tags": tags, **(parser or {})},
-    }
-    return _build(config, Vocabulary(vocabulary.words[2:]), character_vocabulary(treebank))
+    built: Encoder
+    try:
+        if body is None:
+            words = Vocabulary(vocabulary.words[2:])
+            built = WordEncoder(words, character_vocabulary(treebank), **(encoder or {}))
+        else:
+            built = PieceEncoder(PretrainedBody.from_folder(body), **(encoder or {}))
+        return _parser(built, scorer or {}, {"labels": sorted(labels), "tags": sorted(tags), **(parser or {})})
+    except TypeError as error:
+        raise ConfigError(f"unknown option of a parser's encoder or scorer: {error}") from error
 
 
 def save_parser(parser: TreeCRF, folder: str | os.PathLike[str]) -> None:
     """Write a parser folder; whoever reads it sees the old one or the whole new one."""
-    encoder: WordEncoder = parser.encoder
+    encoder = parser.encoder
     config = {
         "model_type": MODEL_TYPE,
         "structattn_version": structattn.__version__,
         "format_version": FORMAT_VERSION,
-        "encoder": dict(encoder.options),
+        "encoder": {"kind": encoder.kind, "options": dict(encoder.options)},
         "scorer": dict(parser.scorer.options),
         "parser": {
             "labels": list(parser.label_names),
@@ -75,8 +85,7 @@ def save_parser(parser: TreeCRF, folder: str | os.PathLike[str]) -> None:
     }
     with replaced_folder(Path(folder)) as temporary:
         write_json(temporary / CONFIG, config)
-        (temporary / WORDS).write_text(encoder.vocabulary.to_json() + "\n", encoding="utf-8")
-        (temporary / CHARACTERS).write_text(encoder.characters.to_json() + "\n", encoding="utf-8")
+        encoder.save(temporary)
         save_tensors(parser.state_dict(), temporary / WEIGHTS)
 
 
@@ -98,7 +107,9 @@ def load_parser(folder: str | os.PathLike[str]) -> TreeCRF:
             f"{FORMAT_VERSION}; it was written by structattn {config.get('structattn_version')}"
         )
     try:
-        parser = _build(config, _vocabulary(path / WORDS), _vocabulary(path / CHARACTERS))
+        given = config["encoder"]
+        encoder = _ENCODERS[given["kind"]](path, given["options"])
+        parser = _parser(encoder, config["scorer"], config["parser"])
     except KeyError as error:
         raise ParseError(f"expected the key {error}, it is missing", file=path / CONFIG) from None
     except (TypeError, AttributeError) as error:
@@ -122,18 +133,12 @@ def fingerprint(folder: str | os.PathLike[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _build(config: Mapping[str, Any], words: Vocabulary, characters: Vocabulary) -> TreeCRF:
-    encoder = WordEncoder(words, characters, **config["encoder"])
-    given = config["parser"]
-    sizes = {"num_labels": len(given["labels"]), "num_tags": len(given["tags"])}
-    scorer = BiaffineScorer(encoder.output_dim, **sizes, **config["scorer"])
-    return TreeCRF(encoder, scorer, **given)
+def _parser(encoder: Encoder, scorer: Mapping[str, Any], parser: Mapping[str, Any]) -> TreeCRF:
+    sizes = {"num_labels": len(parser["labels"]), "num_tags": len(parser["tags"])}
+    return TreeCRF(encoder, BiaffineScorer(encoder.output_dim, **sizes, **scorer), **parser)
 
 
-def _vocabulary(file: Path) -> Vocabulary:
-    try:
-        return Vocabulary.from_json(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
-    except ValueError as error:
-        raise ParseError(str(error), file=file) from None
+_ENCODERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Encoder]] = {
+    WordEncoder.kind: WordEncoder.load,
+    PieceEncoder.kind: PieceEncoder.load,
+}

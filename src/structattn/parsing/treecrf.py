@@ -8,7 +8,8 @@ and Zhang (2020), Efficient second-order TreeCRF for neural dependency parsing, 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.parsing.batches import parse_in_batches
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.syntax import DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError
@@ -29,6 +31,7 @@ _FAMILIES: Mapping[str, type[DependencyCRF] | type[NonProjectiveDependencyCRF]] 
 _ROOT = "root"
 
 
+@runtime_checkable
 class EncoderBatch(Protocol):
     """What the parser asks of the tensors that its encoder reads."""
 
@@ -44,6 +47,35 @@ class EncoderBatch(Protocol):
 
     def to(self, device: torch.device | str) -> "EncoderBatch":
         """The same batch on another device."""
+        ...
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A module that maps sentences to states of their words.
+
+    Attributes:
+        kind: name of this kind of encoder in a parser folder.
+        longest: longer sentences are parsed in stretches of so many words.
+        output_dim: width of the states.
+        options: what it was made with, as plain values.
+    """
+
+    kind: str
+    longest: int
+    output_dim: int
+    options: Mapping[str, Any]
+
+    def collate(self, sentences: Sequence[Sentence]) -> EncoderBatch:
+        """Sentences as tensors; each has at least one word."""
+        ...
+
+    def __call__(self, batch: Any) -> Tensor:
+        """States of the words, ``(batch, word, dim)``; zero at padding."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed to build the encoder again, apart from parameters."""
         ...
 
 
@@ -78,7 +110,7 @@ class TreeCRF(nn.Module):
     label, and ``root`` is the label of the root's arc and of no other.
 
     Args:
-        encoder: has ``collate(sentences)``, ``output_dim``, and maps a batch to states of words.
+        encoder: states of words.
         scorer: scores of arcs, labels and tags, for as many as there are here.
         labels: labels of arcs.
         tags: tags of words.
@@ -101,25 +133,25 @@ class TreeCRF(nn.Module):
 
     def __init__(
         self,
-        encoder: Any,
+        encoder: Encoder,
         scorer: BiaffineScorer,
         *,
         labels: Sequence[str],
         tags: Sequence[str],
-        trees: Trees = "all",
-        loss: Loss = "trees",
+        trees: str = "all",
+        loss: str = "trees",
     ) -> None:
         super().__init__()
         if trees not in _FAMILIES:
             raise ConfigError(f"trees: expected one of {', '.join(_FAMILIES)}, got {trees!r}")
         if loss not in ("trees", "words"):
             raise ConfigError(f"loss: expected one of trees, words, got {loss!r}")
-        self.encoder = encoder
+        self.encoder: Any = encoder  # a module, of which only the protocol is used
         self.scorer = scorer
         self.label_names = tuple(labels)
         self.tag_names = tuple(tags)
-        self.trees: Trees = trees
-        self.loss_over: Loss = loss
+        self.trees = trees
+        self.loss_over = loss
         self._label_ids = {name: number for number, name in enumerate(self.label_names)}
         self._tag_ids = {name: number for number, name in enumerate(self.tag_names)}
 
@@ -189,6 +221,10 @@ class TreeCRF(nn.Module):
         columns = zip(heads.tolist(), labels.tolist(), scores.tags.argmax(-1).tolist(), strict=True)
         found = (self._predicted(sentence, *row) for sentence, row in zip(some, columns, strict=True))
         return [next(found) if len(sentence) else self._predicted(sentence, (), (), ()) for sentence in sentences]
+
+    def parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """The same for any number of sentences of any length, in batches; see ``parse_in_batches``."""
+        return parse_in_batches(self.predict, sentences, longest=self.encoder.longest)
 
     def _head_by_head(self, arcs: Tensor, batch: GoldBatch) -> Tensor:
         words = arcs.shape[1]

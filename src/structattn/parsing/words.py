@@ -10,6 +10,7 @@ Dozat and Manning (2017), section 4.2 (a rare word has no vector of its own, and
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ from structattn.data import SentenceBatch, Vocabulary, collate
 from structattn.data.vocabulary import PADDING_ID
 from structattn.encoders.bilstm import BiLSTM
 from structattn.layers import WordEmbedding
-from structattn.syntax import Sentence
+from structattn.syntax import ParseError, Sentence
 
 _START, _END = "\x02", "\x03"
 # A longer spelling (an address, a line of dashes) is known by its first and last characters.
 _FRONT, _BACK = 24, 8
+_WORDS, _CHARACTERS = "words.json", "characters.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,9 @@ class WordEncoder(nn.Module):
         (torch.Size([2, 2, 10]), 10)
     """
 
+    kind = "words"
+    longest = 300
+
     def __init__(
         self,
         vocabulary: Vocabulary,
@@ -174,6 +179,20 @@ class WordEncoder(nn.Module):
         dropped: Tensor = self.dropout(contextual)
         return dropped
 
+    def save(self, folder: Path) -> None:
+        """Write what is needed to build the encoder again, apart from parameters."""
+        (folder / _WORDS).write_text(self.vocabulary.to_json() + "\n", encoding="utf-8")
+        (folder / _CHARACTERS).write_text(self.characters.to_json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, options: Mapping[str, Any]) -> "WordEncoder":
+        """Build the encoder that ``save`` has described, with fresh parameters.
+
+        Raises:
+            ParseError: if a file is missing or damaged; the message names it.
+        """
+        return cls(_vocabulary(folder / _WORDS), _vocabulary(folder / _CHARACTERS), **options)
+
 
 def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -> Vocabulary:
     """The characters of some sentences, and the two marks for the start and the end of a word.
@@ -194,3 +213,12 @@ def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -
 def _spelled(word: str) -> list[str]:
     kept = word if len(word) <= _FRONT + _BACK else word[:_FRONT] + word[-_BACK:]
     return [_START, *kept, _END]
+
+
+def _vocabulary(file: Path) -> Vocabulary:
+    try:
+        return Vocabulary.from_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
+    except ValueError as error:
+        raise ParseError(str(error), file=file) from None

@@ -1,7 +1,7 @@
 """Sentences and their trees in plain Python, and the files they come from. Floor 0: no torch here."""
 
 from structattn.syntax.brackets import read_brackets, write_brackets
-from structattn.syntax.conllu import read_conllu, write_conllu
+from structattn.syntax.conllu import format_conllu, read_conllu, write_conllu
 from structattn.syntax.constituency import ConstituencyTree
 from structattn.syntax.dependency import DependencyTree
 from structattn.syntax.errors import ConfigError, MissingExtra, MissingStructure, ParseError, StructAttnError, require
@@ -20,6 +20,7 @@ __all__ = [
     "Sentence",
     "StructAttnError",
     "align_words",
+    "format_conllu",
     "contract_heads",
     "coverage",
     "open_text",

@@ -73,7 +73,7 @@ def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) ->
     """
     with replace_text(path) as stream:
         for sentence in sentences:
-            stream.write(_format(sentence))
+            stream.write(format_conllu(sentence))
 
 
 def _parse(block: _Lines, path: object) -> Sentence:
@@ -188,7 +188,16 @@ def _metadata(comments: Iterable[str]) -> dict[str, str]:
     return metadata
 
 
-def _format(sentence: Sentence) -> str:
+def format_conllu(sentence: Sentence) -> str:
+    """The lines of one sentence, the empty line that ends it included.
+
+    Raises:
+        ValueError: as ``write_conllu``.
+
+    Example:
+        >>> format_conllu(Sentence(["hush"])).split("\\t")[:2]
+        ['1', 'hush']
+    """
     comments = _current_comments(sentence) or _plain_comments({}, len(sentence))
     rows = _current_rows(sentence)
     for text in (column for row in rows for column in row):

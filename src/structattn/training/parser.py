@@ -21,7 +21,6 @@ import yaml
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from structattn.data.tensors import load_tensors, save_tensors
-from structattn.parsing.batches import parse_in_batches
 from structattn.parsing.evaluation import attachment
 from structattn.parsing.saved import build_parser, save_parser
 from structattn.parsing.treecrf import Loss, TreeCRF, Trees
@@ -54,15 +53,16 @@ class ParserConfig:
         treebank: CoNLL-U file to learn from.
         dev: CoNLL-U file that chooses the best parser.
         out: the run folder; the parser is in its ``best``.
+        body: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
         trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
         loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
-        encoder: options of ``parsing.words.WordEncoder``, such as ``hidden``.
+        encoder: options of ``parsing.words.WordEncoder``, or with a body of ``parsing.pieces.PieceEncoder``.
         scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are known by their characters only.
         learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero.
-        weight_decay: of matrices, as in ``OptimizationConfig``.
-        batch_size: sentences per step.
-        epochs: at most so many passes over the treebank.
+        body_rate: the same for the body.
+        batch_size: sentences per step; 48 if ``None``, with a body 16.
+        epochs: at most so many passes over the treebank; 25 if ``None``, with a body 5.
         patience: stop after so many epochs without a better LAS on dev; ``None`` never stops.
         seed: of parameters, dropout and the order of the sentences.
 
@@ -73,15 +73,16 @@ class ParserConfig:
     treebank: str
     dev: str
     out: str
+    body: str | None = None
     trees: Trees = "all"
     loss: Loss = "trees"
     encoder: dict[str, Any] = field(default_factory=dict)
     scorer: dict[str, Any] = field(default_factory=dict)
     min_count: int = 2
     learning_rate: float = 2e-3
-    weight_decay: float = 0.0
-    batch_size: int = 64
-    epochs: int = 25
+    body_rate: float = 1e-4
+    batch_size: int | None = None
+    epochs: int | None = None
     patience: int | None = 5
     seed: int = 1
 
@@ -92,12 +93,13 @@ class ParserConfig:
 
     def optimization(self) -> OptimizationConfig:
         """The part that every kind of training has."""
+        batch_size, epochs = (48, 25) if self.body is None else (16, 5)
         return OptimizationConfig(
             optimizer="adamw",
             learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            batch_size=self.batch_size,
-            epochs=self.epochs,
+            weight_decay=0.0 if self.body is None else 0.01,
+            batch_size=batch_size if self.batch_size is None else self.batch_size,
+            epochs=epochs if self.epochs is None else self.epochs,
             patience=self.patience,
             clip=5.0,
             schedule="linear",
@@ -150,6 +152,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         torch.manual_seed(config.seed)
         parser = build_parser(
             train,
+            body=config.body,
             encoder=config.encoder,
             scorer=config.scorer,
             parser={"trees": config.trees, "loss": config.loss},
@@ -216,9 +219,9 @@ class _Fit:
         self.dev = dev
         self.folder = folder
         self.optimization = config.optimization()
-        self.sampler = LengthBatchSampler([len(one) for one in train], config.batch_size, seed=config.seed)
-        self.optimizer = build_optimizer(parser, self.optimization)
-        steps = len(self.sampler) * config.epochs
+        self.sampler = LengthBatchSampler([len(one) for one in train], self.optimization.batch_size, seed=config.seed)
+        self.optimizer = _optimizer(parser, config)
+        steps = len(self.sampler) * self.optimization.epochs
         self.schedule = build_schedule(self.optimizer, self.optimization, num_steps=steps)
         # LAS is an accuracy, that of head and label of each word taken together.
         self.history = History(dataclasses.replace(metric("accuracy"), name="las"))
@@ -258,7 +261,7 @@ class _Fit:
         if not math.isfinite(loss):
             raise StructAttnError(f"the training loss is {loss} in epoch {epoch + 1}; try a lower learning rate")
         begun = time.perf_counter()
-        found = attachment(self.dev, parse_in_batches(self.parser.predict, self.dev))
+        found = attachment(self.dev, self.parser.parse(self.dev))
         speed = len(self.dev) / (time.perf_counter() - begun)
         metrics = {name: value for name, value in dataclasses.asdict(found).items() if name != "words"}
         self.history.add(
@@ -290,6 +293,18 @@ class _Fit:
         set_random_state(states["random"])
         self.history.rows = list(read_json_lines(source / _HISTORY))
         self.started -= self.history.last["seconds"]
+
+
+def _optimizer(parser: TreeCRF, config: ParserConfig) -> torch.optim.Optimizer:
+    """One optimizer, with a rate of its own for a body."""
+    optimization = config.optimization()
+    if config.body is None:
+        return build_optimizer(parser, optimization)
+    optimizer = build_optimizer(parser.scorer, optimization)
+    slow = build_optimizer(parser.encoder, dataclasses.replace(optimization, learning_rate=config.body_rate))
+    for group in slow.param_groups:
+        optimizer.add_param_group({name: group[name] for name in ("params", "weight_decay", "lr")})
+    return optimizer
 
 
 def _stored(config: ParserConfig) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""``structattn parse``: raw text, or sentences, to CoNLL-U with trees."""
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from structattn.parsing import parse_each, with_phrases
+from structattn.parsing.run import Text
+from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
+
+Format = Literal["text", "words", "conllu"]
+
+
+def command(
+    file: str,
+    *,
+    parser: str,
+    out: str | None = None,
+    format: Format | None = None,
+    whole: bool = False,
+    brackets: str | None = None,
+    cache: str | None = None,
+    processes: int = 1,
+    batch_size: int = 256,
+) -> Iterator[str]:
+    """Find the dependency trees of texts and write them as CoNLL-U.
+
+    Args:
+        file: what to parse; - reads stdin.
+        parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of trees: FILE.conllu, FILE.mrg.
+        out: where to write; stdout by default.
+        format: text is one text a line, words is one sentence a line with spaces between its words, conllu keeps the
+            words and comments of a treebank; conllu for a file of that name and text otherwise by default.
+        whole: make one sentence of each line of text, with a root for each sentence in it.
+        brackets: a file for the phrase trees that follow from the dependencies.
+        cache: a file that keeps parses; by default one beside --out, removed when --out is complete.
+        processes: how many processes parse; the result does not depend on it.
+        batch_size: texts that are parsed, and kept in the cache, at a time.
+    """
+    kept = None if out is None else Path(f"{out}.cache")
+    texts = _texts(file, format)
+    found = parse_each(texts, parser, cache or kept, processes=processes, batch_size=batch_size, whole=whole)
+    sentences: Iterable[Sentence] = (sentence for text in found for sentence in text)
+    if brackets is not None:
+        known = [with_phrases(sentence) for sentence in sentences]
+        write_brackets(brackets, (one.constituency for one in known if one.constituency is not None and len(one)))
+        sentences = known
+    if out is None:
+        yield from (line for one in sentences for line in format_conllu(one).removesuffix("\n").split("\n"))
+        return
+    count = Counter[str]()
+    write_conllu(out, _counted(sentences, count))
+    if cache is None and kept is not None:
+        kept.unlink(missing_ok=True)
+    yield f"{out}  {count['sentences']} sentences, {count['words']} words"
+
+
+def _texts(file: str, format: Format | None) -> Iterator[Text]:
+    if file == "-":
+        with tempfile.TemporaryDirectory() as folder:
+            # Bytes, so that the reader is the one to say where they are not UTF-8.
+            path = Path(folder) / "stdin"
+            path.write_bytes(sys.stdin.buffer.read())
+            yield from _read(str(path), format or "text")
+    else:
+        yield from _read(file, format or ("conllu" if file.removesuffix(".gz").endswith(".conllu") else "text"))
+
+
+def _read(file: str, format: Format) -> Iterator[Text]:
+    if format == "conllu":
+        yield from read_conllu(file)
+    else:
+        yield from (line if format == "text" else line.split() for _, line in read_lines(file))
+
+
+def _counted(sentences: Iterable[Sentence], count: Counter[str]) -> Iterator[Sentence]:
+    for sentence in sentences:
+        count.update(sentences=1, words=len(sentence))
+        yield sentence

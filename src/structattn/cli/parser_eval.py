@@ -1,0 +1,31 @@
+"""``structattn parser eval``: how much of a treebank a parser gets right, and how fast it is."""
+
+import dataclasses
+import json as jsonlib
+import time
+from collections.abc import Iterator
+
+from structattn.cli.lines import figures
+from structattn.parsing import attachment, parse, parser_of
+from structattn.training.parser import read_gold
+
+
+def command(
+    treebank: str, *, parser: str, processes: int = 1, batch_size: int = 256, json: bool = False
+) -> Iterator[str]:
+    """Attachment scores of a parser on a treebank, from its words; punctuation counts.
+
+    Args:
+        treebank: a CoNLL-U file with the right trees.
+        parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or FILE.conllu.
+        processes: how many processes parse.
+        batch_size: sentences that a process is given at a time.
+        json: print one JSON object.
+    """
+    gold = read_gold(treebank)
+    known = parser_of(parser) if processes == 1 else parser
+    begun = time.perf_counter()
+    found = parse([sentence.words for sentence in gold], known, processes=processes, batch_size=batch_size)
+    speed = {"sentences_per_second": round(len(gold) / (time.perf_counter() - begun), 1)}
+    values = {**dataclasses.asdict(attachment(gold, found)), **speed}
+    yield jsonlib.dumps(values) if json else figures(values)

@@ -1,0 +1,38 @@
+"""Raw text to sentences with trees: parsers, parsing many texts through a cache, and a parser of our own."""
+
+from structattn.parsing.batches import parse_in_batches, side_by_side
+from structattn.parsing.biaffine import BiaffineScorer, ParserScores
+from structattn.parsing.cache import ParseCache
+from structattn.parsing.evaluation import Attachment, attachment
+from structattn.parsing.files import TreebankParser, treebank_of_brackets
+from structattn.parsing.names import parser_of
+from structattn.parsing.parser import Parser, TreeParser
+from structattn.parsing.run import parse, parse_each, with_phrases
+from structattn.parsing.saved import build_parser, load_parser, save_parser
+from structattn.parsing.splitting import split_sentences
+from structattn.parsing.treecrf import TreeCRF
+from structattn.parsing.words import WordEncoder
+
+__all__ = [
+    "Attachment",
+    "BiaffineScorer",
+    "ParseCache",
+    "Parser",
+    "ParserScores",
+    "TreeCRF",
+    "TreeParser",
+    "TreebankParser",
+    "WordEncoder",
+    "attachment",
+    "build_parser",
+    "load_parser",
+    "parse",
+    "parse_each",
+    "parse_in_batches",
+    "parser_of",
+    "save_parser",
+    "side_by_side",
+    "split_sentences",
+    "treebank_of_brackets",
+    "with_phrases",
+]

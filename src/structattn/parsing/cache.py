@@ -1,0 +1,113 @@
+"""Parses on disk, so that no text is parsed twice and an interrupted run goes on where it was.
+
+One SQLite file: a batch of parses is in it whole or not at all, whenever the process dies, and several processes may
+use it at once.
+"""
+
+import contextlib
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax.errors import ParseError
+
+_QUERY = 500
+
+
+class ParseCache:
+    """Parses by key; to be used in a ``with`` block, or closed.
+
+    Args:
+        path: the file; made if missing.
+
+    Raises:
+        ParseError: if it is not such a file, or cannot be opened.
+
+    Example:
+        >>> import tempfile
+        >>> with ParseCache(Path(tempfile.mkdtemp()) / "parses") as cache:
+        ...     cache.put({"k": [Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"]))]})
+        ...     cache.get(["k", "other"])["k"][0].tags
+        ('INTJ',)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._named():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._base = sqlite3.connect(path, timeout=60)
+        with self._named(), self._base:
+            self._base.execute("CREATE TABLE IF NOT EXISTS parses (key TEXT PRIMARY KEY, sentences TEXT NOT NULL)")
+
+    def __enter__(self) -> "ParseCache":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._base.close()
+
+    def get(self, keys: Sequence[str]) -> dict[str, list[Sentence]]:
+        """What is known for these keys."""
+        found: dict[str, list[Sentence]] = {}
+        with self._named():
+            for start in range(0, len(keys), _QUERY):
+                some = keys[start : start + _QUERY]
+                query = f"SELECT key, sentences FROM parses WHERE key IN ({','.join('?' * len(some))})"
+                for key, text in self._base.execute(query, some):
+                    found[key] = _from_json(text)
+        return found
+
+    def put(self, parses: Mapping[str, Iterable[Sentence]]) -> None:
+        """Add parses, all of them or none."""
+        rows = [(key, _to_json(sentences)) for key, sentences in parses.items()]
+        with self._named(), self._base:
+            self._base.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
+            raise ParseError(f"expected a cache of parses: {error}", file=self.path) from error
+
+
+def cache_key(parser: tuple[str, str], text: str | Sequence[str]) -> str:
+    """SHA-256 of a parser's name and version and of a text or a list of words; the two never meet.
+
+    Example:
+        >>> cache_key(("p", "1"), "a b") == cache_key(("p", "1"), ["a", "b"])
+        False
+    """
+    content = text if isinstance(text, str) else list(text)
+    return hashlib.sha256(
+        json.dumps([*parser, content], ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ).hexdigest()
+
+
+def _to_json(sentences: Iterable[Sentence]) -> str:
+    rows = []
+    for one in sentences:
+        tree, phrases = one.dependency, one.constituency
+        heads = None if tree is None else [tree.heads, tree.labels]
+        spans = None if phrases is None else [phrases.spans, phrases.tags]
+        rows.append([one.words, one.tags, heads, spans, dict(one.metadata)])
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def _from_json(text: str) -> list[Sentence]:
+    return [
+        Sentence(
+            words,
+            tags,
+            None if heads is None else DependencyTree(*heads),
+            None if spans is None else ConstituencyTree(words, [tuple(span) for span in spans[0]], tags=spans[1]),
+            metadata=metadata,
+        )
+        for words, tags, heads, spans, metadata in json.loads(text)
+    ]

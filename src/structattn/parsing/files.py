@@ -1,0 +1,130 @@
+"""Files of trees as parsers: the trees that somebody else has made for the very sentences that are asked about."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from structattn.parsing.splitting import split_sentences
+from structattn.syntax import (
+    ConstituencyTree,
+    DependencyTree,
+    ParseError,
+    Sentence,
+    read_brackets,
+    read_conllu,
+    split_words,
+)
+
+
+class TreebankParser:
+    """Looks sentences up in a CoNLL-U file, by their text or their words.
+
+    A raw text is found if a sentence has it as ``# text``, if its words joined by spaces are the text, or if every
+    sentence that ``split_sentences`` finds in it is in the file.
+
+    Args:
+        sentences: sentences with dependency trees.
+        name: what the parser is called.
+        version: what tells it from other files of this name.
+        file: the file that errors name.
+
+    Example:
+        >>> kids = Sentence(["Kids", "wash", "."], dependency=DependencyTree([2, 0, 2]))
+        >>> parser = TreebankParser([kids], name="conllu", version="1", file="kids.conllu")
+        >>> parser.parse_texts(["Kids wash."])[0][0].dependency.heads
+        (2, 0, 2)
+    """
+
+    def __init__(self, sentences: Iterable[Sentence], *, name: str, version: str, file: str) -> None:
+        self.name = name
+        self.version = version
+        self.file = file
+        self._by_words: dict[tuple[str, ...], Sentence] = {}
+        self._by_text: dict[str, Sentence] = {}
+        for sentence in sentences:
+            if sentence.dependency is None:
+                raise ParseError(f"expected heads of every word, {_shown(sentence.words)} has none", file=file)
+            text = _normal(sentence.metadata.get("text", " ".join(sentence.words)))
+            self._by_words.setdefault(sentence.words, _with(sentence, {}))
+            for key in (text, " ".join(sentence.words)):
+                self._by_text.setdefault(key, _with(sentence, {"text": key}))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> "TreebankParser":
+        """Read a file.
+
+        Raises:
+            ParseError: as ``read_conllu``, or if a sentence has no tree.
+        """
+        return cls(read_conllu(path), name="conllu", version=_version(path), file=os.fspath(path))
+
+    def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
+        """The sentences with these words.
+
+        Raises:
+            ParseError: if one is not in the file.
+        """
+        return [self._found(self._by_words, tuple(words), words) for words in sentences]
+
+    def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
+        """The sentences of these texts.
+
+        Raises:
+            ParseError: if one is not in the file.
+        """
+        return [self._text(_normal(text)) for text in texts]
+
+    def _text(self, text: str) -> list[Sentence]:
+        if text in self._by_text:
+            return [self._by_text[text]]
+        sentences = []
+        for part in split_sentences(text):
+            words = split_words(part)
+            one = self._by_text.get(part) or self._found(self._by_words, tuple(words), words)
+            sentences.append(_with(one, {"text": part}))
+        return sentences
+
+    def _found(self, known: Mapping[tuple[str, ...], Sentence], key: tuple[str, ...], words: Sequence[str]) -> Sentence:
+        if not key:
+            return Sentence((), (), DependencyTree((), ()))
+        if key not in known:
+            raise ParseError(f"expected a tree for every sentence, {_shown(words)} is not there", file=self.file)
+        return known[key]
+
+
+def treebank_of_brackets(path: str | os.PathLike[str]) -> TreebankParser:
+    """The trees of a file of Penn brackets as a parser; dependencies come from the phrases through head rules.
+
+    Traces and function tags are taken out. The arcs have no labels; see ``ConstituencyTree.to_dependency``.
+
+    Raises:
+        ParseError: as ``read_brackets``.
+    """
+    plain = (tree.without_empty_leaves().without_function_tags() for tree in read_brackets(path))
+    sentences = (Sentence(tree.words, _tags(tree), tree.to_dependency(), tree) for tree in plain)
+    return TreebankParser(sentences, name="brackets", version=_version(path), file=os.fspath(path))
+
+
+def _with(sentence: Sentence, metadata: Mapping[str, str]) -> Sentence:
+    return Sentence(sentence.words, sentence.tags, sentence.dependency, sentence.constituency, metadata=metadata)
+
+
+def _tags(tree: ConstituencyTree) -> list[str] | None:
+    tags = [tag for tag in tree.tags if tag is not None]
+    return tags if len(tags) == len(tree.words) else None
+
+
+def _version(path: str | os.PathLike[str]) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise ParseError(f"cannot read this file: {error.strerror}", file=path) from None
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _shown(words: Sequence[str]) -> str:
+    return repr(" ".join(words[:8])) + ("..." if len(words) > 8 else "")

@@ -1,0 +1,99 @@
+"""What a parser is: anything that turns words, or raw text, into sentences with trees. And our own, as one of them.
+
+Separate from the run over many texts (``run.py``), so that another parser needs two methods and no more.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import torch
+
+import structattn
+from structattn.parsing.saved import fingerprint, load_parser, parser_folder
+from structattn.parsing.splitting import split_sentences
+from structattn.parsing.treecrf import TreeCRF
+from structattn.syntax import Sentence, split_words
+
+
+@runtime_checkable
+class Parser(Protocol):
+    """Turns texts into sentences with dependency trees and tags. What it finds may depend on nothing but the text.
+
+    Attributes:
+        name: the kind of parser and its model, such as ``spacy:en_core_web_sm``.
+        version: changes whenever the parser may find something else; cached parses are then not used any more.
+    """
+
+    name: str
+    version: str
+
+    def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
+        """One sentence for every list of words, with these words. A list without words gives an empty tree."""
+        ...
+
+    def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
+        """The sentences of every raw text, each with its own text under ``metadata["text"]``."""
+        ...
+
+
+class TreeParser:
+    """Our own parser from a folder; raw text is split by rules (``split_sentences``, ``split_words``).
+
+    Args:
+        model: the parser.
+        version: what tells it from other parsers.
+
+    Example:
+        >>> from structattn.parsing.saved import build_parser
+        >>> from structattn.syntax import DependencyTree
+        >>> gold = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
+        >>> parser = TreeParser(build_parser([gold]), version="untrained")
+        >>> [[sentence.words for sentence in text] for text in parser.parse_texts(["Kids wash. They don't."])]
+        [[('Kids', 'wash', '.'), ('They', 'do', "n't", '.')]]
+    """
+
+    def __init__(self, model: TreeCRF, *, version: str) -> None:
+        self.model = model.eval()
+        self.name = "structattn"
+        self.version = version
+
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike[str]) -> "TreeParser":
+        """Load what ``structattn parser train`` left.
+
+        Raises:
+            ParseError: if a file is missing or damaged; the message names it.
+            ConfigError: if the folder holds another kind of model, or was written by a newer version.
+        """
+        path = Path(parser_folder(folder))
+        model = load_parser(path)
+        return cls(model, version=f"{structattn.__version__}+{fingerprint(path)}")
+
+    def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
+        """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
+        # Rounding depends on the number of threads. With one of them, several processes find what one process finds.
+        with _one_thread():
+            return self.model.parse([Sentence(words) for words in sentences])
+
+    def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
+        """Split raw texts into sentences and these into words, and parse them all."""
+        split = [[(text, split_words(text)) for text in split_sentences(whole)] for whole in texts]
+        parsed = iter(self.parse_words([words for sentences in split for _, words in sentences]))
+        return [[_with_text(next(parsed), text) for text, _ in sentences] for sentences in split]
+
+
+def _with_text(sentence: Sentence, text: str) -> Sentence:
+    return Sentence(sentence.words, sentence.tags, sentence.dependency, metadata={"text": text})
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,216 @@
+"""Parsing many texts: in batches, in several processes, through a cache, with a progress bar.
+
+Separate from the parsers, which see one batch of texts and know nothing of the others.
+"""
+
+import collections
+import contextlib
+import itertools
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from structattn.parsing.batches import side_by_side
+from structattn.parsing.cache import ParseCache, cache_key
+from structattn.parsing.names import parser_of
+from structattn.parsing.parser import Parser
+from structattn.syntax import ConstituencyTree, Sentence
+from structattn.syntax.errors import ConfigError, StructAttnError
+
+Text = str | Sequence[str] | Sentence
+"""A raw text, the words of one sentence, or a sentence whose words are parsed anew."""
+_Content = str | tuple[str, ...]
+_Begin = Callable[[Sequence[_Content]], Callable[[], list[list[Sentence]]]]
+
+
+def parse(
+    texts: Iterable[Text],
+    parser: str | Parser,
+    cache: str | os.PathLike[str] | None = None,
+    *,
+    processes: int = 1,
+    batch_size: int = 256,
+    whole: bool = False,
+    constituency: bool = False,
+    progress: bool | None = None,
+) -> list[Sentence]:
+    """Find the dependency trees and tags of texts.
+
+    A raw text may be several sentences, or none; they come one after the other, with ``sent_id`` ``<text>-<sentence>``
+    (both counted from 1) and ``text`` among their metadata. A list of words is one sentence with these words. A
+    ``Sentence`` keeps its words and metadata. ``parser`` in the metadata says who parsed it.
+
+    Args:
+        texts: raw texts, lists of words, or sentences.
+        parser: ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``, a file of trees, or a parser.
+        cache: a file that keeps parses by text, parser and version, made if missing. What it has is not parsed again,
+            so an interrupted run goes on where it was.
+        processes: how many processes parse. The result does not depend on it. Processes start afresh, so a script that
+            asks for several must guard its main part by ``if __name__ == "__main__":``.
+        batch_size: how many texts are parsed, and then kept in the cache, at a time.
+        whole: make one sentence of each raw text, with a root for each sentence in it.
+        constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
+        progress: show a bar on stderr; by default on terminals only.
+
+    Raises:
+        ConfigError: for an unknown kind of parser; the message lists the known ones.
+        MissingExtra: if the parser's package is not installed.
+
+    Example:
+        >>> import structattn as sa
+        >>> from structattn.parsing import TreeParser, build_parser
+        >>> gold = sa.Sentence(["kids", "wash"], ["NOUN", "VERB"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
+        >>> parser = TreeParser(build_parser([gold]), version="untrained")
+        >>> first, second, third = sa.parse(["Kids wash. Kids don't.", ["Kids", "wash"]], parser)
+        >>> second.words, second.metadata["sent_id"], third.metadata
+        (('Kids', 'do', "n't", '.'), '1-2', {'sent_id': '2', 'parser': 'structattn untrained'})
+    """
+    found = parse_each(texts, parser, cache, processes=processes, batch_size=batch_size, whole=whole, progress=progress)
+    sentences = [sentence for text in found for sentence in text]
+    return [with_phrases(sentence) for sentence in sentences] if constituency else sentences
+
+
+def parse_each(
+    texts: Iterable[Text],
+    parser: str | Parser,
+    cache: str | os.PathLike[str] | None = None,
+    *,
+    processes: int = 1,
+    batch_size: int = 256,
+    whole: bool = False,
+    progress: bool | None = None,
+) -> Iterator[list[Sentence]]:
+    """Stream the sentences of each text; arguments and errors as for :func:`parse`."""
+    if processes < 1 or batch_size < 1:
+        raise ConfigError(f"expected at least one process and one text a batch, got {processes} and {batch_size}")
+    known = parser_of(parser) if isinstance(parser, str) else parser
+    origin = (known.name, known.version)
+    total = len(texts) if isinstance(texts, Sized) else None
+    with contextlib.ExitStack() as stack:
+        store = None if cache is None else stack.enter_context(ParseCache(Path(cache)))
+        begin = stack.enter_context(_workers(parser, known, processes))
+        disable = None if progress is None else not progress
+        bar = stack.enter_context(tqdm(total=total, unit="text", disable=disable, dynamic_ncols=True))
+        rest = iter(texts)
+        chunks = iter(lambda: list(itertools.islice(rest, batch_size)), [])
+        batches = (_Batch(some, origin, store=store, begin=begin) for some in chunks)
+        # Enough work for every process, and no more in memory.
+        under_way = _ahead(batches, 1 if processes == 1 else 2 * processes)
+        pairs = (pair for batch in under_way for pair in batch.finish())
+        for number, (text, sentences) in enumerate(pairs, start=1):
+            yield _answers(text, sentences, number, whole=whole, origin=" ".join(origin))
+            bar.update(1)
+
+
+def with_phrases(sentence: Sentence) -> Sentence:
+    """The sentence with the phrases that follow from its dependency tree, unless it has phrases."""
+    tree = sentence.dependency
+    if sentence.constituency is not None:
+        return sentence
+    if tree is None:
+        raise ValueError(f"expected a sentence with a dependency tree, got {sentence}")
+    phrases = ConstituencyTree.from_dependency(sentence.words, tree)
+    return Sentence(sentence.words, sentence.tags, tree, phrases, sentence.relations, metadata=sentence.metadata)
+
+
+class _Batch:
+    """Some texts on their way: what the cache has, and what a parser is at work on."""
+
+    def __init__(
+        self, texts: Sequence[Text], origin: tuple[str, str], *, store: ParseCache | None, begin: _Begin
+    ) -> None:
+        self.texts = texts
+        self.store = store
+        contents = [_content(text) for text in texts]
+        self.keys = [cache_key(origin, content) for content in contents]
+        by_key = dict(zip(self.keys, contents, strict=True))
+        self.known = {} if store is None else store.get(list(by_key))
+        self.missing = [key for key in by_key if key not in self.known]
+        self.result = begin([by_key[key] for key in self.missing])
+
+    def finish(self) -> Iterator[tuple[Text, list[Sentence]]]:
+        """Each text with its sentences, once they are parsed and kept."""
+        try:
+            new = dict(zip(self.missing, self.result(), strict=True))
+        except BrokenProcessPool:
+            raise StructAttnError("a parsing process was killed (out of memory?); finished batches are kept") from None
+        if self.store is not None and new:
+            self.store.put(new)
+        found = {**self.known, **new}
+        return zip(self.texts, [found[key] for key in self.keys], strict=True)
+
+
+def _content(text: Text) -> _Content:
+    if isinstance(text, str):
+        return text
+    return text.words if isinstance(text, Sentence) else Sentence(text).words
+
+
+def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: bool, origin: str) -> list[Sentence]:
+    """The sentences of one text under their names; what the cache keeps is the same for every place of the text."""
+    if isinstance(text, Sentence):
+        metadata = {**text.metadata, "parser": origin}
+        (one,) = sentences
+        phrases, relations = one.constituency or text.constituency, text.relations
+        return [Sentence(one.words, one.tags, one.dependency, phrases, relations, metadata=metadata)]
+    names = [str(number)]
+    if isinstance(text, str) and whole:
+        sentences = [side_by_side(sentences, metadata={"text": " ".join(text.split())})]
+    elif isinstance(text, str):
+        names = [f"{number}-{place}" for place in range(1, len(sentences) + 1)]
+    named = zip(sentences, names, strict=True)
+    return [_renamed(one, {"sent_id": name, **one.metadata, "parser": origin}) for one, name in named]
+
+
+def _renamed(one: Sentence, metadata: Mapping[str, str]) -> Sentence:
+    return Sentence(one.words, one.tags, one.dependency, one.constituency, metadata=metadata)
+
+
+def _ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
+    """The same batches, of which the next ones have begun already."""
+    begun: collections.deque[_Batch] = collections.deque()
+    for batch in batches:
+        begun.append(batch)
+        if len(begun) >= size:
+            yield begun.popleft()
+    yield from begun
+
+
+@contextlib.contextmanager
+def _workers(parser: str | Parser, known: Parser, processes: int) -> Iterator[_Begin]:
+    """A function that begins to parse and gives a function that waits for the result."""
+    if processes == 1:
+        yield lambda contents: lambda: _parsed(known, contents)
+        return
+    # Not forked: a copy of a process that has started threads may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(parser,)) as pool:
+        try:
+            yield lambda contents: pool.submit(_work, contents).result
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _parsed(parser: Parser, contents: Sequence[_Content]) -> list[list[Sentence]]:
+    texts = [content for content in contents if isinstance(content, str)]
+    words = [content for content in contents if not isinstance(content, str)]
+    of_texts = iter(parser.parse_texts(texts) if texts else [])
+    of_words = iter(parser.parse_words(words) if words else [])
+    return [next(of_texts) if isinstance(content, str) else [next(of_words)] for content in contents]
+
+
+# The parser of a worker process, loaded once.
+_own: list[Parser] = []
+
+
+def _start(parser: str | Parser) -> None:
+    _own.append(parser_of(parser) if isinstance(parser, str) else parser)
+
+
+def _work(contents: Sequence[_Content]) -> list[list[Sentence]]:
+    return _parsed(_own[0], contents)

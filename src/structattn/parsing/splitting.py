@@ -1,0 +1,51 @@
+"""Raw text into sentences, by rules: enough for edited English and its like, and the same everywhere.
+
+Separate because a parser takes words; bridges to other parsers bring a splitter of their own.
+"""
+
+import re
+
+from structattn.syntax import split_words
+
+_BLANK_LINE = re.compile(r"\n\s*\n")
+_END = re.compile(r"[.!?…]+")
+_CLOSING = "\"'”’»)]}"
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text into sentences.
+
+    A sentence ends at a blank line, and at a chunk (what stands between spaces) that ends in ``.``, ``!``, ``?`` or
+    ``…``, closing quotes and brackets after it included, unless the next chunk starts with a small letter or the full
+    stop belongs to the word. It does in the abbreviations and initials that ``split_words`` knows (``Mr.``, ``e.g.``,
+    ``U.S.``, ``J.``), so a sentence that ends in one of these is not seen to end.
+
+    Args:
+        text: any text.
+
+    Returns:
+        The sentences, none of them empty, with single spaces inside.
+
+    Example:
+        >>> split_sentences('Mr. J. Smith paid $3.50. "Why?" he asked.\\n\\nNo answer')
+        ['Mr. J. Smith paid $3.50.', '"Why?" he asked.', 'No answer']
+    """
+    sentences = []
+    for part in _BLANK_LINE.split(text):
+        chunks = part.split()
+        start = 0
+        for index in range(1, len(chunks)):
+            if not chunks[index][0].islower() and _ends_a_sentence(chunks[index - 1]):
+                sentences.append(" ".join(chunks[start:index]))
+                start = index
+        if chunks:
+            sentences.append(" ".join(chunks[start:]))
+    return sentences
+
+
+def _ends_a_sentence(chunk: str) -> bool:
+    bare = chunk.rstrip(_CLOSING)
+    if not bare or bare[-1] not in ".!?…":
+        return False
+    # With a word after it, the last full stop of an abbreviation or an initial stays with it.
+    return _END.fullmatch(split_words(f"{bare} x")[-2]) is not None

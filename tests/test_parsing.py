@@ -1,0 +1,355 @@
+"""Our own parser: what it learns, that batches do not matter, that folders bring it back, and what it refuses."""
+
+import itertools
+import json
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import structattn as sa
+from structattn.data import agreement_treebank
+from structattn.parsing import TreeParser, attachment, build_parser, load_parser, save_parser
+from structattn.parsing.batches import parse_in_batches, side_by_side
+from structattn.parsing.saved import fingerprint
+from structattn.parsing.treecrf import TreeCRF
+from structattn.syntax import ConfigError, ParseError, Sentence
+from structattn.training.parser import ParserConfig, read_gold, train_parser
+
+SMALL = {"word_dim": 16, "character_dim": 8, "filters": 16, "hidden": 24, "num_layers": 1}
+OPTIONS = {"encoder": SMALL, "scorer": {"arc_dim": 24, "label_dim": 12}}
+KINDS = [("all", "trees"), ("projective", "trees"), ("all", "words")]
+
+
+def treebank(count: int) -> list[Sentence]:
+    return [example.sentences[0] for example in itertools.islice(agreement_treebank(1), count)]
+
+
+@pytest.fixture(scope="module")
+def gold() -> list[Sentence]:
+    return treebank(10)
+
+
+@pytest.fixture(scope="module")
+def parser(gold: list[Sentence]) -> TreeCRF:
+    """Untrained, but with scores that differ from arc to arc."""
+    torch.manual_seed(1)
+    parser = build_parser(gold, **OPTIONS)
+    for parameter in (parser.scorer.arc_weight, parser.scorer.arc_bias, parser.scorer.label_weight):
+        torch.nn.init.normal_(parameter, std=0.3)
+    return parser
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("treebank")
+    sentences = treebank(60)
+    sa.write_conllu(folder / "train.conllu", sentences[:40])
+    sa.write_conllu(folder / "dev.conllu", sentences[40:])
+    return folder
+
+
+def config(files: Path, out: Path, **changes: object) -> ParserConfig:
+    given = ParserConfig(
+        str(files / "train.conllu"), str(files / "dev.conllu"), str(out), batch_size=10, epochs=3, **OPTIONS
+    )
+    return replace(given, **changes)
+
+
+# What it learns.
+
+
+@pytest.mark.parametrize(("trees", "loss"), KINDS)
+def test_ten_sentences_are_learnt_by_heart(gold: list[Sentence], trees: str, loss: str) -> None:
+    torch.manual_seed(2)
+    options = {
+        "encoder": {**SMALL, "dropout": 0.0, "word_dropout": 0.0},
+        "scorer": {**OPTIONS["scorer"], "dropout": 0.0},
+    }
+    parser = build_parser(gold, parser={"trees": trees, "loss": loss}, min_count=1, **options)
+    optimizer = torch.optim.Adam(parser.parameters(), lr=0.02)
+    batch = parser.collate(gold)
+    for _ in range(90):
+        optimizer.zero_grad()
+        parser.loss(batch).backward()
+        optimizer.step()
+    found = attachment(gold, parser.parse(gold))
+    assert (found.uas, found.las, found.tags) == (1.0, 1.0, 1.0)
+
+
+def test_the_loss_is_the_surprisal_of_the_tree_its_labels_and_its_tags(gold: list[Sentence], parser: TreeCRF) -> None:
+    """One sentence of two words has two trees with one root: everything can be added up by hand."""
+    (tags, labels) = (parser.tag_names[:2], parser.label_names[:2])
+    sentence = Sentence(["dogs", "bark"], tags, sa.DependencyTree([2, 0], labels))
+    parser.eval()
+    batch = parser.collate([sentence])
+    with torch.no_grad():
+        scores = parser(batch.given)
+        arcs = scores.arcs[0].double()
+        trees = torch.stack([arcs[0, 2] + arcs[1, 0], arcs[0, 0] + arcs[1, 1]])
+        expected = torch.logsumexp(trees, 0) - trees[0]
+        of_arcs = parser.scorer.labels(scores, torch.tensor([[2, 0]]))[0].double()
+        expected -= of_arcs.log_softmax(-1)[[0, 1], [0, 1]].sum()
+        expected -= scores.tags[0].double().log_softmax(-1)[[0, 1], [0, 1]].sum()
+    torch.testing.assert_close(parser.loss(batch).double(), expected / 2, rtol=1e-5, atol=1e-6)
+
+
+def test_every_parameter_gets_a_gradient(gold: list[Sentence], parser: TreeCRF) -> None:
+    parser.train().zero_grad()
+    parser.loss(parser.collate(gold)).backward()
+    assert [name for name, one in parser.named_parameters() if one.grad is None or not one.grad.any()] == []
+    parser.zero_grad()
+
+
+def test_biaffine_scores_are_those_of_the_paper(parser: TreeCRF) -> None:
+    """Dozat and Manning 2017, equations 6 and 9, word by word."""
+    scorer = parser.scorer.eval()
+    states = torch.randn(1, 3, parser.encoder.output_dim, generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        scores = scorer(states)
+        rows = torch.cat([scorer.root[None], states[0]])
+        arc_dependents, arc_heads, label_dependents, label_heads = (
+            scorer.activation(rows @ weight.T + bias)
+            for weight, bias in zip(
+                scorer.project.weight.split(scorer.sizes), scorer.project.bias.split(scorer.sizes), strict=True
+            )
+        )
+        labels = scorer.labels(scores, torch.tensor([[2, 0, 1]]))
+        for word, head in ((1, 2), (2, 0), (3, 1)):
+            arc = arc_dependents[word] @ scorer.arc_weight @ arc_heads[head] + scorer.arc_bias @ arc_heads[head]
+            torch.testing.assert_close(scores.arcs[0, word - 1, head], arc)
+            one = torch.ones(1)
+            left, right = torch.cat([label_dependents[word], one]), torch.cat([label_heads[head], one])
+            torch.testing.assert_close(labels[0, word - 1], scorer.label_weight @ right @ left)
+
+
+# What it finds.
+
+
+def test_order_and_padding_change_nothing(gold: list[Sentence], parser: TreeCRF) -> None:
+    together = parser.predict(gold)
+    order = list(range(len(gold)))
+    random.Random(4).shuffle(order)
+    shuffled = parser.predict([gold[index] for index in order])
+    alone = [parser.predict([sentence])[0] for sentence in gold]
+    assert together == alone == [shuffled[order.index(index)] for index in range(len(gold))]
+    with torch.no_grad():
+        batch = parser.encoder.collate([gold[0], Sentence(["a"] * 60)])
+        padded, plain = parser.eval().encoder(batch), parser.encoder(parser.encoder.collate([gold[0]]))
+    torch.testing.assert_close(padded[0, : len(gold[0])], plain[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("trees", ["all", "projective"])
+def test_what_is_found_is_a_tree_of_its_kind_with_one_root(gold: list[Sentence], parser: TreeCRF, trees: str) -> None:
+    draw = random.Random(5)
+    words = sorted({word for sentence in gold for word in sentence.words})
+    sentences = [Sentence(draw.choices(words, k=size)) for size in range(1, 15)]
+    other = TreeCRF(
+        parser.encoder, parser.scorer, labels=[*parser.label_names[:-1], "root"], tags=parser.tag_names, trees=trees
+    )
+    found = [sentence.dependency for sentence in other.predict(sentences)]
+    assert all(len(tree.roots) == 1 for tree in found)
+    assert all(
+        (label == "root") == (head == 0) for tree in found for head, label in zip(tree.heads, tree.labels, strict=True)
+    )
+    assert all(tree.is_projective for tree in found) is (trees == "projective")
+
+
+def test_predicting_leaves_the_mode_and_the_threads_alone(gold: list[Sentence], parser: TreeCRF) -> None:
+    before = torch.get_num_threads()
+    parser.train()
+    TreeParser(parser, version="1").model.train()
+    parser.predict(gold)
+    assert parser.training
+    assert torch.get_num_threads() == before
+
+
+def test_sentences_without_words_get_empty_trees(gold: list[Sentence], parser: TreeCRF) -> None:
+    empty, full, other = parser.parse([Sentence([]), gold[0], Sentence([])])
+    assert len(empty.dependency) == len(other.dependency) == 0
+    assert full == parser.parse([gold[0]])[0]
+
+
+def test_very_long_sentences_are_parsed_in_stretches(parser: TreeCRF) -> None:
+    parser.encoder.longest = 50
+    (found,) = parser.parse([Sentence(["the", "dogs"] * 60)])
+    parser.encoder.longest = type(parser.encoder).longest
+    tree = found.dependency
+    assert len(tree) == 120
+    assert len(tree.roots) == 1
+    joints = [word for word, head in enumerate(tree.heads) if head == tree.roots[0] + 1 and word >= 50]
+    assert [tree.labels[word] for word in joints][:2] == ["parataxis"] * 2
+    assert {word // 50 for word in joints if tree.labels[word] == "parataxis"} == {1, 2}
+
+
+def test_batches_are_bounded_and_answers_come_in_order() -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def flat(batch: list[Sentence]) -> list[Sentence]:
+        sizes.append((len(batch), max(map(len, batch))))
+        trees = [sa.DependencyTree([0] + [1] * (len(one) - 1)) for one in batch]
+        return [Sentence(one.words, None, tree) for one, tree in zip(batch, trees, strict=True)]
+
+    draw = random.Random(6)
+    sentences = [Sentence([str(number)] * draw.randint(1, 400)) for number in range(200)]
+    found = parse_in_batches(flat, sentences, longest=300)
+    assert [one.words for one in found] == [one.words for one in sentences]
+    assert all(count == 1 or (count * longest <= 2500 and count * longest**2 <= 400_000) for count, longest in sizes)
+    assert len(sizes) < len(sentences) / 2
+
+
+def test_side_by_side_keeps_every_root() -> None:
+    one = Sentence(["a", "b"], ["X", "Y"], sa.DependencyTree([2, 0], ["dep", "root"]))
+    found = side_by_side([one, one, one])
+    assert found.dependency.heads == (2, 0, 4, 0, 6, 0)
+    assert len(side_by_side([])) == 0
+
+
+# Figures.
+
+
+def test_attachment_counts_punctuation_and_tells_subtypes_apart() -> None:
+    tags, heads = ["NOUN", "VERB", "PUNCT"], [2, 0, 2]
+    right = Sentence(["dogs", "bark", "."], tags, sa.DependencyTree(heads, ["nsubj:pass", "root", "punct"]))
+    guess = Sentence(
+        ["dogs", "bark", "."], ["NOUN", "NOUN", "PUNCT"], sa.DependencyTree([2, 0, 1], ["nsubj", "root", "punct"])
+    )
+    found = attachment([right], [guess])
+    assert (found.uas, found.las, found.las_universal, found.tags) == (2 / 3, 1 / 3, 2 / 3, 2 / 3)
+    with pytest.raises(ValueError, match="expected the words"):
+        attachment([right], [Sentence(["other"])])
+    with pytest.raises(ValueError, match="has none"):
+        attachment([right], [Sentence(right.words)])
+    with pytest.raises(ValueError, match="got 0 for 1"):
+        attachment([right], [])
+
+
+# Folders.
+
+
+def test_a_folder_brings_back_the_same_parser(gold: list[Sentence], parser: TreeCRF, tmp_path: Path) -> None:
+    save_parser(parser, tmp_path / "parser")
+    shutil.move(tmp_path / "parser", tmp_path / "elsewhere")
+    assert load_parser(tmp_path / "elsewhere").predict(gold) == parser.predict(gold)
+    assert {file.suffix for file in (tmp_path / "elsewhere").iterdir()} == {".json", ".safetensors"}
+
+
+def test_another_parser_has_another_fingerprint(gold: list[Sentence], parser: TreeCRF, tmp_path: Path) -> None:
+    for name in ("one", "same"):
+        save_parser(parser, tmp_path / name)
+    save_parser(build_parser(gold, **OPTIONS), tmp_path / "other")
+    one, same, other = (fingerprint(tmp_path / name) for name in ("one", "same", "other"))
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("config.json", {"format_version": 99}, "has format version 99, this structattn .* reads up to 1"),
+        ("config.json", {"model_type": "bert"}, "expected a model of type 'structattn-parser', got 'bert'"),
+        ("config.json", {"scorer": {"depth": 3}}, "expected a parser that can be built"),
+        ("config.json", {"encoder": {"kind": "magic", "options": {}}}, "expected the key 'magic'"),
+        ("words.json", {"words": 3}, "words.json"),
+        ("characters.json", None, "cannot read this file"),
+        ("model.safetensors", None, "cannot read this file"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_says_why(
+    parser: TreeCRF, tmp_path: Path, file: str, change: dict[str, object] | None, message: str
+) -> None:
+    save_parser(parser, tmp_path / "parser")
+    path = tmp_path / "parser" / file
+    if change is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises((ConfigError, ParseError), match=message) as caught:
+        load_parser(tmp_path / "parser")
+    assert file in str(caught.value)
+
+
+# Training.
+
+
+def test_training_is_decided_by_its_seed_and_resumes_exactly(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train_parser(config(files, tmp_path / "whole"))
+    again = train_parser(config(files, tmp_path / "again"))
+    assert fingerprint(tmp_path / "whole") == fingerprint(tmp_path / "again")
+    assert whole.metrics == again.metrics
+
+    from structattn.training import parser as module
+
+    evaluate = module._Fit._evaluate
+
+    def dies(self: object, epoch: int, loss: float) -> None:
+        if epoch == 1:
+            raise KeyboardInterrupt
+        evaluate(self, epoch, loss)
+
+    monkeypatch.setattr(module._Fit, "_evaluate", dies)
+    with pytest.raises(KeyboardInterrupt):
+        train_parser(config(files, tmp_path / "broken"))
+    monkeypatch.undo()
+    with pytest.raises(ConfigError, match="an unfinished run, which can be resumed"):
+        train_parser(config(files, tmp_path / "broken"))
+    with pytest.raises(ConfigError, match="cannot resume with another seed"):
+        train_parser(config(files, tmp_path / "broken", seed=7), resume=True)
+    resumed = train_parser(config(files, tmp_path / "broken"), resume=True)
+    assert resumed.metrics == whole.metrics
+    assert fingerprint(tmp_path / "broken") == fingerprint(tmp_path / "whole")
+    other = train_parser(config(files, tmp_path / "other", seed=2, epochs=1))
+    assert fingerprint(other.folder) != fingerprint(whole.folder)
+
+
+def test_a_finished_run_is_only_read(files: Path, tmp_path: Path) -> None:
+    first = train_parser(config(files, tmp_path / "run", epochs=1))
+    before = (tmp_path / "run" / "metrics.jsonl").stat().st_mtime_ns
+    assert train_parser(config(files, tmp_path / "run", epochs=1), resume=True) == first
+    assert (tmp_path / "run" / "metrics.jsonl").stat().st_mtime_ns == before
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+HUSH = "1\thush\t_\tINTJ\t_\t_\t0\troot\t_\t_\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\ta\t_\tX\t_\t_\t2\tdep\t_\t_\n2\tb\t_\tX\t_\t_\t1\tdep\t_\t_\n\n", ":1: .*cycle 1 -> 2 -> 1"),
+        ("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n2\tb\t_\tX\t_\t_\t0\troot\t_\t_\n\n", r"sentence 2 \(a b\): .*got 2 roots"),
+        ("1\ta\t_\tX\t_\t_\t_\t_\t_\t_\n\n", r"sentence 2 \(a\): expected heads, labels and tags"),
+        ("1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n\n", r"sentence 2 \(a\): expected heads, labels and tags"),
+    ],
+)
+def test_a_treebank_to_learn_from_is_checked(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.conllu"
+    path.write_text(text if "cycle" in message else HUSH + text)
+    with pytest.raises(ParseError, match=message) as caught:
+        read_gold(str(path))
+    assert caught.value.file == str(path)
+
+
+def test_a_treebank_without_words_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.conllu").write_text("")
+    with pytest.raises(ParseError, match="at least one sentence with words"):
+        read_gold(str(tmp_path / "empty.conllu"))
+
+
+def test_options_are_checked(gold: list[Sentence], files: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="trees: expected one of all, projective, got 'some'"):
+        build_parser(gold, parser={"trees": "some"})
+    with pytest.raises(ConfigError, match="loss: expected one of trees, words, got 'none'"):
+        build_parser(gold, parser={"loss": "none"})
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'heads'"):
+        build_parser(gold, encoder={"heads": 3})
+    with pytest.raises(ConfigError, match="this one has none"):
+        build_parser([Sentence(["a"])])
+    with pytest.raises(ConfigError, match="seed"):
+        config(files, tmp_path, seed=-1)
+    with pytest.raises(ValueError, match="has no dependency tree with labels to learn from"):
+        build_parser(gold, **OPTIONS).collate([Sentence(["a"])])
