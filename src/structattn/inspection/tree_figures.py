@@ -62,7 +62,7 @@ def accumulation_figure(
     panels = [
         Panel(["leaves", *names], tree.words, stacked, "S: interpolated"),
         Panel(names, tree.words, averaged.masked_fill(nothing, -torch.inf), "Ŝ: upward average"),
-        Panel(names, ["N̄"], result, "N̄: weighted mean over the words"),
+        Panel(names, ["N̄"], result, "N̄: weighted mean"),
     ]
     return heatmap_grid(
         panels, title=title, show_values=True, row_axis="phrase", column_axis="word", value_label="value"
