@@ -51,12 +51,8 @@ class ConstituencyCRF(StructuredDistribution):
             raise ValueError(f"ConstituencyCRF: scores of shape {tuple(scores.shape)}: expected (..., n + 1, n + 1)")
         fences = scores.shape[-1]
         lengths = checked_lengths(lengths, scores.shape[:-2], num_words=fences - 1, like=scores)
-        fence = torch.arange(fences, device=scores.device)
-        spans = (fence[:, None] < fence) & (fence <= lengths[..., None, None])
-        real = spans.expand_as(scores).flatten(-2)
-        event_shape = scores.shape[-2:]
         super().__init__(
-            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
+            scores.flatten(-2), lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape fence fence"]) -> Int[Tensor, "*shape span 2"]:
@@ -78,17 +74,23 @@ class ConstituencyCRF(StructuredDistribution):
         return parts.reshape((*structure.shape[:-2], fences, fences)).to(self._scores.dtype)
 
     def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        log_partition, parts = kernels.constituency.marginals(scores.unflatten(-1, tuple(self.event_shape)), lengths)
-        return log_partition, parts.flatten(1)
+        return kernels.constituency.OPERATORS.marginals(scores, lengths, [self.event_shape[0] - 1])
+
+    def _inferred(self) -> tuple[Tensor, Tensor]:
+        return self._infer(self._raw_scores(), self._flat_lengths())
+
+    def _argmax(self) -> Tensor | None:
+        scores = self._raw_scores().detach()
+        return kernels.constituency.OPERATORS.argmax(scores, self._flat_lengths(), [self.event_shape[0] - 1])
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        return kernels.constituency.entropy(scores.unflatten(-1, tuple(self.event_shape)), lengths)
+        return kernels.constituency.ENTROPY(scores, lengths, [self.event_shape[0] - 1])[0]
 
     def _selector(self) -> Selector:
         return ChartSelector(kernels.constituency.chart(self.event_shape[0] - 1))
 
+    def _real_parts(self) -> Tensor:
+        return kernels.constituency.real_spans(self.lengths, self.event_shape[0] - 1).flatten(-2)
+
     def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Every tree has ``2 n - 1`` spans: a constant may be taken out of all of them."""
-        best = scores.amax(-1, keepdim=True)
-        best = best.masked_fill(best == -torch.inf, 0)
-        return best.expand_as(scores), best.squeeze(-1) * (2 * self._flat_lengths() - 1).clamp(min=0)
+        return kernels.constituency.best_span(scores, self._flat_lengths())

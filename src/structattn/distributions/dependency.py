@@ -30,10 +30,11 @@ class _HeadDistribution(StructuredDistribution):
         validate_args: bool | None = True,
     ) -> None:
         self.single_root = single_root
-        real, lengths = _real_arcs(type(self).__name__, scores, lengths)
-        event_shape = scores.shape[-2:]
+        if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
+            raise ValueError(f"{type(self).__name__}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1)")
+        lengths = checked_lengths(lengths, scores.shape[:-2], num_words=scores.shape[-2], like=scores)
         super().__init__(
-            scores.flatten(-2), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
+            scores.flatten(-2), lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
@@ -42,7 +43,21 @@ class _HeadDistribution(StructuredDistribution):
 
     def from_structure(self, structure: Int[Tensor, "*shape word"]) -> Float[Tensor, "*shape word head_id"]:
         """Parts of heads given as CoNLL ids; heads beyond the end are ignored."""
-        return _arcs_of_heads(structure, self.lengths).to(self._scores.dtype)
+        words = structure.shape[-1]
+        real = within(self.lengths, words)
+        arcs = torch.nn.functional.one_hot(structure.where(real, 0), words + 1) * real[..., None]
+        return arcs.to(self._scores.dtype)
+
+    def _real_parts(self) -> Tensor:
+        return kernels.dependency.real_arcs(self.lengths, self.event_shape[0]).flatten(-2)
+
+    def _sizes(self) -> list[int]:
+        return [self.event_shape[0], int(self.single_root)]
+
+    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        arcs = scores.unflatten(-1, tuple(self.event_shape))
+        shift, total = kernels.dependency.best_heads(arcs, single_root=self.single_root)
+        return shift.flatten(1), total
 
 
 class DependencyCRF(_HeadDistribution):
@@ -71,19 +86,19 @@ class DependencyCRF(_HeadDistribution):
     """
 
     def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        arcs = scores.unflatten(-1, tuple(self.event_shape))
-        log_partition, parts = kernels.dependency.marginals(arcs, lengths, single_root=self.single_root)
-        return log_partition, parts.flatten(1)
+        return kernels.dependency.OPERATORS.marginals(scores, lengths, self._sizes())
+
+    def _inferred(self) -> tuple[Tensor, Tensor]:
+        return self._infer(self._raw_scores(), self._flat_lengths())
+
+    def _argmax(self) -> Tensor | None:
+        return kernels.dependency.OPERATORS.argmax(self._raw_scores().detach(), self._flat_lengths(), self._sizes())
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        arcs = scores.unflatten(-1, tuple(self.event_shape))
-        return kernels.dependency.entropy(arcs, lengths, single_root=self.single_root)
+        return kernels.dependency.ENTROPY(scores, lengths, self._sizes())[0]
 
     def _selector(self) -> Selector:
         return ChartSelector(kernels.dependency.chart(self.event_shape[0], self.single_root))
-
-    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return _best_heads(scores.unflatten(-1, tuple(self.event_shape)), single_root=self.single_root)
 
 
 class NonProjectiveDependencyCRF(_HeadDistribution):
@@ -121,36 +136,3 @@ class NonProjectiveDependencyCRF(_HeadDistribution):
 
     def _selector(self) -> Selector:
         return SpanningTreeSelector(self.event_shape[0], self.single_root)
-
-    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return _best_heads(scores.unflatten(-1, tuple(self.event_shape)), single_root=self.single_root)
-
-
-def _real_arcs(family: str, scores: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Which arcs are neither padding nor from a word to itself, flat; lengths for every item."""
-    if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
-        raise ValueError(f"{family}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1)")
-    words, heads = scores.shape[-2:]
-    lengths = checked_lengths(lengths, scores.shape[:-2], num_words=words, like=scores)
-    itself = torch.arange(heads, device=scores.device) == torch.arange(1, heads, device=scores.device)[:, None]
-    arcs = within(lengths, words)[..., None] & within(lengths + 1, heads)[..., None, :] & ~itself
-    return arcs.flatten(-2), lengths
-
-
-def _arcs_of_heads(heads: Tensor, lengths: Tensor) -> Tensor:
-    words = heads.shape[-1]
-    real = within(lengths, words)
-    return torch.nn.functional.one_hot(heads.where(real, 0), words + 1) * real[..., None]
-
-
-def _best_heads(arcs: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor]:
-    """Every tree has one head for each word, and a single root has one word: their best scores may be taken out."""
-    best = arcs.amax(-1, keepdim=True)
-    best = best.masked_fill(best == -torch.inf, 0)
-    shift, total = best.expand_as(arcs), best.sum((-1, -2))
-    if single_root and arcs.shape[-2]:
-        root = (arcs - best)[..., 0].amax(-1, keepdim=True)
-        root = root.masked_fill(root == -torch.inf, 0)
-        shift = torch.cat([shift[..., :1] + root.unsqueeze(-1), shift[..., 1:]], -1)
-        total = total + root.squeeze(-1)
-    return shift.flatten(1), total

@@ -38,7 +38,7 @@ class StructuredDistribution(Distribution, ABC):
 
     Args:
         scores: score of every part, flat.
-        real: False where a part is padding or no part at all; its score is not read.
+        real: what `_real_parts` shall return, for families that do not compute it.
         lengths: number of words of each sentence.
         event_shape: shape of the parts of one structure.
         validate_args: check scores and arguments; None takes the default of ``torch.distributions``.
@@ -49,7 +49,7 @@ class StructuredDistribution(Distribution, ABC):
     def __init__(
         self,
         scores: Float[Tensor, "*batch part"],
-        real: Bool[Tensor, "*batch part"],
+        real: Bool[Tensor, "*batch part"] | None = None,
         *,
         lengths: Int[Tensor, "*batch"],
         event_shape: torch.Size,
@@ -82,6 +82,21 @@ class StructuredDistribution(Distribution, ABC):
         It keeps huge scores from swallowing small differences. Zero is always right.
         """
 
+    def _real_parts(self) -> Tensor:
+        """False where a part is padding or no part at all; its score is not read."""
+        if self._real is None:
+            raise NotImplementedError(f"{type(self).__name__} neither passes nor computes its real parts")
+        return self._real
+
+    def _inferred(self) -> tuple[Tensor, Tensor]:
+        """Log-partition ``(batch,)`` and marginals ``(batch, part)``; a kernel that reads raw scores does it faster."""
+        _, log_partition, parts, total = self._evaluate()
+        return log_partition + total, parts
+
+    def _argmax(self) -> Tensor | None:
+        """Parts ``(batch, part)`` of a best structure, by a kernel; None where the selector has to find it."""
+        return None
+
     @abstractmethod
     def to_structure(self, parts: Tensor) -> Tensor:
         """The structure (tags, heads, spans) whose parts these are."""
@@ -92,13 +107,11 @@ class StructuredDistribution(Distribution, ABC):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         """``A = log sum_z exp(score(z))``; ``-inf`` if nothing is allowed."""
-        _, log_partition, _, total = self._evaluate()
-        return self._per_item(log_partition + total)
+        return self._per_item(self._inferred()[0])
 
     def marginals(self) -> Float[Tensor, "..."]:
         """``mu = E[z]``, the probability of every part: the gradient of the log-partition; zero on padding."""
-        _, _, parts, _ = self._evaluate()
-        return self._to_parts(parts)
+        return self._to_parts(self._inferred()[1])
 
     @property
     def mean(self) -> Tensor:
@@ -112,7 +125,8 @@ class StructuredDistribution(Distribution, ABC):
 
     def argmax(self) -> Float[Tensor, "..."]:
         """Parts of a best structure; which of several equal ones, see `ChartSelector` and `SpanningTreeSelector`."""
-        return self.topk(1)[0]
+        parts = self._argmax()
+        return self.topk(1)[0] if parts is None else self._to_parts(parts)
 
     def topk(self, k: int) -> Float[Tensor, "{k} ..."]:
         """Parts of the ``k`` best structures, the best first; zero where there are fewer structures."""
@@ -192,7 +206,8 @@ class StructuredDistribution(Distribution, ABC):
         shape = torch.Size(batch_shape)
         new = copy.copy(self)
         new._scores = self._scores.expand(*shape, self._scores.shape[-1])
-        new._real = self._real.expand(*shape, self._real.shape[-1])
+        if self._real is not None:
+            new._real = self._real.expand(*shape, self._real.shape[-1])
         new.lengths = self.lengths.expand(shape)
         new._batch_shape = shape
         return new
@@ -217,14 +232,26 @@ class StructuredDistribution(Distribution, ABC):
         return scores - shift, total
 
     def _flat_scores(self) -> Tensor:
-        scores = self._scores.double().masked_fill(~self._real, -torch.inf)
-        return scores.reshape(self.batch_shape.numel(), scores.shape[-1])
+        return self._one_batch_axis(self._scores.double().masked_fill(~self._real_parts(), -torch.inf), 1)
+
+    def _raw_scores(self) -> Tensor:
+        """Scores as they came, ``(batch, part)``, for kernels that do not read padding; float32 at least."""
+        scores = self._scores if self._scores.dtype in (torch.float32, torch.float64) else self._scores.float()
+        return self._one_batch_axis(scores, 1)
 
     def _flat_lengths(self) -> Tensor:
-        return self.lengths.reshape(self.batch_shape.numel())
+        return self._one_batch_axis(self.lengths, 0)
+
+    def _one_batch_axis(self, tensor: Tensor, part_axes: int) -> Tensor:
+        # A view costs as much as a short sentence: none is made where there is one batch axis already.
+        if len(self._batch_shape) == 1:
+            return tensor
+        return tensor.reshape(self._batch_shape.numel(), *tensor.shape[tensor.dim() - part_axes :])
 
     def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
-        return values.reshape((*sample_shape, *self.batch_shape)).to(self._scores.dtype)
+        if sample_shape or len(self._batch_shape) != 1:
+            values = values.reshape((*sample_shape, *self._batch_shape))
+        return values.to(self._scores.dtype)
 
     def _to_parts(self, flat: Tensor, *sample_shape: int) -> Tensor:
         """Parts from flat parts; a family that keeps more parts than it shows drops the others here."""
@@ -245,7 +272,11 @@ class StructuredDistribution(Distribution, ABC):
         return self.expand(shape), other.expand(shape)
 
     def _refuse_undefined_scores(self) -> None:
-        undefined = (torch.isnan(self._scores) | (self._scores == torch.inf)) & self._real
+        # One look at the highest score is enough almost always: nan is neither below nor above infinity.
+        scores = self._scores.detach()
+        if not scores.numel() or scores.max() < torch.inf:
+            return
+        undefined = (torch.isnan(scores) | (scores == torch.inf)) & self._real_parts()
         if undefined.any():
             raise ValueError(
                 f"{type(self).__name__}: {int(undefined.sum())} of {undefined.numel()} scores are nan or +inf; "

@@ -1,6 +1,7 @@
 """Binary phrase trees over scored spans: the inside-outside program (CKY).
 
-Separate because a compiled kernel for the same trees can stand behind the same two names, ``marginals`` and ``hvp``.
+Separate because two programs stand behind the same names, ``marginals`` and ``hvp``: the chart below, in plain torch,
+and the compiled ``native/source/constituency.cpp``.
 
 Reference: Baker (1979), Trainable grammars for speech recognition; Stern, Andreas and Klein (2017), A minimal
 span-based parser.
@@ -8,7 +9,8 @@ span-based parser.
 
 from functools import lru_cache
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from structattn.kernels.chart import Chart, Rule, Window
@@ -33,7 +35,43 @@ def chart(num_words: int) -> Chart:
     return Chart(spans, 2 * spans, tuple(rules), Window(spans, (1,)))
 
 
-_OPERATORS, _ENTROPY = register_chart("constituency", lambda sizes: chart(sizes[0]))
+def real_spans(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*batch fence fence"]:
+    """True for spans of at least one word within the sentence.
+
+    Example:
+        >>> real_spans(torch.tensor(1), 2).int().tolist()
+        [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    """
+    fence = torch.arange(num_words + 1, device=lengths.device)
+    return (fence[:, None] < fence) & (fence <= lengths[..., None, None])
+
+
+def best_span(
+    scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"]
+) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
+    """What may be taken out of the scores, and its sum: every tree has ``2 n - 1`` spans.
+
+    Args:
+        scores: score of each span, flat.
+        lengths: number of words of each sentence.
+
+    Example:
+        >>> shift, total = best_span(torch.tensor([[1.0, 4.0, 2.0]]), torch.tensor([2]))
+        >>> shift.tolist(), total.tolist()
+        ([[4.0, 4.0, 4.0]], [12.0])
+    """
+    best = scores.amax(-1, keepdim=True)
+    best = best.masked_fill(best == -torch.inf, 0)
+    return best.expand_as(scores), best.squeeze(-1) * (2 * lengths - 1).clamp(min=0)
+
+
+def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    scores = scores.masked_fill(~real_spans(lengths, sizes[0]).flatten(1), -torch.inf)
+    shift, total = best_span(scores, lengths)
+    return scores - shift, total
+
+
+OPERATORS, ENTROPY = register_chart("constituency", lambda sizes: chart(sizes[0]), _prepared)
 
 
 def marginals(
@@ -42,16 +80,16 @@ def marginals(
     """Log-partition and span marginals over all binary trees; differentiable twice more.
 
     Args:
-        scores: ``[i, j]`` scores the span of words ``i..j-1``; ``-inf`` forbids it.
+        scores: ``[i, j]`` scores the span of words ``i..j-1``; ``-inf`` forbids it. Entries that are no span of the
+            sentence are not read.
         lengths: number of words of each sentence.
 
     Example:
-        >>> import torch
         >>> log_partition, spans = marginals(torch.zeros(1, 4, 4), torch.tensor([3]))
         >>> round(log_partition.exp().item()), spans[0, 0].tolist()
         (2, [0.0, 1.0, 0.5, 1.0])
     """
-    log_partition, parts = _OPERATORS.marginals(scores.flatten(1), lengths, [scores.shape[1] - 1])
+    log_partition, parts = OPERATORS.marginals(scores.flatten(1), lengths, [scores.shape[1] - 1])
     return log_partition, parts.view_as(scores)
 
 
@@ -68,23 +106,21 @@ def hvp(
         vector: what the marginals are contracted with.
 
     Example:
-        >>> import torch
         >>> hvp(torch.zeros(1, 2, 2), torch.tensor([1]), torch.ones(1, 2, 2)).abs().sum().item()
         0.0
     """
-    return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), [scores.shape[1] - 1]).view_as(scores)
+    return OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), [scores.shape[1] - 1]).view_as(scores)
 
 
 def entropy(scores: Float[Tensor, "batch fence fence"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """Entropy, as a sum of surprisals without cancellation; differentiable twice.
 
     Args:
-        scores: as for `marginals`.
+        scores: as for `marginals`, but with ``-inf`` where there is no span.
         lengths: as for `marginals`.
 
     Example:
-        >>> import torch
         >>> round(entropy(torch.zeros(1, 4, 4), torch.tensor([3])).item(), 4)
         0.6931
     """
-    return _ENTROPY(scores.flatten(1), lengths, [scores.shape[1] - 1])[0]
+    return ENTROPY(scores.flatten(1), lengths, [scores.shape[1] - 1])[0]

@@ -1,13 +1,15 @@
 """Projective dependency trees: the program of Eisner, for one or several words under the root.
 
-Separate because a compiled kernel for the same trees can stand behind the same two names, ``marginals`` and ``hvp``.
+Separate because two programs stand behind the same names, ``marginals`` and ``hvp``: the chart below, in plain torch,
+and the compiled ``native/source/dependency.cpp``.
 
 Reference: Eisner (2000), Bilexical grammars and their cubic-time parsing algorithms; Kim et al. (2017), section 3.2.
 """
 
 from functools import lru_cache
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from structattn.kernels.chart import Chart, Rule, Window
@@ -62,7 +64,54 @@ def chart(num_words: int, single_root: bool) -> Chart:
     return Chart(num_scores, ends + size, tuple(rules), Window(ends, (1,)))
 
 
-_OPERATORS, _ENTROPY = register_chart("dependency", lambda sizes: chart(sizes[0], bool(sizes[1])))
+def real_arcs(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*batch word head_id"]:
+    """True for arcs between words and from the root; False on padding and from a word to itself.
+
+    Example:
+        >>> real_arcs(torch.tensor(1), 2).int().tolist()
+        [[1, 0, 0], [0, 0, 0]]
+    """
+    head = torch.arange(num_words + 1, device=lengths.device)
+    word, length = head[1:, None], lengths[..., None, None]
+    return (word <= length) & (head <= length) & (word != head)
+
+
+def best_heads(
+    scores: Float[Tensor, "batch word head_id"], *, single_root: bool
+) -> tuple[Float[Tensor, "batch word head_id"], Float[Tensor, " batch"]]:
+    """What may be taken out of the scores, and its sum, the same in every tree.
+
+    Every tree has one head for each word, and a single root has one word: their best scores may be taken out.
+
+    Args:
+        scores: row = word, column = id of its head; ``-inf`` forbids an arc.
+        single_root: whether exactly one word hangs from the root.
+
+    Example:
+        >>> scores = torch.tensor([[[1.0, -torch.inf, 3.0], [1.0, 5.0, -torch.inf]]])
+        >>> shift, total = best_heads(scores, single_root=True)
+        >>> shift.tolist(), total.tolist()
+        ([[[1.0, 3.0, 3.0], [3.0, 5.0, 5.0]]], [6.0])
+    """
+    best = scores.amax(-1, keepdim=True)
+    best = best.masked_fill(best == -torch.inf, 0)
+    shift, total = best.expand_as(scores), best.sum((-1, -2))
+    if single_root and scores.shape[-2]:
+        root = (scores - best)[..., 0].amax(-1, keepdim=True)
+        root = root.masked_fill(root == -torch.inf, 0)
+        shift = torch.cat([shift[..., :1] + root.unsqueeze(-1), shift[..., 1:]], -1)
+        total = total + root.squeeze(-1)
+    return shift, total
+
+
+def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    num_words, single_root = sizes
+    arcs = scores.unflatten(-1, (num_words, num_words + 1)).masked_fill(~real_arcs(lengths, num_words), -torch.inf)
+    shift, total = best_heads(arcs, single_root=bool(single_root))
+    return (arcs - shift).flatten(1), total
+
+
+OPERATORS, ENTROPY = register_chart("dependency", lambda sizes: chart(sizes[0], bool(sizes[1])), _prepared)
 
 
 def marginals(
@@ -71,18 +120,18 @@ def marginals(
     """Log-partition and arc marginals over all projective trees; differentiable twice more.
 
     Args:
-        scores: row = word, column = id of its head (0 is the root); ``-inf`` forbids an arc.
-        lengths: number of words of each sentence; rows and columns beyond must be ``-inf``.
+        scores: row = word, column = id of its head (0 is the root); ``-inf`` forbids an arc. Rows and columns of
+            padding, and a word's own column, are not read.
+        lengths: number of words of each sentence.
         single_root: whether exactly one word hangs from the root.
 
     Example:
-        >>> import torch
         >>> log_partition, arcs = marginals(torch.zeros(1, 2, 3), torch.tensor([2]))
         >>> round(log_partition.exp().item()), arcs[0, 0].tolist()
         (3, [0.6666..., 0.0, 0.3333...])
     """
     sizes = [scores.shape[1], int(single_root)]
-    log_partition, parts = _OPERATORS.marginals(scores.flatten(1), lengths, sizes)
+    log_partition, parts = OPERATORS.marginals(scores.flatten(1), lengths, sizes)
     return log_partition, parts.view_as(scores)
 
 
@@ -102,12 +151,11 @@ def hvp(
         single_root: as for `marginals`.
 
     Example:
-        >>> import torch
         >>> hvp(torch.zeros(1, 1, 2), torch.tensor([1]), torch.ones(1, 1, 2)).tolist()
         [[[0.0, 0.0]]]
     """
     sizes = [scores.shape[1], int(single_root)]
-    return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), sizes).view_as(scores)
+    return OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), sizes).view_as(scores)
 
 
 def entropy(
@@ -116,13 +164,12 @@ def entropy(
     """Entropy, as a sum of surprisals without cancellation; differentiable twice.
 
     Args:
-        scores: as for `marginals`.
+        scores: as for `marginals`, but with ``-inf`` on padding and in a word's own column.
         lengths: as for `marginals`.
         single_root: as for `marginals`.
 
     Example:
-        >>> import torch
         >>> round(entropy(torch.zeros(1, 2, 3), torch.tensor([2])).item(), 4)
         1.0986
     """
-    return _ENTROPY(scores.flatten(1), lengths, [scores.shape[1], int(single_root)])[0]
+    return ENTROPY(scores.flatten(1), lengths, [scores.shape[1], int(single_root)])[0]

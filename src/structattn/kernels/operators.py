@@ -11,11 +11,12 @@ by the Hessian.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
+from torch.autograd import Function
+from torch.nn import Parameter
 
 from structattn.kernels import native
 from structattn.kernels.chart import Chart, run
@@ -23,6 +24,8 @@ from structattn.kernels.numbers import seed
 
 # (numbers (order, batch, part), lengths, sizes) -> (log_partition (order, batch), marginals (order, batch, part))
 Program = Callable[[Tensor, Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]
+# (scores (batch, part), lengths, sizes) -> (scores with -inf on padding and without a constant, that constant (batch,))
+Preparation = Callable[[Tensor, Tensor, tuple[int, ...]], tuple[Tensor, Tensor]]
 # (scores (batch, part), lengths, sizes) -> (entropy (batch,), its gradient (batch, part))
 Entropy = Callable[[Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
 
@@ -34,53 +37,75 @@ class Operators:
     Attributes:
         marginals: ``(scores, lengths, sizes) -> (log_partition, marginals)``.
         hvp: ``(scores, lengths, vector, sizes) -> Hessian times vector``.
+        argmax: ``(scores, lengths, sizes) -> parts of a best structure``, all zero if nothing is allowed; None where no
+            compiled kernel can run, and the plain-torch selector of the family must.
     """
 
     marginals: Callable[[Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
     hvp: Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
+    argmax: Callable[[Tensor, Tensor, Sequence[int]], Tensor | None]
 
 
-def register(family: str, program: Program) -> Operators:
+def unchanged(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The preparation of a family whose scores come with ``-inf`` on padding, and from which no constant is taken."""
+    return scores, scores.new_zeros(len(scores))
+
+
+def register(family: str, program: Program, prepare: Preparation = unchanged) -> Operators:
     """Register ``structattn::<family>_marginals``, ``_hvp`` and ``_third`` with torch.
 
     Each has a fake kernel (``torch.compile`` and ``torch.export`` keep one node), a batching rule (``torch.vmap``), and
-    a gradient made of the next one.
+    a gradient made of the next one. Called eagerly they skip torch's dispatcher, which costs more than a short
+    sentence. Where the compiled library has ``<family>_marginals``, ``_hvp`` and ``_argmax``, these are called;
+    ``program`` is their reference, the third derivative, and the path for other devices. Everything is computed in
+    float64 and returned in the type of the scores.
 
     Args:
         family: name of the family, unique in the process.
         program: the dynamic program over numbers that carry their derivatives.
+        prepare: what makes raw scores ready for the program; a compiled kernel does the same by itself.
     """
+
+    def run_program(
+        scores: Tensor, lengths: Tensor, sizes: Sequence[int], *directions: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ready, taken = prepare(scores.double(), lengths, tuple(sizes))
+        numbers = seed(ready, *(direction.double() for direction in directions))
+        log_partition, parts = program(numbers, lengths, tuple(sizes))
+        wanted = parts[-1].to(scores.dtype, memory_format=torch.contiguous_format, copy=True)
+        return (log_partition[0] + taken).to(scores.dtype), wanted
 
     def marginals(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         compiled = native.function(f"{family}_marginals", scores, pointers=4, numbers=1 + len(sizes))
-        if compiled is not None:
-            found = scores.new_empty(len(scores)), _like(scores)
-            _call(compiled, scores, lengths, *found, sizes=sizes)
-            return found
-        log_partition, parts = program(seed(scores), lengths, tuple(sizes))
-        return log_partition[0].clone(), parts[0].clone(memory_format=torch.contiguous_format)
+        if compiled is None:
+            return run_program(scores, lengths, sizes)
+        log_partition, parts = scores.new_empty(len(scores)), _like(scores)
+        _call(compiled, scores, lengths, log_partition, parts, sizes=sizes)
+        return log_partition, parts
 
     def hvp(scores: Tensor, lengths: Tensor, vector: Tensor, sizes: Sequence[int]) -> Tensor:
         compiled = native.function(f"{family}_hvp", scores, pointers=4, numbers=1 + len(sizes))
-        if compiled is not None:
-            product = _like(scores)
-            _call(compiled, scores, lengths, vector, product, sizes=sizes)
-            return product
-        _, parts = program(seed(scores, vector), lengths, tuple(sizes))
-        return parts[1].clone(memory_format=torch.contiguous_format)
+        if compiled is None:
+            return run_program(scores, lengths, sizes, vector)[1]
+        product = _like(scores)
+        _call(compiled, scores, lengths, vector, product, sizes=sizes)
+        return product
 
     def third(scores: Tensor, lengths: Tensor, first: Tensor, second: Tensor, sizes: Sequence[int]) -> Tensor:
-        _, parts = program(seed(scores, first, second), lengths, tuple(sizes))
-        return parts[3].clone(memory_format=torch.contiguous_format)
+        return run_program(scores, lengths, sizes, first, second)[1]
 
-    operators = [
-        torch.library.custom_op(f"structattn::{family}_{function.__name__}", function, mutates_args=())
-        for function in (marginals, hvp, third)
-    ]
-    marginals_operator, hvp_operator, third_operator = operators
-    marginals_operator.register_fake(lambda scores, *_: (scores.new_empty(scores.shape[0]), _like(scores)))
-    hvp_operator.register_fake(_like)
-    third_operator.register_fake(_like)
+    def argmax(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> Tensor | None:
+        compiled = native.function(f"{family}_argmax", scores, pointers=3, numbers=1 + len(sizes))
+        if compiled is None or not _eager(scores):
+            return None
+        return cast(Tensor, best.apply(scores, lengths, sizes))
+
+    def best_parts(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> Tensor:
+        parts = _like(scores)
+        compiled = native.function(f"{family}_argmax", scores, pointers=3, numbers=1 + len(sizes))
+        if compiled is not None:
+            _call(compiled, scores, lengths, parts, sizes=sizes)
+        return parts
 
     def marginals_backward(ctx: Any, log_partition_grad: Tensor | None, parts_grad: Tensor | None) -> Any:
         scores, lengths, parts = ctx.saved_tensors
@@ -88,14 +113,14 @@ def register(family: str, program: Program) -> Operators:
         if log_partition_grad is not None:
             grad = log_partition_grad.unsqueeze(-1) * parts
         if parts_grad is not None:
-            through_parts = hvp_operator(scores, lengths, parts_grad, ctx.sizes)
+            through_parts = operators.hvp(scores, lengths, parts_grad, ctx.sizes)
             grad = through_parts if grad is None else grad + through_parts
         return grad, None, None
 
     def hvp_backward(ctx: Any, grad: Tensor) -> Any:
         scores, lengths, vector = ctx.saved_tensors
         to_scores = third_operator(scores, lengths, vector, grad, ctx.sizes) if ctx.needs_input_grad[0] else None
-        to_vector = hvp_operator(scores, lengths, grad, ctx.sizes) if ctx.needs_input_grad[2] else None
+        to_vector = operators.hvp(scores, lengths, grad, ctx.sizes) if ctx.needs_input_grad[2] else None
         return to_scores, None, to_vector, None
 
     def third_backward(ctx: Any, grad: Tensor) -> Any:
@@ -104,22 +129,35 @@ def register(family: str, program: Program) -> Operators:
             "derivatives up to the third are exact, further ones do not exist here"
         )
 
-    marginals_operator.register_autograd(marginals_backward, setup_context=_save_marginals)
-    hvp_operator.register_autograd(hvp_backward, setup_context=_save_inputs)
-    third_operator.register_autograd(third_backward, setup_context=_save_inputs)
-    for operator in operators:
-        operator.register_vmap(_batching_rule(operator))
-    return Operators(_reverse_mode_only(marginals_operator), _reverse_mode_only(hvp_operator))
+    def no_backward(ctx: Any, grad: Tensor) -> Any:
+        return None, None, None
+
+    def fake_marginals(scores: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+        return scores.new_empty(scores.shape[0]), _like(scores)
+
+    marginals_operator, marginals_function = _registered(
+        family, marginals, fake=fake_marginals, backward=marginals_backward, save=_save_marginals
+    )
+    hvp_operator, hvp_function = _registered(family, hvp, fake=_like, backward=hvp_backward, save=_save_inputs)
+    third_operator, _ = _registered(family, third, fake=_like, backward=third_backward, save=_save_inputs)
+    best = _function(best_parts, backward=no_backward, save=_save_nothing, batched=_batching_rule(argmax))
+    operators = Operators(
+        _dispatched(marginals_operator, marginals_function), _dispatched(hvp_operator, hvp_function), argmax
+    )
+    return operators
 
 
-def register_chart(family: str, build: Callable[[tuple[int, ...]], Chart]) -> tuple[Operators, Entropy]:
+def register_chart(
+    family: str, build: Callable[[tuple[int, ...]], Chart], prepare: Preparation = unchanged
+) -> tuple[Operators, Entropy]:
     """Register the operators of a family with a chart, and ``structattn::<family>_entropy``.
 
     Args:
         family: name of the family, unique in the process.
         build: the chart for the sizes that the operators are called with.
+        prepare: as for `register`; the entropy is asked for with scores that are ready.
     """
-    operators = register(family, lambda scores, lengths, sizes: run(build(sizes), scores, lengths))
+    operators = register(family, lambda scores, lengths, sizes: run(build(sizes), scores, lengths), prepare)
 
     def entropy(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         numbers = seed(scores, torch.zeros_like(scores))
@@ -136,27 +174,58 @@ def register_chart(family: str, build: Callable[[tuple[int, ...]], Chart]) -> tu
             gradient = -operators.hvp(scores, lengths, finite, ctx.sizes)
         return entropy_grad.unsqueeze(-1) * gradient, None, None
 
-    operator = torch.library.custom_op(f"structattn::{family}_entropy", entropy, mutates_args=())
-    operator.register_fake(lambda scores, *_: (scores.new_empty(scores.shape[0]), _like(scores)))
-    operator.register_autograd(backward, setup_context=_save_marginals)
-    operator.register_vmap(_batching_rule(operator))
-    return operators, _reverse_mode_only(operator)
+    def fake(scores: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+        return scores.new_empty(scores.shape[0]), _like(scores)
+
+    return operators, _dispatched(*_registered(family, entropy, fake=fake, backward=backward, save=_save_marginals))
 
 
-def _reverse_mode_only(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuse forward-mode duals, which a custom operator would drop without a word."""
+def _registered(
+    family: str,
+    implementation: Callable[..., Any],
+    *,
+    fake: Callable[..., Any],
+    backward: Callable[..., Any],
+    save: Callable[..., None],
+) -> tuple[Callable[..., Any], type[Function]]:
+    """The same function twice: an operator of torch, for graphs, and an ``autograd.Function``, for eager calls."""
+    name = f"structattn::{family}_{implementation.__name__}"
+    operator = torch.library.custom_op(name, implementation, mutates_args=())
+    operator.register_fake(fake)
+    operator.register_autograd(backward, setup_context=save)
+    batched = _batching_rule(operator)
+    operator.register_vmap(batched)
+    return operator, _function(implementation, backward=backward, save=save, batched=batched)
 
-    def checked(*inputs: Any) -> Any:
-        if not torch.compiler.is_compiling():
-            for tensor in inputs[:-1]:
-                if forward_ad.unpack_dual(tensor).tangent is not None:
-                    raise NotImplementedError(
-                        "forward-mode differentiation of a structured distribution was asked for; expected reverse "
-                        "mode (backward, torch.autograd.grad), whose Hessian-vector products give the same numbers"
-                    )
-        return operator(*inputs)
 
-    return checked
+def _function(
+    implementation: Callable[..., Any],
+    *,
+    backward: Callable[..., Any],
+    save: Callable[..., None],
+    batched: Callable[..., Any],
+) -> type[Function]:
+    def refuse(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(
+            "forward-mode differentiation of a structured distribution was asked for; expected reverse mode "
+            "(backward, torch.autograd.grad), whose Hessian-vector products give the same numbers"
+        )
+
+    methods = {"forward": implementation, "setup_context": save, "backward": backward, "vmap": batched, "jvp": refuse}
+    return type(implementation.__name__, (Function,), {name: staticmethod(method) for name, method in methods.items()})
+
+
+def _dispatched(operator: Callable[..., Any], function: type[Function]) -> Callable[..., Any]:
+    """The function where it is called eagerly, the operator where torch looks on."""
+
+    def call(*inputs: Any) -> Any:
+        return function.apply(*inputs) if _eager(inputs[0]) else operator(*inputs)
+
+    return call
+
+
+def _eager(scores: Tensor) -> bool:
+    return type(scores) in (Tensor, Parameter) and not torch.compiler.is_compiling()
 
 
 def _call(compiled: Callable[..., None], *tensors: Tensor, sizes: Sequence[int]) -> None:
@@ -173,6 +242,10 @@ def _save_marginals(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Ten
     scores, lengths, ctx.sizes = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(scores, lengths, output[1])
+
+
+def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.mark_non_differentiable(output)
 
 
 def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
