@@ -28,6 +28,9 @@ BUILDERS: dict[str, str] = {
     "tree_transformer": "structattn.encoders.tree_transformer:tree_transformer",
     "lstm": "structattn.encoders.lstm:lstm",
     "structured": "structattn.encoders.structured:structured",
+    "body": "structattn.encoders.body:body",
+    "ms_san_body": "structattn.encoders.body:ms_san_body",
+    "hydra": "structattn.pretrained.encoder:hydra",
 }
 # Options that count something there must be at least one of.
 _SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")

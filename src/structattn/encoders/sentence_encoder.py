@@ -62,8 +62,11 @@ class SentenceEncoder(nn.Module):
         self.output_dim = output_dim
         self.state_dim = output_dim if state_dim is None else state_dim
 
-    def forward(self, batch: SentenceBatch) -> Encoding:
-        """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence."""
-        encoding: Encoding = self.contextualizer(self.embedder(batch), batch)
+    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Encoding:
+        """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence.
+
+        Other batches hold the sentences that follow in each text, for embedders that read pairs together.
+        """
+        encoding: Encoding = self.contextualizer(self.embedder(batch, *others), batch, *others)
         vector, _ = self.pooler(encoding.states, encoding.mask if encoding.pooled is None else encoding.pooled)
         return replace(encoding, vector=vector)

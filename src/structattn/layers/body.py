@@ -8,7 +8,7 @@ import inspect
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -43,6 +43,8 @@ class PretrainedBody(nn.Module):
         >>> body(pieces).shape, body.dim
         (torch.Size([1, 4, 384]), 384)
     """
+
+    folder_option: ClassVar[str] = "body"
 
     def __init__(self, model: nn.Module, tokenizer: Any, *, layer: int = -1, is_frozen: bool = False) -> None:
         super().__init__()
@@ -85,6 +87,12 @@ class PretrainedBody(nn.Module):
         """
         pieces = collate_pieces(texts, self.tokenizer, max_length=self.max_length, overlong=overlong)
         return pieces.to(self.device)
+
+    def save_skeleton(self, folder: Path) -> None:
+        """Write configuration and tokenizer, without parameters: enough to build this body anywhere and fill it."""
+        config: Any = self.model.config
+        config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
     @property
     def config(self) -> Any:
@@ -198,6 +206,8 @@ def pool_words(
 def load_body(folder: str | os.PathLike[str]) -> tuple[nn.Module, Any]:
     """The model and the tokenizer of a Hugging Face folder, from the disk only.
 
+    Without a file of parameters, as ``PretrainedBody.save_skeleton`` leaves it, the parameters are fresh.
+
     Raises:
         ConfigError: if the folder does not exist, or transformers cannot read a model and a tokenizer from it.
         MissingExtra: if transformers is not installed.
@@ -209,7 +219,11 @@ def load_body(folder: str | os.PathLike[str]) -> tuple[nn.Module, Any]:
         )
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model: nn.Module = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
+        if any(True for kind in ("*.safetensors", "*.bin") for _ in Path(folder).glob(kind)):
+            model: nn.Module = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
+        else:
+            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+            model = transformers.AutoModel.from_config(config)
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"body: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
     return model.eval(), tokenizer

@@ -14,20 +14,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-import structattn
 from structattn.data.tensors import read_tensors, save_tensors
 from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.layer import HEAD_PARTS
+from structattn.pretrained.layer import DESCRIPTION, FORMAT_VERSION, HEAD_PARTS
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.folders import read_json, replaced_folder, write_json
 
 if TYPE_CHECKING:
     from structattn.pretrained.hydra import HydraModel
 
-CONFIG, WEIGHTS, CARD = "adapter_config.json", "adapter_model.safetensors", "README.md"
+CONFIG, WEIGHTS, CARD = DESCRIPTION, "adapter_model.safetensors", "README.md"
 PREFIX = "base_model.model.hydra.layer."
-# Raised when an older folder can no longer be read as it is.
-FORMAT_VERSION = 1
 
 
 def save_adapter(model: "HydraModel", folder: str | os.PathLike[str]) -> None:
@@ -38,21 +35,12 @@ def save_adapter(model: "HydraModel", folder: str | os.PathLike[str]) -> None:
         for name, tensor in model.hydra.parts.items()
         if name.split(".")[0] in HEAD_PARTS or name not in untrained
     }
-    config = model.hydra_config
     content = {
-        "peft_type": "HYDRA",
-        "task_type": None,
+        **model.hydra.describe(),
         "base_model_name_or_path": str(getattr(model.config, "_name_or_path", "") or ""),
         "base_model_type": model.config.model_type,
         "base_fingerprint": body_fingerprint(model.base),
-        "inference_mode": True,
-        "hidden_size": model.dim,
-        "head_dim": model.hydra.heads.head_dim,
-        "bias": True,
         "saved_parts": sorted({name.split(".")[0] for name in parts}),
-        "hydra": config.to_dict(),
-        "hydra_version": FORMAT_VERSION,
-        "structattn_version": structattn.__version__,
     }
     with replaced_folder(Path(folder)) as temporary:
         save_tensors({PREFIX + name: tensor for name, tensor in parts.items()}, temporary / WEIGHTS)

@@ -4,18 +4,24 @@ HYDRA (arXiv 2109.05349): ``A^h = softmax_j(M^h)``, ``C = Concat_h(A^h V^h)``, `
 calls the last a transformer layer; ``LayerStyle`` names four readings of it.
 """
 
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+import structattn
 from structattn.layers import RelationHeads
 from structattn.layers.relation_heads import INITIAL_DEVIATION, attention_of
 from structattn.pretrained.config import HydraConfig
+from structattn.syntax.folders import write_json
 
 HEAD_PARTS = ("query", "key", "value")
+DESCRIPTION = "adapter_config.json"
+# Raised when an older adapter folder can no longer be read as it is.
+FORMAT_VERSION = 1
 
 
 class HydraLayer(nn.Module):
@@ -39,9 +45,11 @@ class HydraLayer(nn.Module):
     """
 
     weights_axes: ClassVar[str] = "head query key"
+    folder_option: ClassVar[str] = "adapter"
 
     def __init__(self, dim: int, config: HydraConfig) -> None:
         super().__init__()
+        self.config = config
         self.style = config.layer_style
         self.dropout = config.dropout
         self.heads = RelationHeads(dim, config.num_heads, config.head_dim)
@@ -74,6 +82,26 @@ class HydraLayer(nn.Module):
         if self.ffn is not None:
             joined = self.ffn(joined, dropout=self.dropout)
         return joined, weights if need_weights else None
+
+    def save_skeleton(self, folder: Path) -> None:
+        """Write what describes the layer, without its parameters, as an adapter folder has it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / DESCRIPTION, self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """The part of an adapter's configuration that says how to build this layer."""
+        return {
+            "peft_type": "HYDRA",
+            "task_type": None,
+            "inference_mode": True,
+            "hidden_size": self.value.in_features,
+            "head_dim": self.heads.head_dim,
+            "bias": True,
+            "saved_parts": [],
+            "hydra": self.config.to_dict(),
+            "hydra_version": FORMAT_VERSION,
+            "structattn_version": structattn.__version__,
+        }
 
     @property
     def parts(self) -> dict[str, Tensor]:

@@ -37,10 +37,11 @@ class PretrainingConfig:
     """How heads are pretrained. The paper prints neither optimiser nor learning rate.
 
     Attributes:
-        learning_rate: of AdamW, its highest value, without weight decay.
+        learning_rate: of AdamW, its highest value, without weight decay; it falls to zero at the end.
         batch_size: sentences a step.
         epochs: at most so many passes over the sentences.
         warmup: steps in which the learning rate rises from zero.
+        clip: largest norm of the gradient. Scores are products, so one odd sentence can throw the heads far off.
         patience: stop after so many epochs without a lower loss on the held-out sentences; ``None`` never stops.
         max_length: sentences of more pieces are left out; ``None`` leaves out those that the body cannot read.
         keep_states: keep the body's states of all sentences in memory after the first epoch (4 bytes a number).
@@ -56,6 +57,7 @@ class PretrainingConfig:
     batch_size: int = 32
     epochs: int = 2
     warmup: int = 100
+    clip: float = 1.0
     patience: int | None = 2
     max_length: int | None = None
     keep_states: bool = False
@@ -67,10 +69,10 @@ class PretrainingConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name}: expected at least 1, got {value}")
-        if not 0 < self.learning_rate < math.inf or self.warmup < 0:
+        if not 0 < self.learning_rate < math.inf or not self.clip > 0 or self.warmup < 0:
             raise ConfigError(
-                f"expected a learning_rate above 0 and a warmup of at least 0, "
-                f"got {self.learning_rate} and {self.warmup}"
+                f"expected a learning_rate and a clip above 0 and a warmup of at least 0, "
+                f"got {self.learning_rate}, {self.clip} and {self.warmup}"
             )
         if self.control not in ("none", "shuffled"):
             raise ConfigError(f"control: unknown value {self.control!r}; known: none, shuffled")
@@ -145,15 +147,16 @@ def pretrain(
     with _untouched(body):
         first, reports = evaluate_heads(heads, config, dev.batches())
         losses, best, state, waited = [first], first, copy.deepcopy(heads.state_dict()), 0
-        step = 0
+        step, total = 0, settings.epochs * math.ceil(len(train.sentences) / settings.batch_size)
         for epoch in range(settings.epochs):
             for pieces, states in train.batches(generator):
                 step += 1
                 for group in optimizer.param_groups:
-                    group["lr"] = settings.learning_rate * min(1.0, step / max(1, settings.warmup))
+                    group["lr"] = settings.learning_rate * min(step / max(1, settings.warmup), 1 - step / (total + 1))
                 loss = heads_loss(heads, config, pieces, states)
                 optimizer.zero_grad()
                 loss.backward()
+                torch.nn.utils.clip_grad_norm_(heads.parameters(), settings.clip)
                 optimizer.step()
             now, found = evaluate_heads(heads, config, dev.batches())
             losses.append(now)
@@ -277,7 +280,7 @@ class _Source:
             kept: Tensor = torch.nn.utils.rnn.pad_sequence([self.kept[row] for row in rows], batch_first=True)
             return kept
         with torch.no_grad():
-            states = self.body(pieces)
+            states: Tensor = self.body(pieces)
         if self.kept is not None:
             for place, row in enumerate(rows):
                 self.kept[row] = states[place, : self.sizes[row]].clone()

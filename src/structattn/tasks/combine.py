@@ -6,6 +6,7 @@
 | `product_absolute` | `[u; v; u * v; abs(u - v)]` | MS-SAN, pair classifier |
 | `product_signed` | `[u; v; u - v; u * v]` | DiSAN, pair classifier |
 | `tai` | `[u * v; abs(u - v)]` | Tai et al. 2015, section 4.2 |
+| `together` | `u`, of both sentences read as one text | BERT and HYDRA; for encoders on a body that read pairs |
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ class Combination:
         arity: how many vectors it takes.
         width: how many times wider than one vector its result is.
         function: the combination itself.
+        reads_together: whether the encoder reads all sentences of an example as one text, and gives one vector.
 
     Example:
         >>> u, v = torch.tensor([[1.0]]), torch.tensor([[3.0]])
@@ -34,6 +36,7 @@ class Combination:
     arity: int
     width: int
     function: Callable[..., Tensor]
+    reads_together: bool = False
 
 
 def combine(name: str, vectors: Sequence[Float[Tensor, "batch dim"]]) -> Float[Tensor, "batch combined"]:
@@ -51,8 +54,9 @@ def combine(name: str, vectors: Sequence[Float[Tensor, "batch dim"]]) -> Float[T
         tensor([[3., 2., 2., 1.]])
     """
     combination = COMBINATIONS[name]
-    if len(vectors) != combination.arity:
-        raise ValueError(f"combine {name!r} expects {combination.arity} vectors, got {len(vectors)}")
+    expected = 1 if combination.reads_together else combination.arity
+    if len(vectors) != expected:
+        raise ValueError(f"combine {name!r} expects {expected} vectors, got {len(vectors)}")
     return combination.function(*vectors)
 
 
@@ -77,4 +81,5 @@ COMBINATIONS: Mapping[str, Combination] = {
     "product_absolute": Combination(arity=2, width=4, function=_product_absolute),
     "product_signed": Combination(arity=2, width=4, function=_product_signed),
     "tai": Combination(arity=2, width=2, function=_tai),
+    "together": Combination(arity=2, width=1, function=_single, reads_together=True),
 }

