@@ -4,6 +4,7 @@ from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.decoder import DECODERS, Decoder, build_decoder
+from structattn.tasks.fact_selection import FACT_MODELS, FactBatch, FactModel, build_fact_model
 from structattn.tasks.lstm_decoder import LSTMDecoder
 from structattn.tasks.metrics import (
     METRICS,
@@ -23,11 +24,13 @@ from structattn.tasks.sentence_model import SentenceModel, num_words
 from structattn.tasks.sequence_model import Search, SequenceBatch, SequenceModel, Texts
 from structattn.tasks.table import CLASSIFICATION, PAIR_CLASSIFICATION, SENTIMENT, TASKS, get_task
 from structattn.tasks.task import Task
+from structattn.tasks.transformer_decoder import TransformerDecoder
 
 __all__ = [
     "CLASSIFICATION",
     "COMBINATIONS",
     "DECODERS",
+    "FACT_MODELS",
     "METRICS",
     "PAIR_CLASSIFICATION",
     "SENTIMENT",
@@ -35,6 +38,8 @@ __all__ = [
     "Classifier",
     "Decoder",
     "Evaluation",
+    "FactBatch",
+    "FactModel",
     "LSTMDecoder",
     "Metric",
     "Prediction",
@@ -46,9 +51,11 @@ __all__ = [
     "TaskBatch",
     "TaskModel",
     "Texts",
+    "TransformerDecoder",
     "accuracy",
     "beam_search",
     "build_decoder",
+    "build_fact_model",
     "combine",
     "expected_scores",
     "get_task",

@@ -14,6 +14,7 @@ class Prediction:
         score: the predicted score; ``None`` for classification.
         probabilities: probability of every class; for regression the classes are the whole scores. Texts have none.
         text: the text that was written; ``None`` for labels and scores.
+        facts: the facts that the answer rests on, counted from 0 in the story; ``None`` where there is no story.
         log_probability: the logarithm of the probability of the text, divided as its search was asked to.
     """
 
@@ -23,6 +24,7 @@ class Prediction:
     probabilities: Mapping[str, float]
     text: str | None = None
     log_probability: float | None = None
+    facts: tuple[int, ...] | None = None
 
     @property
     def answer(self) -> str | float:

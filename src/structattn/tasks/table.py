@@ -56,6 +56,7 @@ TASKS: Mapping[str, Task] = {
         Task("stsb", format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
         Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
         Task("agreement", format="agreement", labels=("singular", "plural")),
+        Task("fact_selection", format="babi", arity=2, answer="facts", metrics=("accuracy",)),
         Task("translation", format="parallel", metrics=("bleu",), answer="text"),
         Task(
             "transduction",

@@ -18,15 +18,27 @@ from structattn.data.tensors import load_tensors, save_tensors
 from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.folders import read_json, replaced_folder
-from structattn.tasks import Evaluation, Prediction, SentenceModel, SequenceModel, Task, TaskBatch, TaskModel, num_words
+from structattn.tasks import (
+    Evaluation,
+    FactModel,
+    Prediction,
+    SentenceModel,
+    SequenceModel,
+    Task,
+    TaskBatch,
+    TaskModel,
+    build_fact_model,
+    num_words,
+)
 from structattn.tasks.sentence_model import Item
 from structattn.training import sequences
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
-MODEL_TYPE, TEXT_MODEL_TYPE = "structattn", "structattn_text"
+MODEL_TYPE, TEXT_MODEL_TYPE, FACT_MODEL_TYPE = "structattn", "structattn_text", "structattn_facts"
 _KEYS = {
     MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier"),
     TEXT_MODEL_TYPE: sequences.KEYS,
+    FACT_MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task", "labels"),
 }
 # Raised when an older folder can no longer be read as it is.
 FORMAT_VERSION = 1
@@ -90,6 +102,11 @@ class TrainedModel(nn.Module):
         """How long an example is: the words of its sentences; for texts the longer one of both sides, in pieces."""
         return self.model.size_of(example) if isinstance(self.model, SequenceModel) else num_words(example)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the model which epoch begins, counted from 0, if that matters to it."""
+        if isinstance(self.model, FactModel):
+            self.model.set_epoch(epoch)
+
     def collate(self, examples: Sequence[Item]) -> Any:
         """Examples as tensors, see ``SentenceModel.collate``."""
         return self.model.collate(examples)
@@ -150,6 +167,24 @@ def build_model(
     return TrainedModel(model, config)
 
 
+def new_fact_model(
+    name: str, task: Task, labels: tuple[str, ...], *, vocabulary: Vocabulary, options: Mapping[str, Any]
+) -> TrainedModel:
+    """A fresh model that selects facts.
+
+    Raises:
+        ConfigError: for an unknown name or option.
+    """
+    config = {
+        "encoder": name,
+        "encoder_options": dict(options),
+        "vocabulary_size": len(vocabulary),
+        "task": task.to_dict(),
+        "labels": list(labels),
+    }
+    return TrainedModel(build_fact_model(name, task, labels, vocabulary=vocabulary, **options), config)
+
+
 def build_from_config(config: Mapping[str, Any], vocabulary: Vocabulary | None) -> SentenceModel:
     """The model that a ``config.json`` describes, with fresh parameters.
 
@@ -180,8 +215,12 @@ def write_into(trained: TrainedModel, *, folder: Path) -> None:
     if isinstance(model, SequenceModel):
         content = {"model_type": TEXT_MODEL_TYPE, **versions, **config}
         files = sequences.sequence_files(model)
+    elif isinstance(model, FactModel):
+        content = {"model_type": FACT_MODEL_TYPE, **versions, **config}
+        files = {VOCABULARY: model.vocabulary.to_json()}
     else:
         labels = list(model.labels)
+        config = {**config, "encoder_options": _with_folders(model.encoder, config["encoder_options"], folder)}
         content = {
             "model_type": MODEL_TYPE,
             "architectures": ["StructAttnForSequenceClassification"],
@@ -218,7 +257,17 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
         model: TaskModel
         if kind == TEXT_MODEL_TYPE:
             model = sequences.build_sequence_model(config, lambda name: _text(path / name))
+        elif kind == FACT_MODEL_TYPE:
+            model = build_fact_model(
+                config["encoder"],
+                Task.from_dict(config["task"]),
+                config["labels"],
+                vocabulary=vocabulary,
+                **config["encoder_options"],
+            )
         else:
+            options = {name: _place(value, path) for name, value in config["encoder_options"].items()}
+            config = {**config, "encoder_options": options}
             model = build_from_config(config, vocabulary)
     except ParseError:
         raise
@@ -231,6 +280,22 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
     trained = TrainedModel(model, config)
     load_tensors(trained.module, path / WEIGHTS, prefix="model.")
     return trained.eval()
+
+
+def _with_folders(encoder: nn.Module, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Save what the encoder read from folders, such as a body's tokenizer, beside it; the options name the copies."""
+    given = dict(options)
+    for part in encoder.modules():
+        option = getattr(part, "folder_option", None)
+        if option in given:
+            part.save_skeleton(folder / option)  # type: ignore[operator]
+            given[option] = option
+    return given
+
+
+def _place(value: Any, folder: Path) -> Any:
+    """An option that names a folder within the model's folder, as a path."""
+    return str(folder / value) if isinstance(value, str) and value and (folder / value).is_dir() else value
 
 
 def check_config(config: Mapping[str, Any], file: Path) -> None:

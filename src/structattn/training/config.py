@@ -26,7 +26,7 @@ MixedPrecision = Literal["no", "bf16", "fp16"]
 Frozen = Literal["none", "dev", "all"]
 Activation = Literal["relu", "elu", "tanh", "sigmoid"]
 Device = Literal["cpu", "cuda"]
-Combine = Literal["single", "product_absolute", "product_signed", "tai"]
+Combine = Literal["single", "product_absolute", "product_signed", "tai", "together"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class DataConfig:
             all the vectors file has, or none.
         min_count: rarer words of the training data are unknown.
         lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
+        limit: of the training file only so many examples, from its start.
         generated: number of training examples of tasks that make their own data; dev and test have a fifteenth each.
     """
 
@@ -75,6 +76,7 @@ class DataConfig:
     frozen: Frozen = "dev"
     min_count: int = 1
     lowercase: bool = True
+    limit: int | None = None
     generated: int = 15_000
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ class DataConfig:
         size = self.vectors_size
         _check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)
         _check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
+        _check(self.limit is None or self.limit >= 1, "data.limit", "at least 1", self.limit)
         _check(self.generated >= 1, "data.generated", "at least 1", self.generated)
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 from structattn.tasks import Metric
 
+# What a row has besides metrics.
+BOOKKEEPING = frozenset({"step", "epoch", "loss", "learning_rate", "seconds", "is_best"})
+
 
 @dataclass
 class History:

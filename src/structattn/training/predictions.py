@@ -9,7 +9,7 @@ from structattn.tasks import Evaluation
 
 
 def write_predictions(path: Path, examples: Sequence[Example], evaluation: Evaluation) -> None:
-    """One line per example: id, gold, predicted, and the probability of each class as scores."""
+    """One line per example: id, gold, predicted, the probability of each class as scores, and the facts, if any."""
     write_json_lines(
         path,
         (
@@ -18,6 +18,7 @@ def write_predictions(path: Path, examples: Sequence[Example], evaluation: Evalu
                 "gold": gold,
                 "predicted": prediction.answer,
                 "scores": dict(prediction.probabilities),
+                **({} if prediction.facts is None else {"facts": list(prediction.facts)}),
             }
             for prediction, gold in zip(evaluation.predictions, evaluation.gold, strict=True)
         ),

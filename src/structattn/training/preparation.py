@@ -23,7 +23,7 @@ from structattn.layers import WordEmbedding
 from structattn.syntax import read_lines
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Task, get_task
-from structattn.training.checkpoint import TrainedModel, build_model
+from structattn.training.checkpoint import TrainedModel, build_model, new_fact_model
 from structattn.training.config import ClassifierConfig, DataConfig, DecoderConfig, RunConfig
 from structattn.training.sequences import learn_texts, new_sequence_model
 
@@ -58,8 +58,8 @@ def task_of(config: RunConfig) -> Task:
     texts = task.answer == "text"
     if texts and (config.data.trees, config.data.unary, config.data.phrases) != ("own", "keep", None):
         raise ConfigError(f"data: task {task.name!r} is answered with a text and knows no trees, unary or phrases")
-    if texts and config.classifier != ClassifierConfig():
-        raise ConfigError(f"classifier: task {task.name!r} is answered with a text and has none; see decoder")
+    if task.answer != "label" and config.classifier != ClassifierConfig():
+        raise ConfigError(f"classifier: task {task.name!r} has none, as it is answered with {task.answer}")
     if not texts and config.decoder != DecoderConfig():
         raise ConfigError(f"decoder: task {task.name!r} is not answered with a text; see classifier")
     return task if config.classifier.combine is None else dataclasses.replace(task, combine=config.classifier.combine)
@@ -75,7 +75,7 @@ def read_split(config: RunConfig, task: Task) -> Split:
     data = config.data
     if data.train is None:
         return _generated(config, task)
-    whole = list(_read(task, data.train, data))
+    whole = list(itertools.islice(_read(task, data.train, data), data.limit))
     if config.folds is not None:
         rest, test = _fold(whole, config.folds, config.fold or 1)
     else:
@@ -111,6 +111,12 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
         texts = learn_texts(split.sentences, config.decoder, **counted)  # type: ignore[arg-type]
         matrix = _pretrained(config, texts.source, options)
         model = TrainedModel(*new_sequence_model(config.encoder, options, task, texts=texts, decoder=config.decoder))
+    elif task.answer == "facts":
+        if data.vectors is not None:
+            raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
+        vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
+        labels = task.labels_of(split.train)
+        return new_fact_model(config.encoder, task, labels, vocabulary=vocabulary, options=options)
     else:
         vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
         matrix = _pretrained(config, vocabulary, options)

@@ -22,6 +22,7 @@ from structattn.training import processes
 from structattn.training.checkpoint import load
 from structattn.training.config import RunConfig, dump_config, load_config
 from structattn.training.folder import RunFolder
+from structattn.training.history import BOOKKEEPING
 from structattn.training.predictions import write_predictions
 from structattn.training.preparation import Split, checksums, count_parameters, prepare_model, read_split, task_of
 from structattn.training.state import preserved_randomness
@@ -187,8 +188,7 @@ def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) ->
         device=config.device,
         resume=resume,
     )
-    # Unseen labels are counted in the row too, where there are any.
-    metrics = {name: history.best[name] for name in (*task.metrics, "unseen_labels") if name in history.best}
+    metrics = {name: value for name, value in history.best.items() if name not in BOOKKEEPING}
     result = RunResult(
         folder.path,
         metrics,

@@ -136,7 +136,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         )
         self.started = time.monotonic()
         self._latest: dict[str, float] = {}
-        callbacks: list[TrainerCallback] = [_Schedule(self.sampler, optimization.evaluations_per_epoch)]
+        callbacks: list[TrainerCallback] = [_Schedule(model, self.sampler, optimization.evaluations_per_epoch)]
         if processes.is_first():
             callbacks += [_Progress(), *_tensorboard(folder.path / "tensorboard")]
         super().__init__(model.module, arguments, train_dataset=train, callbacks=callbacks)
@@ -248,15 +248,18 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
 
 
 class _Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """Asks for log, evaluation and checkpoint at evenly spaced steps of each epoch, and tells the sampler the epoch."""
+    """Asks for log, evaluation and checkpoint at evenly spaced steps; tells sampler and model when an epoch begins."""
 
-    def __init__(self, sampler: BatchSampler, evaluations: int) -> None:
+    def __init__(self, model: TrainedModel, sampler: BatchSampler, evaluations: int) -> None:
+        self.model = model
         self.sampler = sampler
         steps = len(sampler)
         self.steps = {round(steps * part / evaluations) for part in range(1, evaluations + 1)} - {0}
 
     def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.sampler.set_epoch(state.global_step // len(self.sampler))
+        epoch = state.global_step // len(self.sampler)
+        self.sampler.set_epoch(epoch)
+        self.model.set_epoch(epoch)
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if (state.global_step - 1) % len(self.sampler) + 1 in self.steps:

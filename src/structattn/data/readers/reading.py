@@ -9,6 +9,7 @@ from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.agreement import find_pair, read_agreement
+from structattn.data.readers.babi import read_babi
 from structattn.data.readers.lines import read_jsonl, read_labelled
 from structattn.data.readers.parallel import read_parallel
 from structattn.data.readers.tables import read_sick, read_tsv
@@ -26,6 +27,7 @@ FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "brackets": read_bracketed,
     "agreement": read_agreement,
     "parallel": read_parallel,
+    "babi": read_babi,
 }
 
 

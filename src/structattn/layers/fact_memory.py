@@ -1,0 +1,172 @@
+"""Facts as vectors, and two ways to select some of them for a question: hop by hop, and as a chain of facts.
+
+Separate from ``chain_attention.py`` because each step has embeddings of its own here, shared with the next step, as in
+memory networks.
+
+Reference: Sukhbaatar et al. (2015), End-to-end memory networks, sections 2 and 4.1; Kim et al. (2017), section 4.3.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from structattn.distributions import LinearChainCRF
+from structattn.functional import masked_softmax
+from structattn.layers.chain_attention import ChainPotentials, binary_potentials
+from structattn.layers.linear import glorot_linear
+
+
+class FactEmbedding(nn.Module):
+    r"""``m_i = sum_j l_j * E x_ij + T(i)``: Sukhbaatar et al. (2015), section 4.1.
+
+    Position encoding: ``l_kj = (1 - j/J) - (k/d) (1 - 2j/J)`` for feature ``k`` of ``d`` and word ``j`` of ``J``, both
+    from 1. Temporal encoding ``T``: a learned vector for how long ago a fact was told, 0 for the last one.
+
+    Args:
+        vocabulary_size: number of word ids; 0 is padding.
+        dim: width of the vectors.
+        num_times: how many places in time there are; what is older is as old as the oldest.
+
+    Example:
+        >>> embedding = FactEmbedding(9, 4, num_times=5)
+        >>> embedding(torch.tensor([[[2, 3, 0], [4, 0, 0]]]), torch.tensor([2])).shape
+        torch.Size([1, 2, 4])
+    """
+
+    def __init__(self, vocabulary_size: int, dim: int, *, num_times: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        self.times = nn.Embedding(num_times, dim)
+        for table in (self.words, self.times):
+            # A variance of one tenth, as in the code of Kim et al.
+            nn.init.normal_(table.weight, std=0.1**0.5)
+        with torch.no_grad():
+            self.words.weight[0] = 0.0
+
+    def words_only(self, words: Int[Tensor, "batch fact word"]) -> Float[Tensor, "batch fact dim"]:
+        """Embed what is told at no time, such as a question."""
+        dim, width = self.words.embedding_dim, words.shape[-1]
+        # Shares of the way through the sentence and through the features, for each word and each feature.
+        length = (words != 0).sum(-1, keepdim=True).clamp(min=1)
+        word = torch.arange(1, width + 1, device=words.device) / length
+        feature = torch.arange(1, dim + 1, device=words.device) / dim
+        weight = (1 - word).unsqueeze(-1) - feature * (1 - 2 * word).unsqueeze(-1)
+        embedded: Tensor = (self.words(words) * weight.to(self.words.weight.dtype)).sum(-2)
+        return embedded
+
+    def forward(
+        self, words: Int[Tensor, "batch fact word"], num_facts: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch fact dim"]:
+        """Embed facts; of each item the first ``num_facts`` are real, and what is padded has no meaning."""
+        facts = self.words_only(words)
+        ago = num_facts[:, None] - 1 - torch.arange(words.shape[1], device=words.device)
+        timed: Tensor = facts + self.times(ago.clamp(0, self.times.num_embeddings - 1))
+        return timed
+
+
+class MemoryHops(nn.Module):
+    r"""``p^k = softmax(<m_i^k, u^k>)``, ``u^{k+1} = u^k + sum_i p_i^k o_i^k``: Sukhbaatar et al. (2015), section 2.
+
+    While ``is_linear`` holds the softmax is left out (linear start, section 4.2).
+
+    Example:
+        >>> keys = torch.ones(1, 2, 3, 4)
+        >>> output, weights = MemoryHops()(keys, keys, torch.tensor([[True, True, False]]), torch.zeros(1, 4))
+        >>> output[0, 0], weights[0, 0]
+        (tensor(2.), tensor([[0.5000, 0.5000, 0.0000], [0.5000, 0.5000, 0.0000]]))
+    """
+
+    is_linear: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Part of the state: a model that was kept during the linear start answers as it did then.
+        self.register_buffer("is_linear", torch.tensor(False))
+
+    def forward(
+        self,
+        keys: Float[Tensor, "batch step fact dim"],
+        values: Float[Tensor, "batch step fact dim"],
+        mask: Bool[Tensor, "batch fact"],
+        query: Float[Tensor, "batch dim"],
+    ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch 1 step fact"]]:
+        """Answer vector, and what each hop looked at."""
+        looked_at = []
+        for step in range(keys.shape[1]):
+            scores = (keys[:, step] @ query.unsqueeze(-1)).squeeze(-1)
+            weights = scores.masked_fill(~mask, 0.0) if self.is_linear else masked_softmax(scores, mask)
+            query = query + (weights.unsqueeze(1) @ values[:, step]).squeeze(1)
+            looked_at.append(weights)
+        return query, torch.stack(looked_at, 1).unsqueeze(1)
+
+    def best(
+        self,
+        keys: Float[Tensor, "batch step fact dim"],
+        values: Float[Tensor, "batch step fact dim"],
+        mask: Bool[Tensor, "batch fact"],
+        query: Float[Tensor, "batch dim"],
+    ) -> Int[Tensor, "batch step"]:
+        """The fact that each hop looks at most."""
+        _, weights = self(keys, values, mask, query)
+        chosen: Tensor = weights[:, 0].masked_fill(~mask.unsqueeze(1), -torch.inf).argmax(-1)
+        return chosen
+
+
+class FactChain(nn.Module):
+    r"""A chain over facts: ``c = sum_k sum_i p(z_k = i) o_i^k``, answer vector ``c + u^K``: Kim et al. (2017), 4.3.
+
+    ``u^{k+1} = Q u^k``. A softmax over the potentials of a step, which memory networks leave out during their linear
+    start, would add a constant here, so a chain has no linear start.
+
+    Args:
+        dim: width of the vectors.
+        potentials: `binary_potentials` or `unary_potentials`.
+
+    Example:
+        >>> keys = torch.ones(1, 2, 3, 4)
+        >>> output, weights = FactChain(4)(keys, keys, torch.tensor([[True, True, False]]), torch.zeros(1, 4))
+        >>> output[0, 0], weights[0, 0]
+        (tensor(2., grad_fn=...), tensor([[0.5000, 0.5000, 0.0000], [0.5000, 0.5000, 0.0000]], grad_fn=...))
+    """
+
+    def __init__(self, dim: int, *, potentials: ChainPotentials = binary_potentials) -> None:
+        super().__init__()
+        self.next_query = glorot_linear(dim, dim, bias=False)
+        self.potentials = potentials
+
+    def distribution(
+        self,
+        keys: Float[Tensor, "batch step fact dim"],
+        mask: Bool[Tensor, "batch fact"],
+        query: Float[Tensor, "batch dim"],
+    ) -> tuple[LinearChainCRF, Float[Tensor, "batch dim"]]:
+        """The distribution over sequences of facts, and the query of the last step."""
+        queries = [query]
+        while len(queries) < keys.shape[1]:
+            queries.append(self.next_query(queries[-1]))
+        unary, transition = self.potentials(keys, torch.stack(queries, 1))
+        return LinearChainCRF(unary.masked_fill(~mask.unsqueeze(1), -torch.inf), transition), queries[-1]
+
+    def forward(
+        self,
+        keys: Float[Tensor, "batch step fact dim"],
+        values: Float[Tensor, "batch step fact dim"],
+        mask: Bool[Tensor, "batch fact"],
+        query: Float[Tensor, "batch dim"],
+    ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch 1 step fact"]]:
+        """Answer vector, and the marginals of each step."""
+        chain, last = self.distribution(keys, mask, query)
+        weights = chain.marginals()
+        context = (weights.unsqueeze(-2) @ values).squeeze(-2).sum(1)
+        return context + last, weights.unsqueeze(1)
+
+    def best(
+        self,
+        keys: Float[Tensor, "batch step fact dim"],
+        values: Float[Tensor, "batch step fact dim"],
+        mask: Bool[Tensor, "batch fact"],
+        query: Float[Tensor, "batch dim"],
+    ) -> Int[Tensor, "batch step"]:
+        """The most probable sequence of facts."""
+        chain, _ = self.distribution(keys, mask, query)
+        return chain.argmax().argmax(-1)

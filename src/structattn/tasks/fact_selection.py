@@ -1,0 +1,385 @@
+"""Answering a question about a story by selecting some of its facts: memory networks and chains of facts.
+
+It has the face of ``SentenceModel``; the story and the question are the two sentences of an example.
+
+Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_type_hints
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from structattn.data import Example, Vocabulary
+from structattn.data.readers.babi import facts_of, support_of
+from structattn.encoders.build import fits
+from structattn.layers.chain_attention import binary_potentials, unary_potentials
+from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
+from structattn.layers.linear import glorot_linear
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.metrics import metric
+from structattn.tasks.model import Item, evaluating, example_of
+from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class FactBatch:
+    """Stories, questions and answers as tensors.
+
+    Attributes:
+        facts: word ids of each fact, 0 at padding.
+        mask: ``True`` at facts.
+        question: word ids of each question, 0 at padding.
+        target: index of the answer, 0 where it is unknown.
+        weight: factor of each example's loss, zero where the answer is unknown.
+        dropped: how many facts of each story were left out in front, as only the last ones are kept.
+        ids: the examples' ids.
+        num_labelled: how many examples have an answer that the model knows.
+    """
+
+    facts: Int64[Tensor, "batch fact word"]
+    mask: Bool[Tensor, "batch fact"]
+    question: Int64[Tensor, "batch word_of_question"]
+    target: Int64[Tensor, " batch"]
+    weight: Float[Tensor, " batch"]
+    dropped: Int64[Tensor, " batch"]
+    ids: tuple[str, ...] = ()
+    num_labelled: int = 0
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def to(self, device: torch.device | str) -> "FactBatch":
+        """The same batch on another device."""
+        if self.facts.device == torch.device(device):
+            return self
+        return FactBatch(
+            self.facts.to(device),
+            self.mask.to(device),
+            self.question.to(device),
+            self.target.to(device),
+            self.weight.to(device),
+            self.dropped.to(device),
+            self.ids,
+            self.num_labelled,
+        )
+
+
+class FactReader(nn.Module):
+    """The vectors of a question and its facts: one table more than steps, each shared by two neighbouring steps.
+
+    The question is read with the first table; step ``k`` compares with table ``k`` and brings back table ``k + 1``
+    (adjacent tying: Sukhbaatar et al. 2015, section 2.2).
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the vectors.
+        num_steps: number of facts that are selected.
+        num_facts: most facts that are remembered.
+    """
+
+    def __init__(self, vocabulary_size: int, dim: int, *, num_steps: int, num_facts: int) -> None:
+        super().__init__()
+        self.first = FactEmbedding(vocabulary_size, dim, num_times=num_facts)
+        self.others = nn.ModuleList(FactEmbedding(vocabulary_size, dim, num_times=num_facts) for _ in range(num_steps))
+
+    def forward(
+        self, batch: FactBatch
+    ) -> tuple[Float[Tensor, "batch step fact dim"], Float[Tensor, "batch step fact dim"], Float[Tensor, "batch dim"]]:
+        """Keys and values of each step, and the question."""
+        number = batch.mask.sum(-1)
+        read = torch.stack([table(batch.facts, number) for table in (self.first, *self.others)], 1)
+        # A question is told at no time.
+        question = self.first.words_only(batch.question.unsqueeze(1)).squeeze(1)
+        return read[:, :-1], read[:, 1:], question
+
+
+class FactModel(nn.Module):
+    """``softmax(W selection(facts, question))``, trained with cross-entropy over the answers of the training data.
+
+    Args:
+        encoder: a `FactReader`.
+        selection: a `MemoryHops` or a `FactChain`.
+        task: what is asked.
+        labels: the answers.
+        vocabulary: the words.
+        num_facts: of longer stories the last so many facts are read.
+        linear_start: so many epochs a `MemoryHops` has no softmax.
+
+    Raises:
+        ConfigError: for fewer than two answers, or a negative linear start.
+
+    Example:
+        >>> from structattn.tasks import get_task
+        >>> vocabulary = Vocabulary(["mary", "john", "left", "who"])
+        >>> model = build_fact_model("binary", get_task("fact_selection"), ["john", "mary"], vocabulary=vocabulary)
+        >>> model.predict([("Mary left", "who left")])[0].label in ("john", "mary")
+        True
+    """
+
+    def __init__(
+        self,
+        encoder: FactReader,
+        selection: MemoryHops | FactChain,
+        task: Task,
+        labels: Sequence[str],
+        *,
+        vocabulary: Vocabulary,
+        dim: int,
+        num_facts: int = 25,
+        linear_start: int = 0,
+    ) -> None:
+        super().__init__()
+        if len(set(labels)) < 2:
+            raise ConfigError(f"task {task.name!r} needs at least two answers, got {list(labels)}")
+        if linear_start < 0:
+            raise ConfigError(f"linear_start expects at least 0, got {linear_start}")
+        self.encoder = encoder
+        self.selection = selection
+        self.task = task
+        self.labels = tuple(labels)
+        self.vocabulary = vocabulary
+        self.num_facts = num_facts
+        self.linear_start = linear_start
+        self.answer = glorot_linear(dim, len(self.labels), bias=False)
+        self._indices = {label: index for index, label in enumerate(self.labels)}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.answer.weight.device
+
+    def set_epoch(self, epoch: int) -> None:
+        """Told by the training before each epoch, counted from 0: the linear start ends."""
+        if isinstance(self.selection, MemoryHops):
+            self.selection.is_linear.fill_(epoch < self.linear_start)
+
+    def forward(self, batch: FactBatch) -> Float[Tensor, "batch label"]:
+        """Scores of the answers before softmax."""
+        keys, values, question = self.encoder(batch)
+        found, _ = self.selection(keys, values, batch.mask, question)
+        scores: Tensor = self.answer(found)
+        return scores
+
+    def loss(self, batch: FactBatch | Sequence[Example]) -> Float[Tensor, ""]:
+        """Weighted mean of the cross-entropy.
+
+        Raises:
+            ValueError: if no example of the batch has an answer that the model knows.
+        """
+        if not isinstance(batch, FactBatch):
+            batch = self.collate(batch)
+        return self.loss_of(self(batch), batch)
+
+    def loss_of(self, logits: Float[Tensor, "batch label"], batch: FactBatch) -> Float[Tensor, ""]:
+        """The loss, given the result of ``forward``.
+
+        Raises:
+            ValueError: if no example of the batch has an answer that the model knows.
+        """
+        if batch.num_labelled == 0:
+            raise ValueError(f"no example of this batch of {len(batch)} has an answer that the model knows")
+        each = F.cross_entropy(logits, batch.target, reduction="none")
+        return (each * batch.weight).sum() / batch.weight.sum()
+
+    def collate(self, examples: Sequence[Item]) -> FactBatch:
+        """Examples as tensors; works for questions without answers too.
+
+        Raises:
+            ValueError: for no examples, or one that is not a story and a question.
+            TypeError: if an item is none of example or tuple of sentences and texts.
+        """
+        return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
+
+    def predict(self, examples: Sequence[Item] | FactBatch, *, batch_size: int = 64) -> list[Prediction]:
+        """Answers and the facts they rest on, in the order of the examples.
+
+        Args:
+            examples: examples, or tuples of a story and a question; or a batch.
+            batch_size: how many examples run at a time.
+
+        Raises:
+            ConfigError: if the batch size is below 1.
+        """
+        if batch_size < 1:
+            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
+        with evaluating(self):
+            if isinstance(examples, FactBatch):
+                return self._answers(examples)
+            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+            answers: list[Prediction] = []
+            for start in range(0, len(found), batch_size):
+                answers += self._answers(self._batch(found[start : start + batch_size]))
+            return answers
+
+    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
+        """Predict, and measure.
+
+        Raises:
+            ValueError: if an example has no answer, or there are no examples.
+        """
+        return self.measure(examples, self.predict(examples, batch_size=batch_size))
+
+    def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
+        """The task's metrics, and over the examples with as many supporting facts as there are steps:
+
+        ``fact_accuracy``, the share whose selected facts are the supporting ones in the order of the file, and
+        ``fact_set_accuracy``, in any order.
+
+        Raises:
+            ValueError: if an example has no answer, or there are no examples.
+        """
+        gold: list[str] = []
+        for index, example in enumerate(examples):
+            if example.label is None:
+                raise ValueError(f"example {example.id or index} has no label to compare with")
+            gold.append(str(example.label))
+        answers = [str(prediction.answer) for prediction in predictions]
+        metrics = {name: metric(name).value(gold, answers) for name in self.task.metrics}
+        pairs = [
+            (support_of(example), prediction.facts)
+            for example, prediction in zip(examples, predictions, strict=True)
+            if prediction.facts is not None and len(support_of(example)) == len(prediction.facts)
+        ]
+        if pairs:
+            metrics["fact_accuracy"] = sum(right == found for right, found in pairs) / len(pairs)
+            metrics["fact_set_accuracy"] = sum(set(right) == set(found or ()) for right, found in pairs) / len(pairs)
+        unseen = sum(label not in self._indices for label in gold)
+        if unseen:
+            metrics["unseen_labels"] = float(unseen)
+        return Evaluation(metrics, tuple(predictions), tuple(gold))
+
+    def _batch(self, examples: Sequence[Example]) -> FactBatch:
+        if not examples:
+            raise ValueError("a batch needs at least one example, got none")
+        stories = [facts_of(example) for example in examples]
+        kept = [story[-self.num_facts :] for story in stories]
+        most = max(1, *(len(story) for story in kept))
+        width = max([1, *(len(fact) for story in kept for fact in story)])
+        words = [[_padded(self.vocabulary.encode(fact), width) for fact in story] for story in kept]
+        questions = [self.vocabulary.encode(example.sentences[1].words) for example in examples]
+        known = torch.tensor([example.label in self._indices for example in examples])
+        weight = torch.tensor([example.weight for example in examples]) * known
+        return FactBatch(
+            torch.tensor([story + [[0] * width] * (most - len(story)) for story in words]),
+            torch.arange(most) < torch.tensor([len(story) for story in kept])[:, None],
+            torch.tensor([_padded(question, max(1, *map(len, questions))) for question in questions]),
+            torch.tensor([self._indices.get(str(example.label), 0) for example in examples]),
+            weight,
+            torch.tensor([len(story) - len(rest) for story, rest in zip(stories, kept, strict=True)]),
+            tuple(example.id for example in examples),
+            int((weight > 0).sum()),
+        )
+
+    def _answers(self, batch: FactBatch) -> list[Prediction]:
+        there = batch.to(self.device)
+        keys, values, question = self.encoder(there)
+        found, _ = self.selection(keys, values, there.mask, question)
+        probabilities = self.answer(found).double().softmax(-1)
+        facts = self.selection.best(keys, values, there.mask, question) + there.dropped[:, None]
+        rows = [dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist()]
+        best = [self.labels[index] for index in probabilities.argmax(-1).tolist()]
+        return [
+            Prediction(name, label, None, row, facts=tuple(chosen))
+            for name, label, row, chosen in zip(batch.ids, best, rows, facts.tolist(), strict=True)
+        ]
+
+
+def memn2n(
+    vocabulary_size: int, *, dim: int = 20, num_steps: int = 2, num_facts: int = 25, linear_start: int = 20
+) -> tuple[FactReader, MemoryHops]:
+    """End-to-end memory network (Sukhbaatar et al. 2015), adjacent tying.
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the vectors.
+        num_steps: number of hops.
+        num_facts: of longer stories the last so many facts are read.
+        linear_start: so many epochs without softmax.
+    """
+    return FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts), MemoryHops()
+
+
+def chain(
+    vocabulary_size: int,
+    *,
+    dim: int = 20,
+    num_steps: int = 2,
+    num_facts: int = 25,
+    potentials: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+) -> tuple[FactReader, FactChain]:
+    """A chain of facts (Kim et al. 2017, section 4.3); ``binary`` facts see each other, ``unary`` ones do not.
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the vectors.
+        num_steps: number of facts that are selected.
+        num_facts: of longer stories the last so many facts are read.
+        potentials: from keys and queries to the scores of facts and of pairs of facts.
+    """
+    reader = FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts)
+    return reader, FactChain(dim, potentials=potentials)
+
+
+FACT_MODELS: Mapping[str, Callable[..., tuple[FactReader, MemoryHops | FactChain]]] = {
+    "memn2n": memn2n,
+    "unary": partial(chain, potentials=unary_potentials),
+    "binary": partial(chain, potentials=binary_potentials),
+}
+
+
+def build_fact_model(
+    name: str, task: Task, labels: Sequence[str], *, vocabulary: Vocabulary, **options: Any
+) -> FactModel:
+    """A fresh model by name.
+
+    Args:
+        name: ``memn2n``, ``unary`` or ``binary``.
+        task: what is asked.
+        labels: the answers.
+        vocabulary: the words.
+        **options: ``dim``, ``num_steps``, ``num_facts``; for ``memn2n`` also ``linear_start``.
+
+    Raises:
+        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+    """
+    if name not in FACT_MODELS:
+        known = ", ".join(FACT_MODELS)
+        raise ConfigError(f"unknown encoder {name!r} for task {task.name!r}; known: {known}")
+    function = memn2n if name == "memn2n" else chain
+    types = get_type_hints(function)
+    defaults = {
+        key: parameter.default
+        for key, parameter in inspect.signature(function).parameters.items()
+        if key not in ("vocabulary_size", "potentials")
+    }
+    for key, value in options.items():
+        if key not in defaults:
+            raise ConfigError(f"unknown option {key!r} for encoder {name!r}; known: {', '.join(sorted(defaults))}")
+        if not fits(value, types[key]):
+            raise ConfigError(f"option {key!r} of encoder {name!r}: expected {types[key].__name__}, got {value!r}")
+        if key != "linear_start" and value < 1:
+            raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
+    chosen = {**defaults, **options}
+    encoder, selection = FACT_MODELS[name](len(vocabulary), **chosen)
+    return FactModel(
+        encoder,
+        selection,
+        task,
+        labels,
+        vocabulary=vocabulary,
+        dim=chosen["dim"],
+        num_facts=chosen["num_facts"],
+        linear_start=chosen.get("linear_start", 0),
+    )
+
+
+def _padded(ids: list[int], width: int) -> list[int]:
+    return ids + [0] * (width - len(ids))
