@@ -11,11 +11,11 @@ by the Hessian.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 from torch.nn import Parameter
 
 from structattn.kernels import native
@@ -98,13 +98,8 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
         compiled = native.function(f"{family}_argmax", scores, pointers=3, numbers=1 + len(sizes))
         if compiled is None or not _eager(scores):
             return None
-        return cast(Tensor, best.apply(scores, lengths, sizes))
-
-    def best_parts(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> Tensor:
         parts = _like(scores)
-        compiled = native.function(f"{family}_argmax", scores, pointers=3, numbers=1 + len(sizes))
-        if compiled is not None:
-            _call(compiled, scores, lengths, parts, sizes=sizes)
+        _call(compiled, scores, lengths, parts, sizes=sizes)
         return parts
 
     def marginals_backward(ctx: Any, log_partition_grad: Tensor | None, parts_grad: Tensor | None) -> Any:
@@ -129,9 +124,6 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
             "derivatives up to the third are exact, further ones do not exist here"
         )
 
-    def no_backward(ctx: Any, grad: Tensor) -> Any:
-        return None, None, None
-
     def fake_marginals(scores: Tensor, *_: object) -> tuple[Tensor, Tensor]:
         return scores.new_empty(scores.shape[0]), _like(scores)
 
@@ -140,7 +132,6 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
     )
     hvp_operator, hvp_function = _registered(family, hvp, fake=_like, backward=hvp_backward, save=_save_inputs)
     third_operator, _ = _registered(family, third, fake=_like, backward=third_backward, save=_save_inputs)
-    best = _function(best_parts, backward=no_backward, save=_save_nothing, batched=_batching_rule(argmax))
     operators = Operators(
         _dispatched(marginals_operator, marginals_function), _dispatched(hvp_operator, hvp_function), argmax
     )
@@ -193,39 +184,51 @@ def _registered(
     operator = torch.library.custom_op(name, implementation, mutates_args=())
     operator.register_fake(fake)
     operator.register_autograd(backward, setup_context=save)
-    batched = _batching_rule(operator)
-    operator.register_vmap(batched)
-    return operator, _function(implementation, backward=backward, save=save, batched=batched)
+    operator.register_vmap(_batching_rule(operator))
 
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        output = implementation(*inputs)
+        save(ctx, inputs, output)
+        return output
 
-def _function(
-    implementation: Callable[..., Any],
-    *,
-    backward: Callable[..., Any],
-    save: Callable[..., None],
-    batched: Callable[..., Any],
-) -> type[Function]:
     def refuse(ctx: Any, *tangents: Any) -> Any:
-        raise NotImplementedError(
-            "forward-mode differentiation of a structured distribution was asked for; expected reverse mode "
-            "(backward, torch.autograd.grad), whose Hessian-vector products give the same numbers"
-        )
+        raise _forward_mode()
 
-    methods = {"forward": implementation, "setup_context": save, "backward": backward, "vmap": batched, "jvp": refuse}
-    return type(implementation.__name__, (Function,), {name: staticmethod(method) for name, method in methods.items()})
+    methods = {"forward": forward, "backward": backward, "jvp": refuse}
+    statics = {method: staticmethod(function) for method, function in methods.items()}
+    return operator, type(implementation.__name__, (Function,), statics)
 
 
 def _dispatched(operator: Callable[..., Any], function: type[Function]) -> Callable[..., Any]:
     """The function where it is called eagerly, the operator where torch looks on."""
 
     def call(*inputs: Any) -> Any:
-        return function.apply(*inputs) if _eager(inputs[0]) else operator(*inputs)
+        if _eager(inputs[0]):
+            return function.apply(*inputs)
+        if not torch.compiler.is_compiling():
+            # A custom operator would drop the tangents of forward mode without a word.
+            for tensor in inputs[:-1]:
+                if forward_ad.unpack_dual(tensor).tangent is not None:
+                    raise _forward_mode()
+        return operator(*inputs)
 
     return call
 
 
+def _forward_mode() -> NotImplementedError:
+    return NotImplementedError(
+        "forward-mode differentiation of a structured distribution was asked for; expected reverse mode "
+        "(backward, torch.autograd.grad), whose Hessian-vector products give the same numbers"
+    )
+
+
+# What ``autograd.Function.apply`` itself asks; should a torch lack it, every call goes to the operator.
+_transforms_are_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
 def _eager(scores: Tensor) -> bool:
-    return type(scores) in (Tensor, Parameter) and not torch.compiler.is_compiling()
+    """Whether this is a plain tensor, and neither ``torch.compile`` nor ``torch.func`` is at work."""
+    return type(scores) in (Tensor, Parameter) and not torch.compiler.is_compiling() and not _transforms_are_active()
 
 
 def _call(compiled: Callable[..., None], *tensors: Tensor, sizes: Sequence[int]) -> None:
@@ -242,10 +245,6 @@ def _save_marginals(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Ten
     scores, lengths, ctx.sizes = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(scores, lengths, output[1])
-
-
-def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.mark_non_differentiable(output)
 
 
 def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
