@@ -1,0 +1,104 @@
+"""Base noun phrases of a dependency treebank, and what both taggers of them share: reading, learning, scoring.
+
+A base noun phrase is a NOUN, PROPN or PRON with the determiners, adjectives, numbers, possessors, compound and flat
+parts next to it: its span grows to the left and right while the neighbouring word hangs, by one of these relations,
+from a word in the span. A phrase inside another one is dropped. Its label is the universal tag of its head.
+"""
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+import structattn as sa
+
+LABELS = ("NOUN", "PROPN", "PRON")
+RELATIONS = {"det", "amod", "nummod", "compound", "flat", "nmod:poss", "nmod:desc"}
+Phrase = tuple[int, int, int]  # start, end (half-open), label from 1 on
+
+
+def phrases(sentence: sa.Sentence) -> list[Phrase]:
+    """The base noun phrases of a sentence with tags and a dependency tree, from left to right."""
+    tree, tags = sentence.dependency, sentence.tags
+    if tree is None or tags is None or tree.labels is None:
+        raise ValueError(f"a sentence without tags and labelled arcs: {' '.join(sentence.words):.60}")
+    joins = [label in RELATIONS or label.startswith("compound") for label in tree.labels]
+    found = []
+    for head, tag in enumerate(tags):
+        if tag not in LABELS:
+            continue
+        start, end = head, head + 1
+        while start > 0 and joins[start - 1] and start <= tree.heads[start - 1] - 1 < end:
+            start -= 1
+        while end < len(tags) and joins[end] and start <= tree.heads[end] - 1 < end:
+            end += 1
+        found.append((start, end, LABELS.index(tag) + 1))
+    inside = {p for p in found for q in found if p != q and q[0] <= p[0] and p[1] <= q[1]}
+    return [phrase for phrase in found if phrase not in inside]
+
+
+def read(path: Path) -> list[sa.Sentence]:
+    """The sentences of a CoNLL-U file (``.gz``, too) with up to 60 words."""
+    return [sentence for sentence in sa.read_conllu(path) if 0 < len(sentence.words) <= 60]
+
+
+def f1(predicted: Sequence[Sequence[Phrase]], gold: Sequence[Sequence[Phrase]]) -> float:
+    """Harmonic mean of precision and recall of labelled phrases, in percent."""
+    right = sum(len(set(ours) & set(theirs)) for ours, theirs in zip(predicted, gold, strict=True))
+    return 200 * right / max(1, sum(map(len, predicted)) + sum(map(len, gold)))
+
+
+def learn(tagger: nn.Module, loss: Callable[..., Tensor], sentences: Sequence[sa.Sentence], epochs: int) -> None:
+    """Adam on batches of 32 sentences of similar length, in random order."""
+    generator = random.Random(0)
+    optimizer = torch.optim.Adam(tagger.parameters(), lr=5e-3)
+    ordered = sorted(sentences, key=lambda sentence: len(sentence.words))
+    batches = [ordered[i : i + 32] for i in range(0, len(ordered), 32)]
+    tagger.train()
+    for epoch in range(epochs):
+        total, start = 0.0, time.perf_counter()
+        for batch in generator.sample(batches, len(batches)):
+            optimizer.zero_grad()
+            value = loss(batch, [phrases(sentence) for sentence in batch])
+            value.backward()
+            optimizer.step()
+            total += value.item() / len(batches)
+        print(f"  epoch {epoch + 1}: loss {total:.3f}, {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def compare(
+    description: str | None,
+    build: Callable[[sa.Vocabulary, bool], nn.Module],
+    arguments: Sequence[str] | None,
+) -> dict[str, float]:
+    """Train the structured and the independent tagger on one treebank; print and return F1 on the development data.
+
+    Args:
+        description: of the program.
+        build: a tagger with ``loss(sentences, phrases)`` and ``predict(sentences)``, structured or not.
+        arguments: of the command line.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path, help="treebank in CoNLL-U")
+    parser.add_argument("dev", type=Path, help="treebank in CoNLL-U")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--sentences", type=int, help="train on this many only")
+    options = parser.parse_args(arguments)
+    train, dev = read(options.train)[: options.sentences], read(options.dev)
+    vocabulary = sa.Vocabulary.from_examples(train, min_count=2)
+    gold, scores = [phrases(sentence) for sentence in dev], {}
+    for name, structured in (("structured", True), ("independent", False)):
+        torch.manual_seed(1)
+        print(name)
+        tagger = build(vocabulary, structured)
+        learn(tagger, tagger.loss, train, options.epochs)
+        tagger.eval()
+        with torch.no_grad():
+            predicted = [tagger.predict(dev[i : i + 64]) for i in range(0, len(dev), 64)]
+        scores[name] = f1([found for batch in predicted for found in batch], gold)
+        print(f"  F1 {scores[name]:.1f} on {len(dev)} sentences with {sum(map(len, gold))} phrases", flush=True)
+    return scores
