@@ -353,13 +353,8 @@ def build_fact_model(
     if name not in FACT_MODELS:
         known = ", ".join(FACT_MODELS)
         raise ConfigError(f"unknown encoder {name!r} for task {task.name!r}; known: {known}")
-    function = memn2n if name == "memn2n" else chain
-    types = get_type_hints(function)
-    defaults = {
-        key: parameter.default
-        for key, parameter in inspect.signature(function).parameters.items()
-        if key not in ("vocabulary_size", "potentials")
-    }
+    types = get_type_hints(memn2n if name == "memn2n" else chain)
+    defaults = fact_model_options(name)
     for key, value in options.items():
         if key not in defaults:
             raise ConfigError(f"unknown option {key!r} for encoder {name!r}; known: {', '.join(sorted(defaults))}")
@@ -379,6 +374,18 @@ def build_fact_model(
         num_facts=chosen["num_facts"],
         linear_start=chosen.get("linear_start", 0),
     )
+
+
+def fact_model_options(name: str) -> dict[str, Any]:
+    """The options of a model and their defaults.
+
+    Example:
+        >>> fact_model_options("binary")
+        {'dim': 20, 'num_steps': 2, 'num_facts': 25}
+    """
+    function = memn2n if name == "memn2n" else chain
+    parameters = inspect.signature(function).parameters.items()
+    return {key: one.default for key, one in parameters if key not in ("vocabulary_size", "potentials")}
 
 
 def _padded(ids: list[int], width: int) -> list[int]:
