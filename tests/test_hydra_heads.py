@@ -211,7 +211,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="sizes of at least 1, got 8, 0"):
         RelationHeads(8, 0)
     heads, states, relation, mask = a_case()
-    with pytest.raises((ValueError, TypeError), match="'mse', 'bce'|mse, bce"):
+    with pytest.raises((ValueError, TypeError), match=r"'mse', 'bce'|mse, bce"):
         heads.loss(states, relation, mask, objective="hinge")
     with pytest.raises((ValueError, TypeError), match="'sentences'"):
         heads.loss(states, relation, mask, reduction="heads")

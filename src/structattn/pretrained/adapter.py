@@ -29,18 +29,15 @@ PREFIX = "base_model.model.hydra.layer."
 
 def save_adapter(model: "HydraModel", folder: str | os.PathLike[str]) -> None:
     """Write an adapter folder; whoever reads it sees the old one or the whole new one."""
-    untrained = model.untrained_parts()
-    parts = {
-        name: tensor
-        for name, tensor in model.hydra.parts.items()
-        if name.split(".")[0] in HEAD_PARTS or name not in untrained
-    }
+    every, untrained = model.hydra.parts, model.untrained_parts()
+    saved = {*HEAD_PARTS, *(name.split(".")[0] for name in every if name not in untrained)}
+    parts = {name: tensor for name, tensor in every.items() if name.split(".")[0] in saved}
     content = {
         **model.hydra.describe(),
         "base_model_name_or_path": str(getattr(model.config, "_name_or_path", "") or ""),
         "base_model_type": model.config.model_type,
         "base_fingerprint": body_fingerprint(model.base),
-        "saved_parts": sorted({name.split(".")[0] for name in parts}),
+        "saved_parts": sorted(saved),
     }
     with replaced_folder(Path(folder)) as temporary:
         save_tensors({PREFIX + name: tensor for name, tensor in parts.items()}, temporary / WEIGHTS)

@@ -83,7 +83,7 @@ class Pretraining:
     """What pretraining came to.
 
     Attributes:
-        model: the body with the best heads, in evaluation mode.
+        model: the body, in the mode it was in, with the best heads.
         loss: on the held-out sentences.
         relations: a report for each relation, on the held-out sentences.
         epochs: losses on the held-out sentences, one an epoch, before the first of which stands that of fresh heads.
@@ -175,7 +175,8 @@ def pretrain(
         "without_structure": train.missing + dev.missing,
         "too_long": train.too_long + dev.too_long,
     }
-    return Pretraining(model.eval(), best, reports, tuple(losses), counts, time.monotonic() - start)
+    model.hydra.eval()
+    return Pretraining(model, best, reports, tuple(losses), counts, time.monotonic() - start)
 
 
 def heads_loss(

@@ -1,0 +1,437 @@
+"""HYDRA on a body: layer styles and their published counts, adapter folders, pretraining that leaves the body alone."""
+
+import itertools
+import json
+import logging
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import structattn as sa
+from bodies import KINDS, minilm_tokenizer, tiny
+from structattn.cli import main
+from structattn.data.generated import agreement_treebank
+from structattn.layers import PretrainedBody, RelationHeads, relation_loss
+from structattn.pretrained import (
+    HydraConfig,
+    HydraLayer,
+    HydraModel,
+    PretrainingConfig,
+    add_heads,
+    evaluate_heads,
+    pretrain,
+    relation_targets,
+    with_other_trees,
+)
+from structattn.pretrained.adapter import body_fingerprint
+from structattn.pretrained.evaluation import area_under_curve, tree_heads
+from structattn.pretrained.pretraining import heads_loss
+from structattn.syntax import ConfigError, ParseError
+
+STYLES = {"residual": 1_771_776, "gated": 2_362_369, "attention": 2_363_904, "transformer": 7_087_872}
+SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]
+IDS = torch.tensor([[101, 2048, 4268, 9378, 102], [101, 4268, 102, 0, 0]])
+MASK = (IDS != 0).long()
+
+
+def config_of(**options) -> HydraConfig:
+    return HydraConfig(**{"num_heads": 4, "dropout": 0.0, **options})
+
+
+def body_of(kind: str = "bert", **options) -> PretrainedBody:
+    return PretrainedBody(tiny(kind), minilm_tokenizer(), **options)
+
+
+@pytest.mark.parametrize(("style", "count"), STYLES.items())
+def test_counts_of_bert_base(style, count):
+    layer = HydraLayer(768, HydraConfig(layer_style=style))
+    assert sum(parameter.numel() for parameter in layer.parameters()) == count
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_an_adapter_of_bert_base_has_seven_megabytes(style, tmp_path):
+    """3 (d^2 + d) numbers of 4 bytes: 7,087,104, and a header."""
+    body = tiny("bert", hidden_size=768, num_attention_heads=12, vocab_size=200, num_hidden_layers=1)
+    HydraModel(body, HydraConfig(layer_style=style)).save_pretrained(tmp_path / "adapter")
+    size = (tmp_path / "adapter" / "adapter_model.safetensors").stat().st_size
+    assert 7_087_104 < size < 7_087_104 + 2_000
+    assert {path.name for path in (tmp_path / "adapter").iterdir()} == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "README.md",
+    }
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_layer_equals_the_equations(style):
+    torch.manual_seed(0)
+    layer = HydraLayer(8, config_of(num_heads=2, layer_style=style, gate_init=0.7)).eval()
+    states, mask = torch.randn(1, 4, 8), torch.tensor([[True, True, True, False]])
+    found, weights = layer(states, mask, need_weights=True)
+    rows = []
+    for i in range(3):
+        heads = []
+        for h in range(2):
+            part = slice(4 * h, 4 * h + 4)
+            query = layer.heads.query(states[0, i])[part]
+            scores = [(query @ layer.heads.key(states[0, j])[part]).item() / math.sqrt(4) for j in range(3)]
+            exponentials = [math.exp(score) for score in scores]
+            share = [value / sum(exponentials) for value in exponentials]
+            torch.testing.assert_close(weights[0, h, i, :3], torch.tensor(share))
+            heads.append(sum(share[j] * layer.value(states[0, j])[part] for j in range(3)))
+        rows.append(torch.cat(heads))
+    context, x = torch.stack(rows), states[0, :3]
+    expected = {
+        "residual": lambda: x + context,
+        "gated": lambda: x + 0.7 * layer.output(context),
+        "attention": lambda: layer.norm(x + layer.output(context)),
+        "transformer": lambda: layer.ffn(layer.norm(x + layer.output(context))),
+    }[style]()
+    torch.testing.assert_close(found[0, :3], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_closed_gate_gives_the_body_and_so_does_disabling(kind):
+    body = tiny(kind)
+    plain = body(input_ids=IDS, attention_mask=MASK)
+    model = add_heads(body, config_of()).eval()
+    found = model(input_ids=IDS, attention_mask=MASK)
+    assert type(found) is type(plain)
+    torch.testing.assert_close(found.last_hidden_state, plain.last_hidden_state, rtol=0, atol=0)
+    with torch.no_grad():
+        model.hydra.gate.fill_(1.0)
+    opened = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    assert (opened - plain.last_hidden_state).abs().max() > 1e-4
+    with model.disable_adapter() as same:
+        again = same(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    torch.testing.assert_close(again, plain.last_hidden_state, rtol=0, atol=0)
+    assert model.is_enabled
+
+
+def test_scores_and_loss_on_request():
+    model = add_heads(tiny("bert"), config_of()).eval()
+    relation = torch.zeros(2, 5, 5)
+    relation[:, 1, 2] = 1.0
+    found = model(input_ids=IDS, attention_mask=MASK, relation=relation, output_hydra_scores=True)
+    scores = model.hydra_scores(IDS, MASK)
+    torch.testing.assert_close(found.hydra_scores, scores)
+    torch.testing.assert_close(found.hydra_loss, relation_loss(scores, relation, MASK.bool()))
+    assert "hydra_loss" not in model(input_ids=IDS, attention_mask=MASK)
+
+
+def test_inner_layers_and_attention_weights():
+    body = tiny("bert", implementation="eager")
+    inner = body(input_ids=IDS, output_hidden_states=True).hidden_states[1]
+    model = add_heads(body, config_of(layer=1)).eval()
+    torch.testing.assert_close(model(input_ids=IDS).last_hidden_state, inner)
+    attentions = model(input_ids=IDS, attention_mask=MASK, output_attentions=True).attentions
+    assert len(attentions) == 3
+    torch.testing.assert_close(attentions[-1].sum(-1)[0], torch.ones(4, 5))
+
+
+def test_the_pooler_reads_the_new_states():
+    model = add_heads(tiny("bert"), config_of(gate_init=1.0)).eval()
+    found = model(input_ids=IDS, attention_mask=MASK)
+    torch.testing.assert_close(found.pooler_output, model.base.pooler(found.last_hidden_state))
+
+
+def test_freezing_and_counting(capsys):
+    model = add_heads(tiny("bert"), config_of()).freeze("body")
+    model.print_trainable_parameters()
+    layer = sum(parameter.numel() for parameter in model.hydra.parameters())
+    every = sum(parameter.numel() for parameter in model.parameters())
+    assert capsys.readouterr().out.startswith(f"trainable params: {layer:,} || all params: {every:,}")
+    model.freeze("heads")
+    assert model.trainable_parameters()[0] == layer - 2 * (16 * 16 + 16)
+    with pytest.raises(ConfigError, match="unknown part 'tail'; known: body, heads, layer"):
+        model.freeze("tail")
+
+
+def test_what_is_frozen_stays_and_the_rest_moves():
+    for frozen in ("body", "heads"):
+        torch.manual_seed(0)
+        model = add_heads(tiny("bert"), config_of(gate_init=1.0)).freeze(frozen)
+        before = {name: parameter.clone() for name, parameter in model.named_parameters()}
+        optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
+        model(input_ids=IDS, attention_mask=MASK).last_hidden_state[:, 0].square().sum().backward()
+        optimizer.step()
+        moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+        assert any(name.startswith("base.") for name in moved) == (frozen == "heads")
+        assert any(name.startswith("hydra.heads.query") for name in moved) == (frozen == "body")
+        assert "hydra.value.weight" in moved
+
+
+# Adapters on disk.
+
+
+def test_save_and_load(tmp_path):
+    torch.manual_seed(0)
+    model = add_heads(tiny("bert"), config_of(layer_style="transformer")).eval()
+    model.save_pretrained(tmp_path / "fresh")
+    content = json.loads((tmp_path / "fresh" / "adapter_config.json").read_text())
+    assert (content["peft_type"], content["saved_parts"]) == ("HYDRA", ["key", "query", "value"])
+    with torch.no_grad():
+        model.hydra.output.weight.mul_(2.0)
+        model.hydra.norm.bias.add_(1.0)
+    model.save_pretrained(tmp_path / "tuned")
+    content = json.loads((tmp_path / "tuned" / "adapter_config.json").read_text())
+    assert content["saved_parts"] == ["key", "norm", "output", "query", "value"]
+    names = sa.data.tensors.read_tensors(tmp_path / "tuned" / "adapter_model.safetensors")
+    assert "base_model.model.hydra.layer.query.weight" in names
+    again = add_heads(tiny("bert"), tmp_path / "tuned")
+    for name in ("query.weight", "value.bias", "output.weight", "norm.bias"):
+        torch.testing.assert_close(again.hydra.parts[name], model.hydra.parts[name], rtol=0, atol=0)
+    torch.testing.assert_close(again.hydra_scores(IDS, MASK), model.hydra_scores(IDS, MASK), rtol=0, atol=0)
+    assert again.hydra_config == model.hydra_config
+
+
+def test_heads_do_not_fit_another_body(tmp_path):
+    model = add_heads(tiny("bert"), config_of())
+    model.save_pretrained(tmp_path / "adapter")
+    with pytest.raises(ConfigError, match="heads for a body of width 16, this BertModel has width 24"):
+        add_heads(tiny("bert", hidden_size=24), tmp_path / "adapter")
+    other = tiny("bert")
+    with torch.no_grad():
+        next(other.parameters()).add_(1.0)
+    with pytest.warns(UserWarning, match="trained on a body with other parameters"):
+        add_heads(other, tmp_path / "adapter")
+    file = tmp_path / "adapter" / "adapter_config.json"
+    content = json.loads(file.read_text())
+
+    def changed(**values):
+        file.write_text(json.dumps({**content, **values}), encoding="utf-8")
+        return add_heads(tiny("bert"), tmp_path / "adapter")
+
+    with pytest.raises(ConfigError, match=r"expected 'key.bias' of shape \(8,\) for this body, got \(16,\)"):
+        changed(hydra={**content["hydra"], "head_dim": 2})
+    with pytest.raises(ParseError, match=r"expected a tensor '[\w.]+hydra.layer.output.bias', it is missing"):
+        changed(saved_parts=[*content["saved_parts"], "output"])
+    with pytest.raises(ConfigError, match="unknown relation 'sibling'"):
+        changed(hydra={**content["hydra"], "relation": "sibling"})
+    with pytest.raises(ConfigError, match="expected an adapter of type 'HYDRA', got 'LORA'"):
+        changed(peft_type="LORA")
+    with pytest.raises(ConfigError, match="has format version 99"):
+        changed(hydra_version=99)
+    file.write_text(json.dumps({key: content[key] for key in content if key != "hydra"}), encoding="utf-8")
+    with pytest.raises(ParseError, match="expected the key 'hydra'"):
+        add_heads(tiny("bert"), tmp_path / "adapter")
+
+
+def test_a_style_with_fewer_parts_refuses_those_of_another(tmp_path):
+    model = add_heads(tiny("bert"), config_of())
+    with torch.no_grad():
+        model.hydra.gate.fill_(0.5)
+    model.save_pretrained(tmp_path / "adapter")
+    file = tmp_path / "adapter" / "adapter_config.json"
+    content = json.loads(file.read_text())
+    content["hydra"]["layer_style"] = "residual"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ConfigError, match="has a part 'gate' that a layer of style 'residual' lacks"):
+        add_heads(tiny("bert"), tmp_path / "adapter")
+
+
+def test_bodies_that_do_not_do():
+    with pytest.raises(ConfigError, match="which has a decoder too"):
+        add_heads(tiny("t5", implementation="eager"), config_of())
+    with pytest.raises(ConfigError, match="expected an encoder of transformers, got Linear"):
+        add_heads(torch.nn.Linear(2, 2), config_of())
+    with pytest.raises(ConfigError, match=r"layer: expected -3 to 2 for this body, got 3"):
+        add_heads(tiny("bert"), config_of(layer=3))
+    with pytest.raises(ConfigError, match=r"HYDRA on a body of width 16: .*multiple of num_heads, got 16 and 5"):
+        add_heads(tiny("bert"), config_of(num_heads=5))
+    with pytest.raises(ConfigError, match="'residual' adds"):
+        add_heads(tiny("bert"), config_of(head_dim=3, layer_style="residual"))
+
+
+def test_the_body_of_a_classifier_is_taken():
+    import transformers as hf
+
+    model = hf.BertForSequenceClassification(tiny("bert").config)
+    assert add_heads(model, config_of()).base is model.bert
+
+
+# Pretraining.
+
+
+def test_pretraining_leaves_the_body_as_it_is_and_trains_queries_and_keys_only():
+    body = body_of()
+    body.train()
+    before = body_fingerprint(body.model)
+    settings = PretrainingConfig(epochs=3, batch_size=8, warmup=2, learning_rate=1e-2)
+    found = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
+    assert body_fingerprint(body.model) == before
+    assert body.model.training
+    assert all(parameter.grad is None for parameter in body.model.parameters())
+    torch.manual_seed(settings.seed)
+    fresh = HydraModel(tiny("bert"), config_of()).hydra.parts
+    changed = {name for name, tensor in found.model.hydra.parts.items() if not torch.equal(tensor, fresh[name])}
+    assert changed == {"query.weight", "query.bias", "key.weight", "key.bias"}
+    assert found.model.untrained_parts() == set(fresh) - changed
+    assert found.loss == min(found.epochs) < found.epochs[0]
+    assert found.sentences == {"trained": 48, "held_out": 12, "without_structure": 0, "too_long": 0}
+    report = found.relations["arc"]
+    assert found.loss == pytest.approx(report.mean_squared_error, rel=1e-5)
+    assert report.area > 0.6
+    assert len(report.accuracy) == 4
+    again = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
+    assert again.epochs == found.epochs
+
+
+def test_kept_states_change_nothing():
+    losses = [
+        pretrain(
+            body_of(),
+            config_of(relation=("head", "child", "arc", "ancestor")),
+            SENTENCES[:16],
+            held_out=SENTENCES[16:24],
+            settings=PretrainingConfig(epochs=2, batch_size=8, keep_states=keep),
+        ).epochs
+        for keep in (False, True)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_early_stopping():
+    settings = PretrainingConfig(epochs=9, patience=1, batch_size=8, learning_rate=1e-12, warmup=0)
+    with_nothing_learnt = pretrain(body_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings)
+    assert len(with_nothing_learnt.epochs) < 10
+
+
+def test_sentences_that_cannot_be_learnt_from_are_counted():
+    long = sa.Sentence(["w"] * 70, dependency=sa.DependencyTree([0, *range(1, 70)]))  # the body reads 64 pieces
+    mixed = [*SENTENCES[:8], sa.Sentence(["hush"]), long]
+    found = pretrain(body_of(), config_of(), mixed, held_out=SENTENCES[8:10], settings=PretrainingConfig(epochs=1))
+    assert found.sentences == {"trained": 8, "held_out": 2, "without_structure": 1, "too_long": 1}
+    with pytest.raises(ConfigError, match="no sentence to learn from: 1 lack"):
+        pretrain(body_of(), config_of(), [sa.Sentence(["hush"])], held_out=SENTENCES[:2])
+
+
+def test_other_trees_are_of_the_same_length():
+    given = [*SENTENCES, sa.Sentence(["w"] * 40, dependency=sa.DependencyTree([0, *range(1, 40)]))]
+    shuffled = with_other_trees(given, seed=3)
+    assert [sentence.words for sentence in shuffled] == [sentence.words for sentence in given]
+    lengths = [len(sentence) for sentence in given]
+    for length in set(lengths):
+        own = [sentence.dependency for sentence in given if len(sentence) == length]
+        others = [sentence.dependency for sentence in shuffled if len(sentence) == length]
+        assert sorted(tree.heads for tree in own) == sorted(tree.heads for tree in others)
+        if len(own) > 1:
+            assert all(one is not other for one, other in zip(own, others, strict=True))
+    assert shuffled[-1].dependency is given[-1].dependency
+
+
+def test_long_texts_use_the_linear_form_with_the_same_result(monkeypatch):
+    torch.manual_seed(0)
+    heads, config = RelationHeads(16, 4, 4), config_of(relation=("head", "child", "head", "arc"))
+    body = body_of()
+    pieces = body.tokenize(SENTENCES[:4])
+    assert pieces.ids.shape[1] > 2 * heads.head_dim
+    states = body(pieces)
+    calls = []
+    linear = RelationHeads.linear_loss
+    monkeypatch.setattr(RelationHeads, "linear_loss", lambda *a, **k: calls.append(1) or linear(*a, **k))
+    found = heads_loss(heads, config, pieces, states)
+    targets = relation_targets(pieces, config)
+    dense = heads.loss(states, targets.relation[:, list(config.assignment)], targets.mask)
+    assert calls
+    torch.testing.assert_close(found, dense, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["bce", "ce", "kl"])
+def test_other_objectives_learn(objective):
+    settings = PretrainingConfig(epochs=2, batch_size=8, warmup=1, learning_rate=1e-2)
+    found = pretrain(
+        body_of(), config_of(objective=objective), SENTENCES[:24], held_out=SENTENCES[24:32], settings=settings
+    )
+    assert found.loss < found.epochs[0]
+
+
+# The report.
+
+
+def test_area_against_all_pairs():
+    generator = np.random.default_rng(0)
+    scores, related = generator.integers(0, 6, 40) / 5, generator.random(40) < 0.3
+    pairs = [(p > n) + 0.5 * (p == n) for p in scores[related] for n in scores[~related]]
+    assert area_under_curve(scores, related) == pytest.approx(np.mean(pairs))
+    assert math.isnan(area_under_curve(scores, np.zeros(40, dtype=bool)))
+
+
+@pytest.mark.parametrize("kind", ["arc", "head", "child"])
+def test_perfect_scores_give_the_tree_back(kind):
+    batch = sa.collate(SENTENCES[:20], sa.Vocabulary([]))
+    scores = sa.pretrained.word_relation(kind, batch)
+    found = tree_heads(scores, batch.lengths, kind=kind)
+    for row, sentence in enumerate(SENTENCES[:20]):
+        gold, own = sentence.dependency.heads, found[row, : len(sentence)].tolist()
+        if kind == "arc":
+            edges = [{frozenset(arc) for arc in enumerate(heads, start=1) if arc[1]} for heads in (gold, own)]
+            assert edges[0] == edges[1]
+        else:
+            assert tuple(own) == gold
+
+
+def test_the_report_of_constant_scores_is_the_constants_own():
+    heads, config = RelationHeads(16, 4), config_of()
+    torch.nn.init.zeros_(heads.query.weight)
+    body = body_of()
+    pieces = body.tokenize(SENTENCES[:8])
+    loss, reports = evaluate_heads(heads, config, [(pieces, body(pieces))])
+    targets = relation_targets(pieces, config).relation[:, 0]
+    means = torch.stack([t[: int(n), : int(n)].mean() for t, n in zip(targets, pieces.mask.sum(1), strict=True)])
+    report = reports["arc"]
+    assert loss == pytest.approx(means.mean().item(), rel=1e-5)
+    assert report.constant_error == pytest.approx((means.mean() - means.mean() ** 2).item(), rel=1e-5)
+    assert report.sentence_constant_error == pytest.approx((means - means**2).mean().item(), rel=1e-5)
+    assert report.area == 0.5
+
+
+def test_bad_settings():
+    for options in ({"epochs": 0}, {"learning_rate": 0.0}, {"clip": 0.0}, {"control": "random"}, {"warmup": -1}):
+        with pytest.raises(ConfigError):
+            PretrainingConfig(**options)
+
+
+# The command line.
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model = tiny("bert", hidden_size=16)
+    model.save_pretrained(tmp_path / "body")
+    minilm_tokenizer().save_pretrained(tmp_path / "body")
+    sa.write_conllu(tmp_path / "trees.conllu", SENTENCES)
+    return tmp_path
+
+
+def test_pretraining_from_the_command_line(folder, capsys, caplog):
+    words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--body", str(folder / "body")]
+    words += ["--out", str(folder / "adapter"), "--relation", "arc", "--epochs", "1", "--batch_size", "8"]
+    with caplog.at_level(logging.ERROR):
+        assert main([*words, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["sentences"]["trained"] == 54
+        assert found["relations"]["arc"]["mean_squared_error"] == pytest.approx(found["loss"], rel=1e-5)
+        assert main([*words, "--relation", "head child head arc"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["relation", "head", "child", "arc"]
+    model = add_heads(tiny("bert", hidden_size=16), folder / "adapter")
+    assert model.hydra_config.relation == ("head", "child", "head", "arc")
+
+
+def test_mistakes_on_the_command_line(folder, capsys):
+    words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--out", str(folder / "adapter")]
+    assert main([*words, "--body", str(folder / "nowhere")]) == 2
+    assert "has no config.json" in capsys.readouterr().err
+    body = ["--body", str(folder / "body")]
+    assert main([*words, *body, "--relation", "sibling"]) == 2
+    assert "unknown relation 'sibling'" in capsys.readouterr().err
+    (folder / "cycle.conllu").write_text(
+        "1\ta\t_\t_\t_\t_\t2\tdep\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n", encoding="utf-8"
+    )
+    assert main(["hydra", "pretrain", str(folder / "cycle.conllu"), *words[3:], *body]) == 2
+    assert "cycle.conllu:" in (error := capsys.readouterr().err)
+    assert "cycle" in error

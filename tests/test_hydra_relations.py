@@ -1,0 +1,179 @@
+"""Relations as targets over pieces: counts from the specification, every subword rule against loops over pieces."""
+
+import itertools
+
+import pytest
+import torch
+
+import structattn as sa
+from bodies import minilm_tokenizer
+from structattn.data import collate_pieces
+from structattn.pretrained import HydraConfig, parse_relation, relation_targets, word_relation
+from structattn.syntax import ConfigError, MissingStructure
+
+HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
+LABELS = ["nummod", "nsubj", "case", "det", "nmod:at", "root", "nmod:poss", "obj"]
+WORDS = ["Two", "hippopotami", "at", "a", "ballgame", "wash", "their", "ankylosauri"]
+TREE = sa.DependencyTree(HEADS, LABELS)
+SENTENCE = sa.Sentence(WORDS, dependency=TREE)
+
+
+def matrix(name: str, heads=HEADS, labels=None) -> torch.Tensor:
+    sentence = sa.Sentence(["w"] * len(heads), dependency=sa.DependencyTree(heads, labels))
+    return word_relation(name, sa.collate([sentence], sa.Vocabulary([])))[0]
+
+
+def pieces_of(*texts, **options):
+    return collate_pieces(texts, minilm_tokenizer(), **options)
+
+
+def targets(pieces, **options):
+    return relation_targets(pieces, HydraConfig(num_heads=1, **options))
+
+
+def test_counts_and_identities():
+    """``arc`` has 2 (n - 1) ones, ``head`` and ``child`` n - 1, ``ancestor`` n + sum of depths (0 at the root)."""
+    n = len(HEADS)
+    arc, head, child, ancestor = (matrix(name) for name in ("arc", "head", "child", "ancestor"))
+    assert (arc.sum(), head.sum(), child.sum()) == (2 * (n - 1), n - 1, n - 1)
+    assert ancestor.sum() == n + sum(depth - 1 for depth in TREE.depths())
+    assert torch.equal(arc, arc.T)
+    assert torch.equal(arc, head + child)
+    assert torch.equal(head, child.T)
+    assert not arc.diagonal().any()
+    assert head[0, 1] == 1  # the head of "Two" is the second word
+    assert torch.equal(matrix("arc+self"), arc + torch.eye(n))
+    assert torch.equal(matrix("distance"), -torch.tensor(TREE.distances()).float())
+
+
+def test_span_is_ancestor_for_projective_trees_and_more_otherwise():
+    assert torch.equal(matrix("span"), matrix("ancestor"))
+    crossing = [3, 4, 0, 3, 1]  # 1 <- 3 and 5 <- 1 cross 2 <- 4
+    span, ancestor = matrix("span", crossing), matrix("ancestor", crossing)
+    assert not sa.DependencyTree(crossing).is_projective
+    assert (span >= ancestor).all()
+    assert span.sum() > ancestor.sum()
+    for row, column in itertools.product(range(5), repeat=2):
+        start, end = sa.DependencyTree(crossing).subtree_spans()[column]
+        assert span[row, column] == (start <= row < end)
+
+
+def test_labels_choose_arcs_with_or_without_their_subtype():
+    found = matrix("head:nsubj,nmod", labels=LABELS).nonzero().tolist()
+    assert found == [[1, 5], [4, 1], [6, 7]]
+    assert matrix("arc:nmod:at", labels=LABELS).nonzero().tolist() == [[1, 4], [4, 1]]
+    assert not matrix("head:vocative", labels=LABELS).any()
+
+
+def test_several_roots_are_no_arcs():
+    assert matrix("arc", [0, 1, 0]).nonzero().tolist() == [[0, 1], [1, 0]]
+    assert not matrix("arc", [0]).any()
+
+
+def test_whatever_a_sentence_carries_is_a_relation():
+    coreference = [[0, 2], [2, 0]]
+    batch = sa.collate([sa.Sentence(["she", "her"], relations={"coref": coreference})], sa.Vocabulary([]))
+    assert word_relation("matrix:coref", batch)[0].tolist() == coreference
+    with pytest.raises(MissingStructure, match="relation 'matrix:srl' needs relation 'srl'"):
+        word_relation("matrix:srl", batch)
+    with pytest.raises(MissingStructure, match="relation 'arc' needs dependency"):
+        word_relation("arc", batch)
+
+
+@pytest.mark.parametrize("subword", ["all", "first", "sgnet"])
+@pytest.mark.parametrize("relation", ["arc", "head", "ancestor", "span", "arc+self"])
+def test_pieces_have_the_relations_of_their_words(subword, relation):
+    pieces = pieces_of(SENTENCE, sa.Sentence(["hush"], dependency=sa.DependencyTree([0])))
+    found = targets(pieces, relation=relation, subword=subword).relation[0, 0]
+    words = matrix(relation)
+    owner = [int(w) if there else None for w, there in zip(pieces.words[0], pieces.is_word[0], strict=True)]
+    assert max(owner.count(word) for word in range(len(WORDS))) >= 3
+    first = [word is not None and word not in owner[:place] for place, word in enumerate(owner)]
+    for a, b in itertools.product(range(len(owner)), repeat=2):
+        i, j = owner[a], owner[b]
+        if i is None or j is None:
+            expected = 0.0
+        elif subword == "sgnet":
+            # Every piece looks, first pieces are looked at; a later piece is looked at by itself.
+            expected = words[i, j].item() if first[b] else float(a == b)
+        elif subword == "first":
+            expected = words[i, j].item() if first[a] and first[b] else 0.0
+        else:
+            expected = words[i, j].item() if i != j or a == b else 0.0
+        assert found[a, b] == expected, (a, b)
+
+
+def test_subword_mean_supervises_words():
+    pieces = pieces_of(SENTENCE)
+    found = targets(pieces, subword="mean")
+    assert found.over_words
+    assert torch.equal(found.relation[0, 0], matrix("arc"))
+    assert found.mask.tolist() == [[True] * len(WORDS)]
+
+
+def test_special_pieces_count_or_do_not():
+    pieces = pieces_of(SENTENCE, SENTENCE)
+    assert torch.equal(targets(pieces).mask, pieces.mask)
+    assert torch.equal(targets(pieces, special="ignore").mask, pieces.is_word)
+
+
+def test_the_root_can_be_related_to_cls():
+    pieces = pieces_of(SENTENCE)
+    wash = pieces.words[0].tolist().index(5)
+    plain = targets(pieces).relation[0, 0]
+    extra = targets(pieces, root_to_cls=True).relation[0, 0] - plain
+    assert sorted(extra.nonzero().tolist()) == [[0, wash], [wash, 0]]
+    head = targets(pieces, root_to_cls=True, relation="head").relation - targets(pieces, relation="head").relation
+    assert head[0, 0].nonzero().tolist() == [[wash, 0]]
+
+
+def test_pairs_are_not_related_to_each_other():
+    pieces = pieces_of((SENTENCE, SENTENCE))
+    found = targets(pieces).relation[0, 0]
+    second = pieces.segments[0] == 1
+    assert not found[second][:, ~second].any()
+    assert not found[~second][:, second].any()
+    alone = targets(pieces_of(SENTENCE)).relation[0, 0]
+    assert found.sum() == 2 * alone.sum()
+
+
+def test_scale_and_heads():
+    pieces = pieces_of(SENTENCE)
+    config = HydraConfig(num_heads=3, relation=("head", "child", "head"), target_scale=4.0)
+    found = relation_targets(pieces, config).relation
+    assert config.assignment == (0, 1, 0)
+    assert found.shape[1] == 2
+    assert torch.equal(found[0, 0], 4 * targets(pieces, relation="head").relation[0, 0])
+
+
+def test_a_word_without_pieces_is_contracted_and_cut_words_are_dropped():
+    # "gonna" is one piece of the tokenizer and two words of the treebank: the piece goes to the first.
+    words = ["I", "gon", "na", "wash"]
+    tree = sa.DependencyTree([2, 0, 4, 2])
+    sentence = sa.Sentence(words, dependency=tree, metadata={"text": "I gonna wash"})
+    pieces = pieces_of(sentence)
+    assert pieces.has_pieces.tolist() == [[True, True, False, True]]
+    through = sa.Sentence(words, dependency=sa.DependencyTree([2, 3, 0, 3]), metadata={"text": "I gonna wash"})
+    found = targets(pieces_of(through)).relation[0, 0]
+    place = {word: index for index, word in enumerate(pieces.words[0].tolist()) if pieces.is_word[0, index]}
+    # The root "na" is gone: "gon" and "wash" become roots, so only I <- gon is left.
+    assert sorted(found.nonzero().tolist()) == sorted([[place[0], place[1]], [place[1], place[0]]])
+    cut = targets(pieces_of(SENTENCE, max_length=4, overlong="cut")).relation[0, 0]
+    assert sorted(cut.nonzero().tolist()) == [[1, 2], [2, 1]]
+
+
+def test_bad_names():
+    for name in ("sibling", "arc:", "arc+", "ancestor:nsubj", "matrix", "head+other"):
+        with pytest.raises(ConfigError, match="relation"):
+            parse_relation(name)
+    with pytest.raises(ConfigError, match="one for each of 3 heads, got 2"):
+        HydraConfig(num_heads=3, relation=("arc", "head"))
+    with pytest.raises(ConfigError, match="negative targets"):
+        HydraConfig(relation="distance", objective="bce")
+    with pytest.raises(ConfigError, match="no rule for it with subword='mean'"):
+        HydraConfig(subword="mean", root_to_cls=True)
+    with pytest.raises(ConfigError, match="unknown option 'colour' of HYDRA; known: num_heads"):
+        HydraConfig.from_dict({"colour": 1})
+    for options in ({"num_heads": 0}, {"dropout": 1.0}, {"target_scale": 0.0}, {"subword": "last"}):
+        with pytest.raises(ConfigError):
+            HydraConfig(**options)
