@@ -175,8 +175,6 @@ def test_the_source_is_computed_once_and_only_padding_is_masked() -> None:
     # Word by word it is the same as all at once.
     steps = torch.cat([layer(targets[:, step : step + 1], source)[0] for step in range(5)], dim=1)
     torch.testing.assert_close(steps, output)
-    chosen = torch.tensor([2, 0, 0])
-    torch.testing.assert_close(layer(targets[chosen], source.select(chosen))[0], output[chosen])
     alone = sa.collate(SENTENCES[1:2], VOCABULARY)
     single = layer.source(states[1][trees.mask[1]][None], alone.constituency)
     torch.testing.assert_close(layer(targets[1:2], single)[0], output[1:2])

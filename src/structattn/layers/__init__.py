@@ -5,6 +5,7 @@ from structattn.layers.attention import MultiHeadAttention
 from structattn.layers.body import BodyEmbedding, PretrainedBody, load_body, pool_words
 from structattn.layers.chain_attention import ChainAttention, ChainScorer, binary_potentials, unary_potentials
 from structattn.layers.constituency_attention import ConstituencyAttention, SpanScorer
+from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
 from structattn.layers.embedding import WordEmbedding
 from structattn.layers.expectations import (
     GumbelNoise,
@@ -13,6 +14,7 @@ from structattn.layers.expectations import (
     marginals,
     straight_through_argmax,
 )
+from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
 from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
 from structattn.layers.feedforward import FeedForward
 from structattn.layers.gates import FusionGate, ProjectedFusionGate
@@ -39,7 +41,7 @@ from structattn.layers.segmentation_attention import (
 )
 from structattn.layers.syntactic_attention import DependencyScorer, SyntacticAttention, independent_heads
 from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention, tree_operator
-from structattn.layers.tree_cross_attention import TreeCrossAttention, TreeSource
+from structattn.layers.tree_cross_attention import TreeCrossAttention
 from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
 from structattn.layers.tree_order import Children, TreeOrder
 
@@ -48,6 +50,7 @@ __all__ = [
     "AdditiveScores",
     "AttentivePooling",
     "BodyEmbedding",
+    "CausalAttention",
     "ChainAttention",
     "ChainScorer",
     "ChildSumTreeLSTM",
@@ -55,8 +58,12 @@ __all__ = [
     "Concat",
     "ConstituencyAttention",
     "ConstituencyTreeLSTM",
+    "CrossAttention",
+    "CrossSource",
     "DependencyScorer",
     "DirectionalSelfAttention",
+    "FactChain",
+    "FactEmbedding",
     "FeedForward",
     "FusionGate",
     "GumbelNoise",
@@ -65,6 +72,7 @@ __all__ = [
     "IndependentSelection",
     "MaxPooling",
     "MeanPooling",
+    "MemoryHops",
     "MultiHeadAttention",
     "PartDistribution",
     "PretrainedBody",
@@ -86,7 +94,6 @@ __all__ = [
     "TreeAttention",
     "TreeCrossAttention",
     "TreeOrder",
-    "TreeSource",
     "TwoStateChain",
     "WordEmbedding",
     "XLPosition",

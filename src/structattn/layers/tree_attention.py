@@ -146,7 +146,11 @@ class TreeAttention(nn.Module):
         super().__init__()
         self.num_heads = num_heads
         self.prior = prior
-        self.accumulation = _accumulation(dim, num_heads) if accumulation is None else accumulation
+        if num_heads < 1 or dim % num_heads:
+            raise ValueError(f"TreeAttention expects dim to be a multiple of num_heads, got {dim} and {num_heads}")
+        self.accumulation = (
+            HierarchicalAccumulation(dim // num_heads, num_heads) if accumulation is None else accumulation
+        )
         self.project = glorot_linear(dim, 3 * dim, blocks=3)
         self.output = glorot_linear(dim, dim)
         self.dropout = dropout
@@ -190,12 +194,6 @@ class TreeAttention(nn.Module):
                     f"({self.prior.name}) speaks of {part.shape[-1]}"
                 )
         return allowed if told.allowed is None else allowed & told.allowed, told.bias
-
-
-def _accumulation(dim: int, num_heads: int) -> HierarchicalAccumulation:
-    if num_heads < 1 or dim % num_heads:
-        raise ValueError(f"attention over trees expects dim to be a multiple of num_heads, got {dim} and {num_heads}")
-    return HierarchicalAccumulation(dim // num_heads, num_heads)
 
 
 def _table(size: int, dim: int) -> nn.Parameter | None:

@@ -5,29 +5,13 @@ many words are then decoded. Nguyen et al. 2020, "Tree-structured Attention with
 section 4.3.
 """
 
-from dataclasses import dataclass
-
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import TreeBatch
-from structattn.layers.linear import glorot_linear
-from structattn.layers.scaled_dot_product import scaled_dot_product
-from structattn.layers.tree_attention import _accumulation
-
-
-@dataclass(frozen=True, eq=False)
-class TreeSource:
-    """A source as one attention module sees it: keys, accumulated values, and which nodes are real."""
-
-    keys: Float[Tensor, "batch head node channel"]
-    values: Float[Tensor, "batch head node channel"]
-    mask: Bool[Tensor, "batch node"]
-
-    def select(self, rows: Int64[Tensor, " row"]) -> "TreeSource":
-        """The sources of these rows, in this order: what a beam search keeps."""
-        return TreeSource(self.keys[rows], self.values[rows], self.mask[rows])
+from structattn.layers.cross_attention import CrossAttention, CrossSource
+from structattn.layers.tree_attention import HierarchicalAccumulation
 
 
 class TreeCrossAttention(nn.Module):
@@ -58,14 +42,12 @@ class TreeCrossAttention(nn.Module):
         self, dim: int, num_heads: int, *, accumulation: nn.Module | None = None, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.num_heads = num_heads
-        self.accumulation = _accumulation(dim, num_heads) if accumulation is None else accumulation
-        self.of_queries = glorot_linear(dim, dim)
-        self.of_source = glorot_linear(dim, 2 * dim, blocks=2)
-        self.output = glorot_linear(dim, dim)
-        self.dropout = dropout
+        self.attention = CrossAttention(dim, num_heads, dropout=dropout)
+        self.accumulation = (
+            HierarchicalAccumulation(dim // num_heads, num_heads) if accumulation is None else accumulation
+        )
 
-    def source(self, states: Float[Tensor, "batch node dim"], trees: TreeBatch) -> TreeSource:
+    def source(self, states: Float[Tensor, "batch node dim"], trees: TreeBatch) -> CrossSource:
         """What is needed of a source, however many targets then look at it.
 
         Args:
@@ -80,24 +62,14 @@ class TreeCrossAttention(nn.Module):
                 f"TreeCrossAttention got states of {states.shape[0]} trees with {states.shape[1]} nodes, "
                 f"but the trees are {trees.mask.shape[0]} with {trees.mask.shape[1]}"
             )
-        projected = self.of_source(states).unflatten(-1, (2, self.num_heads, -1))
-        keys, values = projected.permute(2, 0, 3, 1, 4)
-        leaves, nodes = values.split([trees.num_leaves, values.shape[2] - trees.num_leaves], dim=2)
+        raw = self.attention.source(states, trees.mask)
+        leaves, nodes = raw.values.split([trees.num_leaves, raw.values.shape[2] - trees.num_leaves], dim=2)
         nodes = self.accumulation(states[:, : trees.num_leaves], leaves, nodes, trees)
-        return TreeSource(keys, torch.cat((leaves, nodes), dim=2), trees.mask)
+        return CrossSource(raw.keys, torch.cat((leaves, nodes), dim=2), trees.mask)
 
     def forward(
-        self, targets: Float[Tensor, "batch target dim"], source: TreeSource, *, need_weights: bool = False
+        self, targets: Float[Tensor, "batch target dim"], source: CrossSource, *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch target dim"], Float[Tensor, "batch head target node"] | None]:
         """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
-        queries = self.of_queries(targets).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        heads, weights = scaled_dot_product(
-            queries,
-            source.keys,
-            source.values,
-            allowed=source.mask[:, None, None, :],
-            dropout=self.dropout if self.training else 0.0,
-            need_weights=need_weights,
-        )
-        output: Tensor = self.output(heads.transpose(1, 2).flatten(2))
-        return output, weights
+        attended: tuple[Tensor, Tensor | None] = self.attention(targets, source, need_weights=need_weights)
+        return attended

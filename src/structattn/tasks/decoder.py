@@ -44,7 +44,11 @@ class Decoder(Protocol):
         ...
 
 
-DECODERS: dict[str, str] = {"lstm": "structattn.tasks.lstm_decoder:lstm_decoder"}
+DECODERS: dict[str, str] = {
+    "lstm": "structattn.tasks.lstm_decoder:lstm_decoder",
+    "transformer": "structattn.tasks.transformer_decoder:transformer_decoder",
+    "tree_transformer": "structattn.tasks.transformer_decoder:tree_transformer_decoder",
+}
 
 
 def decoder_builder(name: str) -> Callable[..., Decoder]:

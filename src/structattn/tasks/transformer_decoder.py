@@ -1,0 +1,292 @@
+"""The Transformer that writes: to a source of words, or to the words and phrases of a source tree.
+
+Vaswani et al. 2017, section 3; Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", section
+4.3. What a source gives, its accumulated values included, is computed once per sentence; own keys and values grow.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from structattn.data import SentenceBatch
+from structattn.encoders import NormFirst, NormLast, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding
+from structattn.layers import (
+    CausalAttention,
+    CrossAttention,
+    CrossSource,
+    FeedForward,
+    HierarchicalAccumulation,
+    TreeCrossAttention,
+    sinusoids,
+)
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.search import State
+
+Look = Callable[[nn.Module, Encoding, SentenceBatch], CrossSource]
+
+
+class DecoderLayer(nn.Module):
+    """Attention to what was written, attention to the source, a feed-forward network, each in a residual connection.
+
+    Args:
+        own: ``(states, before) -> (update, remembered)``.
+        cross: ``(states, source) -> (update, weights)``.
+        feed_forward: ``states -> update``.
+        residuals: the three connections.
+    """
+
+    def __init__(
+        self,
+        own: CausalAttention,
+        cross: nn.Module,
+        *,
+        feed_forward: nn.Module,
+        residuals: tuple[nn.Module, nn.Module, nn.Module],
+    ) -> None:
+        super().__init__()
+        self.own = own
+        self.cross = cross
+        self.feed_forward = feed_forward
+        self.around_own, self.around_cross, self.around_feed_forward = residuals
+
+    def forward(
+        self,
+        states: Float[Tensor, "row step dim"],
+        before: Float[Tensor, "row 2 head before channel"],
+        source: CrossSource,
+    ) -> tuple[Float[Tensor, "row step dim"], Float[Tensor, "row 2 head total channel"]]:
+        """The states one layer up, and the keys and values of all steps so far."""
+        remembered = []
+
+        def attend(inner: Tensor) -> Tensor:
+            update, kept = self.own(inner, before)
+            remembered.append(kept)
+            written: Tensor = update
+            return written
+
+        states = self.around_own(states, attend)
+        states = self.around_cross(states, lambda inner: self.cross(inner, source)[0])
+        return self.around_feed_forward(states, self.feed_forward), remembered[0]
+
+
+class TransformerDecoder(nn.Module):
+    """Pieces with positions, layers, and scores by the same table that the pieces come from.
+
+    Args:
+        vocabulary_size: number of pieces.
+        dim: width of the pieces and of the states.
+        layers: what stands between pieces and scores.
+        last: applied to the states after the layers.
+        look: ``(cross-attention, encoding, source) -> what the attention needs of the source``.
+        dropout: applied to the pieces.
+
+    Example:
+        >>> import structattn as sa
+        >>> encoder = sa.encoders.build("transformer", vocabulary_size=4, dim=8, num_heads=2)
+        >>> batch = sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))
+        >>> decoder = transformer_decoder(encoder, 7, num_layers=1, num_heads=2)
+        >>> decoder(encoder(batch), batch, torch.tensor([[2, 4, 5]])).shape
+        torch.Size([1, 3, 7])
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        dim: int,
+        *,
+        layers: Sequence[DecoderLayer],
+        last: nn.Module,
+        look: Look,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.pieces = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        nn.init.normal_(self.pieces.weight, std=dim**-0.5)
+        with torch.no_grad():
+            self.pieces.weight[0] = 0.0
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self.layers = nn.ModuleList(layers)
+        self.last = last
+        self.look = look
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, encoding: Encoding, source: SentenceBatch, pieces: Int[Tensor, "batch step"]
+    ) -> Float[Tensor, "batch step vocabulary"]:
+        """Scores of the next piece at each step, before softmax."""
+        scores, _ = self._read(pieces, self.start(encoding, source))
+        return scores
+
+    def start(self, encoding: Encoding, source: SentenceBatch) -> State:
+        """What is remembered before the first piece: the source as each layer sees it, and no steps."""
+        state: dict[str, Tensor] = {}
+        for number, layer in enumerate(self._layers()):
+            seen = self.look(layer.cross, encoding, source)
+            state |= {f"keys{number}": seen.keys, f"values{number}": seen.values, "mask": seen.mask}
+            state[f"own{number}"] = layer.own.nothing(len(encoding.states))
+        return state
+
+    def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
+        """Scores of the next piece, before softmax, and what is remembered afterwards."""
+        scores, after = self._read(last.unsqueeze(1), state)
+        return scores.squeeze(1), after
+
+    def _read(self, pieces: Tensor, state: State) -> tuple[Tensor, State]:
+        dim, past = self.pieces.embedding_dim, state["own0"].shape[3]
+        place = torch.arange(past, past + pieces.shape[1], device=pieces.device, dtype=self.bias.dtype)
+        states = self.dropout(math.sqrt(dim) * self.pieces(pieces) + sinusoids(place, dim))
+        after = dict(state)
+        for number, layer in enumerate(self._layers()):
+            seen = CrossSource(state[f"keys{number}"], state[f"values{number}"], state["mask"])
+            states, after[f"own{number}"] = layer(states, state[f"own{number}"], seen)
+        return F.linear(self.last(states), self.pieces.weight, self.bias), after
+
+    def _layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
+
+
+def transformer_decoder(
+    encoder: SentenceEncoder,
+    vocabulary_size: int,
+    *,
+    num_layers: int = 2,
+    num_heads: int = 4,
+    hidden: int | None = None,
+    norm: Literal["first", "last"] = "last",
+    dropout: float = 0.1,
+) -> TransformerDecoder:
+    """A Transformer decoder, as wide as the states of the encoder.
+
+    Args:
+        encoder: what it reads from.
+        vocabulary_size: number of pieces.
+        num_layers: number of layers.
+        num_heads: number of heads.
+        hidden: width of the feed-forward networks' hidden layers; ``2 * dim`` if ``None``.
+        norm: whether the norm comes first or last in a residual connection.
+        dropout: on pieces, updates, attention weights and hidden layers.
+
+    Raises:
+        ConfigError: for an unknown norm, a size below 1, or heads that do not divide the width.
+    """
+
+    def cross() -> nn.Module:
+        return CrossAttention(encoder.state_dim, num_heads, dropout=dropout)
+
+    return _decoder(
+        encoder,
+        vocabulary_size,
+        cross,
+        _look_at_states,
+        num_layers,
+        num_heads,
+        hidden=hidden,
+        norm=norm,
+        dropout=dropout,
+    )
+
+
+def tree_transformer_decoder(
+    encoder: SentenceEncoder,
+    vocabulary_size: int,
+    *,
+    num_layers: int = 2,
+    num_heads: int = 4,
+    hidden: int | None = None,
+    max_vertical: int = 50,
+    max_horizontal: int = 100,
+    mode: Literal["paper", "ref"] = "paper",
+    norm: Literal["first", "last"] = "last",
+    dropout: float = 0.1,
+) -> TransformerDecoder:
+    """A Transformer decoder that looks at words and phrases, phrases by hierarchical accumulation.
+
+    The encoder must have states of phrases. Options are those of :func:`transformer_decoder` and, for the accumulation,
+    of :func:`structattn.encoders.tree_transformer`.
+
+    Raises:
+        ConfigError: as for :func:`transformer_decoder`.
+
+    Example:
+        >>> import structattn as sa
+        >>> encoder = sa.encoders.build("tree_transformer", vocabulary_size=4, dim=512, num_layers=1)
+        >>> decoder = tree_transformer_decoder(encoder, 7, num_layers=1, hidden=1024)
+        >>> sum(parameter.numel() for parameter in decoder.layers.parameters()) - 152 * 64
+        3156484
+    """
+
+    def cross() -> nn.Module:
+        head_dim = encoder.state_dim // num_heads
+        accumulation = HierarchicalAccumulation(head_dim, num_heads, max_vertical, max_horizontal, mode=mode)
+        return TreeCrossAttention(encoder.state_dim, num_heads, accumulation=accumulation, dropout=dropout)
+
+    return _decoder(
+        encoder,
+        vocabulary_size,
+        cross,
+        _look_at_trees,
+        num_layers,
+        num_heads,
+        hidden=hidden,
+        norm=norm,
+        dropout=dropout,
+    )
+
+
+def _decoder(
+    encoder: SentenceEncoder,
+    vocabulary_size: int,
+    cross: Callable[[], nn.Module],
+    look: Look,
+    num_layers: int,
+    num_heads: int,
+    *,
+    hidden: int | None,
+    norm: str,
+    dropout: float,
+) -> TransformerDecoder:
+    dim = encoder.state_dim
+    if num_layers < 1 or num_heads < 1 or dim % num_heads:
+        raise ConfigError(
+            f"expected at least one layer, and heads that divide the {dim} features of the encoder's states, "
+            f"got {num_layers} layers and {num_heads} heads"
+        )
+    residual = {"first": NormFirst, "last": NormLast}.get(norm)
+    if residual is None:
+        raise ConfigError(f"norm expects one of first, last; got {norm!r}")
+    layers = [
+        DecoderLayer(
+            CausalAttention(dim, num_heads, dropout=dropout),
+            cross(),
+            feed_forward=FeedForward(dim, 2 * dim if hidden is None else hidden, dropout=dropout),
+            residuals=(residual(dim, dropout=dropout), residual(dim, dropout=dropout), residual(dim, dropout=dropout)),
+        )
+        for _ in range(num_layers)
+    ]
+    last = nn.LayerNorm(dim) if norm == "first" else nn.Identity()
+    return TransformerDecoder(vocabulary_size, dim, layers=layers, last=last, look=look, dropout=dropout)
+
+
+def _look_at_states(cross: nn.Module, encoding: Encoding, source: SentenceBatch) -> CrossSource:
+    if not isinstance(cross, CrossAttention):
+        raise TypeError(f"expected CrossAttention, got {type(cross).__name__}")
+    return cross.source(encoding.states, encoding.mask)
+
+
+def _look_at_trees(cross: nn.Module, encoding: Encoding, source: SentenceBatch) -> CrossSource:
+    if not isinstance(cross, TreeCrossAttention):
+        raise TypeError(f"expected TreeCrossAttention, got {type(cross).__name__}")
+    trees = source.require("constituency", wanted_by="the tree_transformer decoder")
+    if encoding.states.shape[:2] != trees.mask.shape:
+        raise ConfigError(
+            f"the tree_transformer decoder needs an encoder with a state for every word and phrase, such as "
+            f"tree_transformer or tree_lstm; expected states of {tuple(trees.mask.shape)} nodes, "
+            f"got {tuple(encoding.states.shape[:2])}"
+        )
+    return cross.source(encoding.states, trees)
