@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -75,21 +76,21 @@ def build(folder: Path = HERE) -> list[Path]:
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
     """Run compilers side by side."""
-    running = []
-    try:
-        for command in commands:
-            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-        for process, command in zip(running, commands, strict=True):
-            output, _ = process.communicate()
-            if process.returncode:
-                first_error = next((line for line in output.splitlines() if "error" in line), output.strip()[-200:])
-                raise BuildError(f"{command[0]} ended with status {process.returncode}: {first_error}".rstrip(": "))
-    except OSError as error:
-        raise BuildError(f"{commands[0][0]} cannot be run: {error.strerror}") from None
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
+    with ExitStack() as running:
+        try:
+            processes = [
+                running.enter_context(
+                    subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                )
+                for command in commands
+            ]
+        except OSError as error:
+            raise BuildError(f"{commands[0][0]} cannot be run: {error.strerror}") from None
+        outputs = [process.communicate()[0] for process in processes]
+    for process, output in zip(processes, outputs, strict=True):
+        if process.returncode:
+            first_error = next((line for line in output.splitlines() if "error" in line), output.strip()[-200:])
+            raise BuildError(f"{commands[0][0]} ended with status {process.returncode}: {first_error}".rstrip(": "))
 
 
 def main() -> int:
