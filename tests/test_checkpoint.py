@@ -189,6 +189,17 @@ def test_damaged_files_are_named(name: str, damage: str, tmp_path: Path) -> None
     assert str(file) in str(caught.value)
 
 
+def test_one_flipped_bit_among_the_weights_is_noticed(tmp_path: Path) -> None:
+    make().save_pretrained(tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ParseError, match="its tensors are not those that were written") as caught:
+        sa.load(tmp_path / "model")
+    assert caught.value.file == str(file)
+
+
 def test_tensors_that_do_not_fit_are_named(tmp_path: Path) -> None:
     model = make().model
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}

@@ -3,6 +3,7 @@
 Separate because models, adapters, parsers and unfinished runs are all saved this way.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,29 +16,33 @@ from structattn.syntax.errors import ParseError
 
 
 def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
-    """Write tensors as safetensors; tensors that share memory are written out each."""
+    """Write tensors as safetensors, with a checksum; tensors that share memory are written out each."""
     seen: set[int] = set()
     written = {}
     for name, tensor in tensors.items():
         shared = tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in seen
         written[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
         seen.add(tensor.untyped_storage().data_ptr())
-    safetensors.torch.save_file(written, file, metadata={"format": "pt"})
+    safetensors.torch.save_file(written, file, metadata={"format": "pt", "sha256": _checksum(written)})
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Read safetensors.
+    """Read safetensors; where there is a checksum, it must be right.
 
     Raises:
         ParseError: if the file is missing, truncated or damaged; the message names it.
     """
     try:
-        found: dict[str, Tensor] = safetensors.torch.load_file(file)
-        return found
+        with safetensors.safe_open(file, framework="pt") as opened:
+            found: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no dictionary
+            expected = (opened.metadata() or {}).get("sha256")
     except FileNotFoundError:
         raise ParseError("cannot read this file: No such file or directory", file=file) from None
     except (SafetensorError, OSError, ValueError) as error:
         raise ParseError(f"expected a whole safetensors file, it is damaged: {error}", file=file) from None
+    if expected not in (None, _checksum(found)):
+        raise ParseError("is damaged: its tensors are not those that were written", file=file)
+    return found
 
 
 def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
@@ -58,3 +63,12 @@ def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
             raise ParseError(f"expected tensor {prefix + name!r} of shape {shapes}", file=file)
     with torch.no_grad():
         model.load_state_dict(found)
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    """One flipped bit among a million weights changes no shape; only a sum over all of them tells."""
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        total.update(name.encode())
+        total.update(memoryview(tensors[name].cpu().reshape(-1).view(torch.uint8).numpy()))
+    return total.hexdigest()
