@@ -8,27 +8,41 @@ from structattn.pretrained.inject import inject, load_injection
 from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import HydraLayer
 from structattn.pretrained.pretraining import Pretraining, PretrainingConfig, pretrain, with_other_trees
+from structattn.pretrained.question_answering import Question, Windows, answer_questions, make_windows, squad_scores
 from structattn.pretrained.relation_names import parse_relation
 from structattn.pretrained.relations import RelationTargets, relation_targets, word_relation
+from structattn.pretrained.task_models import (
+    HydraModelForQuestionAnswering,
+    HydraModelForSequenceClassification,
+    HydraModelForTokenClassification,
+)
 
 __all__ = [
     "BodyEmbedding",
     "HydraConfig",
     "HydraLayer",
     "HydraModel",
+    "HydraModelForQuestionAnswering",
+    "HydraModelForSequenceClassification",
+    "HydraModelForTokenClassification",
     "InjectedModel",
     "PretrainedBody",
     "Pretraining",
     "PretrainingConfig",
+    "Question",
     "RelationReport",
     "RelationTargets",
+    "Windows",
     "add_heads",
+    "answer_questions",
     "evaluate_heads",
     "inject",
     "load_injection",
+    "make_windows",
     "parse_relation",
     "pretrain",
     "relation_targets",
+    "squad_scores",
     "with_other_trees",
     "word_relation",
 ]

@@ -1,0 +1,235 @@
+"""Questions about texts that are longer than a body reads: windows that overlap, and the answer among all of them.
+
+SQuAD (Rajpurkar et al. 2016, 2018) as BERT reads it (Devlin et al. 2019, section 4.2): ``[CLS] question [SEP] window
+[SEP]``, each window ``stride`` pieces into the one before it; the answer is the stretch with the largest sum of its two
+ends' logits, and no answer where the first piece's sum is larger.
+"""
+
+import collections
+import re
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from structattn.data import check_tokenizer
+from structattn.pretrained.task_models import HydraModelForQuestionAnswering
+from structattn.syntax.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a text.
+
+    Attributes:
+        question: the question.
+        context: the text.
+        answers: right answers; none at all if the text has none.
+        starts: where each answer begins in the text, in characters.
+        id: its name in the data set.
+    """
+
+    question: str
+    context: str
+    answers: tuple[str, ...] = ()
+    starts: tuple[int, ...] = ()
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.answers) != len(self.starts):
+            raise ValueError(f"expected a start for each of {len(self.answers)} answers, got {len(self.starts)}")
+        for answer, start in zip(self.answers, self.starts, strict=True):
+            if self.context[start : start + len(answer)] != answer:
+                found = self.context[start : start + len(answer)]
+                raise ValueError(f"question {self.id!r}: expected {answer!r} at character {start}, got {found!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Questions as windows of pieces.
+
+    Attributes:
+        inputs: what the model reads: ``input_ids``, ``attention_mask`` and what else its tokenizer makes.
+        question: for each window the number of its question.
+        offsets: for each window and piece its characters in the text; ``None`` outside of the text.
+        starts: the first piece of the answer, 0 (the first piece of all) where the window does not hold all of it.
+        ends: its last piece.
+    """
+
+    inputs: dict[str, Tensor]
+    question: tuple[int, ...]
+    offsets: tuple[tuple[tuple[int, int] | None, ...], ...]
+    starts: Int64[Tensor, " window"]
+    ends: Int64[Tensor, " window"]
+
+
+def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: int = 384, stride: int = 128) -> Windows:
+    """Cut questions and their texts into windows; the first answer of each question is the one to learn.
+
+    Args:
+        questions: at least one.
+        tokenizer: a fast tokenizer.
+        max_length: pieces of a window, question and special pieces included.
+        stride: pieces that neighbouring windows share.
+
+    Raises:
+        ConfigError: for a slow tokenizer, or a length that leaves no room for the text beside question and stride.
+    """
+    check_tokenizer(tokenizer)
+    texts = [question.question.strip() for question in questions], [question.context for question in questions]
+    try:
+        read = tokenizer(
+            *texts,
+            truncation="only_second",
+            max_length=max_length,
+            stride=stride,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            padding=True,
+        )
+    # What tokenizers raises where a question fills the window is no subclass of Exception.
+    except (ValueError, BaseException) as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise ConfigError(
+            f"a window of {max_length} pieces with {stride} shared leaves no room beside the longest question: {error}"
+        ) from None
+    owner = tuple(read["overflow_to_sample_mapping"])
+    offsets, starts, ends = [], [], []
+    for window, number in enumerate(owner):
+        sequence = read.sequence_ids(window)
+        places = [
+            tuple(place) if part == 1 else None
+            for part, place in zip(sequence, read["offset_mapping"][window], strict=True)
+        ]
+        start, end = _answer_pieces(questions[number], places)
+        offsets.append(tuple(places))
+        starts.append(start)
+        ends.append(end)
+    kept = [name for name in tokenizer.model_input_names if name in read]
+    inputs = {name: torch.tensor(read[name]) for name in kept}
+    return Windows(inputs, owner, tuple(offsets), torch.tensor(starts), torch.tensor(ends))
+
+
+@torch.no_grad()
+def answer_questions(
+    model: HydraModelForQuestionAnswering,
+    questions: Sequence[Question],
+    tokenizer: Any,
+    *,
+    max_length: int = 384,
+    stride: int = 128,
+    longest_answer: int = 30,
+    may_be_none: bool = False,
+    batch_size: int = 32,
+) -> list[str]:
+    """The best stretch of each text; the empty string for no answer.
+
+    Args:
+        model: gives the logits of both ends.
+        questions: what is asked.
+        tokenizer: a fast tokenizer.
+        max_length: as in ``make_windows``.
+        stride: as in ``make_windows``.
+        longest_answer: in pieces.
+        may_be_none: whether texts may have no answer, as in SQuAD 2.
+        batch_size: windows at a time.
+    """
+    if not questions:
+        return []
+    windows = make_windows(questions, tokenizer, max_length=max_length, stride=stride)
+    best: dict[int, tuple[float, str]] = {}
+    none: dict[int, float] = {}
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        for first in range(0, len(windows.question), batch_size):
+            output = model(**{name: tensor[first : first + batch_size] for name, tensor in windows.inputs.items()})
+            for row, (start, end) in enumerate(zip(output.start_logits, output.end_logits, strict=True)):
+                window = first + row
+                number = windows.question[window]
+                none[number] = min(none.get(number, float("inf")), (start[0] + end[0]).item())
+                found = best_span(start, end, windows.offsets[window], longest=longest_answer)
+                if found is not None and found[0] > best.get(number, (-float("inf"), ""))[0]:
+                    best[number] = found[0], questions[number].context[found[1] : found[2]]
+    finally:
+        for module, training in modes:
+            module.training = training
+    answers = []
+    for number in range(len(questions)):
+        score, text = best.get(number, (-float("inf"), ""))
+        answers.append("" if may_be_none and none[number] > score else text)
+    return answers
+
+
+def best_span(
+    start: Tensor, end: Tensor, offsets: Sequence[tuple[int, int] | None], *, longest: int
+) -> tuple[float, int, int] | None:
+    """The stretch of a window with the largest sum of logits: its score and its characters; ``None`` without text.
+
+    Example:
+        >>> best_span(torch.tensor([9.0, 1.0, 0.0]), torch.tensor([9.0, 0.0, 2.0]), [None, (0, 2), (3, 5)], longest=2)
+        (3.0, 0, 5)
+    """
+    count = len(offsets)
+    real = torch.tensor([place is not None for place in offsets], device=start.device)
+    sums = start[:count, None] + end[None, :count]
+    ordered = torch.ones(count, count, dtype=torch.bool, device=start.device).triu().tril(longest - 1)
+    sums = sums.masked_fill(~(ordered & real[:, None] & real), -torch.inf)
+    place = int(sums.argmax())
+    first, last = offsets[place // count], offsets[place % count]
+    if not bool(real.any()) or first is None or last is None:
+        return None
+    return sums.flatten()[place].item(), first[0], last[1]
+
+
+def squad_scores(predicted: Sequence[str], questions: Sequence[Question]) -> dict[str, float]:
+    """Exact match and F1 of SQuAD, each the best over the right answers, averaged over questions.
+
+    Raises:
+        ValueError: if there are no questions, or not as many answers as questions.
+
+    Example:
+        >>> asked = Question("who", "the two kids", ("two kids",), (4,))
+        >>> squad_scores(["The kids"], [asked])
+        {'exact_match': 0.0, 'f1': 0.6666666666666666}
+    """
+    if len(predicted) != len(questions) or not questions:
+        raise ValueError(
+            f"expected an answer for each of at least one question, got {len(predicted)}, {len(questions)}"
+        )
+    exact, overlap = 0.0, 0.0
+    for answer, question in zip(predicted, questions, strict=True):
+        gold = question.answers or ("",)
+        exact += max(float(_plain(answer) == _plain(right)) for right in gold)
+        overlap += max(_f1(_plain(answer).split(), _plain(right).split()) for right in gold)
+    return {"exact_match": exact / len(questions), "f1": overlap / len(questions)}
+
+
+def _answer_pieces(question: Question, places: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
+    if not question.answers:
+        return 0, 0
+    begin = question.starts[0]
+    stop = begin + len(question.answers[0])
+    inside = [index for index, place in enumerate(places) if place and place[1] > begin and place[0] < stop]
+    text = [place for place in places if place is not None]
+    if not inside or not text or text[0][0] > begin or text[-1][1] < stop:
+        return 0, 0
+    return inside[0], inside[-1]
+
+
+def _plain(answer: str) -> str:
+    """Lower case, without punctuation, articles and double spaces, as SQuAD's evaluation has it."""
+    letters = "".join(letter for letter in answer.lower() if letter not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", letters).split())
+
+
+def _f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
+    if not predicted or not gold:
+        return float(predicted == gold)
+    common = sum((collections.Counter(predicted) & collections.Counter(gold)).values())
+    return 2 * common / (len(predicted) + len(gold))

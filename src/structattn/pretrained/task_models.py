@@ -1,0 +1,216 @@
+"""HYDRA under a task's last layer, with the interface of transformers: labels in, loss and logits out.
+
+HYDRA (arXiv 2109.05349), fine-tuning: a fully connected layer on the ``[CLS]`` row of the layer's output for labels and
+scores, on every row for labels of pieces and for the two ends of an answer; losses as in BERT (Devlin et al. 2019).
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from structattn.data.tensors import load_tensors, save_tensors
+from structattn.layers.relation_heads import INITIAL_DEVIATION
+from structattn.pretrained.adapter import CONFIG, config_of, read_config
+from structattn.pretrained.hydra import HydraModel
+from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.folders import read_json, replaced_folder, write_json
+
+_MODEL, _WEIGHTS = "hydra_task.json", "model.safetensors"
+
+
+class HydraModelForSequenceClassification(nn.Module):
+    """Labels, or with a single output a score, of whole texts.
+
+    Args:
+        hydra: the body with its heads.
+        num_labels: number of classes; 1 for a score, learnt by squared error.
+        dropout: on the ``[CLS]`` row.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from structattn.pretrained import HydraConfig, add_heads
+        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> model = HydraModelForSequenceClassification(add_heads(body, HydraConfig(num_heads=2)), 3)
+        >>> model(input_ids=torch.tensor([[2, 5, 3]]), labels=torch.tensor([1])).logits.shape
+        torch.Size([1, 3])
+    """
+
+    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.hydra = hydra
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = _last_layer(hydra.dim, num_labels)
+
+    @property
+    def num_labels(self) -> int:
+        """Number of outputs."""
+        return self.classifier.out_features
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        **inputs: Any,
+    ) -> Any:
+        """A ``SequenceClassifierOutput``; ``labels`` are class numbers, or scores where there is one output."""
+        states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
+        logits = self.classifier(self.dropout(states[:, 0]))
+        loss = None
+        if labels is not None:
+            is_score = self.num_labels == 1
+            loss = F.mse_loss(logits[:, 0], labels.to(logits.dtype)) if is_score else F.cross_entropy(logits, labels)
+        return require("transformers", "train").modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the whole model, body included; see ``from_pretrained``."""
+        _save(self, folder, num_labels=self.num_labels)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> "HydraModelForSequenceClassification":
+        """Read a folder that ``save_pretrained`` wrote.
+
+        Raises:
+            ParseError: if a file is missing or damaged.
+            ConfigError: if it holds a model for another kind of task.
+        """
+        hydra, settings = _load(cls.__name__, folder)
+        model = cls(hydra, settings["num_labels"])
+        load_tensors(model, Path(folder) / _WEIGHTS)
+        return model.eval()
+
+
+class HydraModelForTokenClassification(nn.Module):
+    """Labels of pieces; label -100 marks pieces that do not count, such as special ones and later pieces of words.
+
+    Args:
+        hydra: the body with its heads.
+        num_labels: number of classes.
+        dropout: on the states.
+    """
+
+    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.hydra = hydra
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = _last_layer(hydra.dim, num_labels)
+
+    @property
+    def num_labels(self) -> int:
+        """Number of classes."""
+        return self.classifier.out_features
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        **inputs: Any,
+    ) -> Any:
+        """A ``TokenClassifierOutput``; the loss is the mean over pieces that count, zero if none does."""
+        states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
+        logits = self.classifier(self.dropout(states))
+        loss = None
+        if labels is not None:
+            total = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")
+            loss = total / (labels != -100).sum().clamp(min=1)
+        return require("transformers", "train").modeling_outputs.TokenClassifierOutput(loss=loss, logits=logits)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the whole model, body included; see ``from_pretrained``."""
+        _save(self, folder, num_labels=self.num_labels)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> "HydraModelForTokenClassification":
+        """Read a folder that ``save_pretrained`` wrote; errors as in ``HydraModelForSequenceClassification``."""
+        hydra, settings = _load(cls.__name__, folder)
+        model = cls(hydra, settings["num_labels"])
+        load_tensors(model, Path(folder) / _WEIGHTS)
+        return model.eval()
+
+
+class HydraModelForQuestionAnswering(nn.Module):
+    """First and last piece of an answer within a text; ``question_answering.py`` makes windows and answers of it.
+
+    Args:
+        hydra: the body with its heads.
+    """
+
+    def __init__(self, hydra: HydraModel) -> None:
+        super().__init__()
+        self.hydra = hydra
+        self.classifier = _last_layer(hydra.dim, 2)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        **inputs: Any,
+    ) -> Any:
+        """A ``QuestionAnsweringModelOutput``; the loss is the mean of the cross-entropies of both ends.
+
+        Padding is never an end. A window without the answer has both ends at its first piece.
+        """
+        states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
+        start, end = self.classifier(states).unbind(-1)
+        if attention_mask is not None:
+            lowest = torch.finfo(start.dtype).min
+            start, end = (logits.masked_fill(attention_mask == 0, lowest) for logits in (start, end))
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            loss = (F.cross_entropy(start, start_positions) + F.cross_entropy(end, end_positions)) / 2
+        outputs = require("transformers", "train").modeling_outputs
+        return outputs.QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the whole model, body included; see ``from_pretrained``."""
+        _save(self, folder)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> "HydraModelForQuestionAnswering":
+        """Read a folder that ``save_pretrained`` wrote; errors as in ``HydraModelForSequenceClassification``."""
+        hydra, _ = _load(cls.__name__, folder)
+        model = cls(hydra)
+        load_tensors(model, Path(folder) / _WEIGHTS)
+        return model.eval()
+
+
+def _last_layer(dim: int, num_outputs: int) -> nn.Linear:
+    if num_outputs < 1:
+        raise ConfigError(f"num_labels: expected at least 1, got {num_outputs}")
+    linear = nn.Linear(dim, num_outputs)
+    nn.init.normal_(linear.weight, std=INITIAL_DEVIATION)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def _save(model: nn.Module, folder: str | os.PathLike[str], **settings: Any) -> None:
+    hydra: Any = model.hydra
+    with replaced_folder(Path(folder)) as temporary:
+        hydra.config.save_pretrained(temporary / "body")
+        hydra.hydra.save_skeleton(temporary)
+        save_tensors(model.state_dict(), temporary / _WEIGHTS)
+        write_json(temporary / _MODEL, {"model": type(model).__name__, **settings})
+
+
+def _load(kind: str, folder: str | os.PathLike[str]) -> tuple[HydraModel, dict[str, Any]]:
+    """A fresh model as a folder describes it, whose parameters the caller fills."""
+    settings = read_json(Path(folder) / _MODEL)
+    if settings.get("model") != kind:
+        raise ConfigError(f"{Path(folder) / _MODEL}: expected a {kind}, got {settings.get('model')!r}")
+    transformers = require("transformers", "train")
+    try:
+        config = transformers.AutoConfig.from_pretrained(Path(folder) / "body", local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{Path(folder) / 'body'}: expected the configuration of a body: {error}") from error
+    body = transformers.AutoModel.from_config(config)
+    return HydraModel(body, config_of(read_config(folder), body, Path(folder) / CONFIG)), settings

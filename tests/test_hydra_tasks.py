@@ -1,0 +1,150 @@
+"""HYDRA under the last layer of a task: losses by hand, folders, windows over long texts, SQuAD's scores."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bodies import minilm_tokenizer, tiny
+from structattn.pretrained import (
+    HydraConfig,
+    HydraModelForQuestionAnswering,
+    HydraModelForSequenceClassification,
+    HydraModelForTokenClassification,
+    Question,
+    add_heads,
+    answer_questions,
+    make_windows,
+    squad_scores,
+)
+from structattn.syntax import ConfigError
+
+IDS = torch.tensor([[101, 2048, 4268, 9378, 102], [101, 4268, 102, 0, 0]])
+MASK = (IDS != 0).long()
+CONTEXT = "The kids wash their hands . " * 12 + "The dog barks at the ballgame . " + "Nobody hears it . " * 8
+
+
+def hydra():
+    torch.manual_seed(0)
+    return add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5))
+
+
+def test_labels_and_scores():
+    model = HydraModelForSequenceClassification(hydra(), 3).eval()
+    found = model(IDS, MASK, labels=torch.tensor([2, 0]))
+    states = model.hydra(IDS, MASK).last_hidden_state
+    torch.testing.assert_close(found.logits, model.classifier(states[:, 0]))
+    torch.testing.assert_close(found.loss, F.cross_entropy(found.logits, torch.tensor([2, 0])))
+    score = HydraModelForSequenceClassification(hydra(), 1).eval()
+    found = score(IDS, MASK, labels=torch.tensor([2.5, 0.0]))
+    torch.testing.assert_close(found.loss, (found.logits[:, 0] - torch.tensor([2.5, 0.0])).square().mean())
+    with pytest.raises(ConfigError, match="num_labels: expected at least 1, got 0"):
+        HydraModelForSequenceClassification(hydra(), 0)
+
+
+def test_labels_of_pieces():
+    model = HydraModelForTokenClassification(hydra(), 4).eval()
+    labels = torch.tensor([[-100, 1, 2, 3, -100], [-100, 0, -100, -100, -100]])
+    found = model(IDS, MASK, labels=labels)
+    counted = labels != -100
+    torch.testing.assert_close(found.loss, F.cross_entropy(found.logits[counted], labels[counted]))
+    assert model(IDS, MASK, labels=torch.full_like(labels, -100)).loss == 0
+
+
+def test_ends_of_answers_are_never_padding():
+    model = HydraModelForQuestionAnswering(hydra()).eval()
+    found = model(IDS, MASK, start_positions=torch.tensor([1, 0]), end_positions=torch.tensor([2, 0]))
+    assert found.start_logits.argmax(-1)[1] < 3
+    assert found.end_logits.softmax(-1)[1, 3:].sum() == 0
+    expected = F.cross_entropy(found.start_logits, torch.tensor([1, 0]))
+    expected = (expected + F.cross_entropy(found.end_logits, torch.tensor([2, 0]))) / 2
+    torch.testing.assert_close(found.loss, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (HydraModelForSequenceClassification, (2,)),
+        (HydraModelForTokenClassification, (5,)),
+        (HydraModelForQuestionAnswering, ()),
+    ],
+)
+def test_save_and_load(kind, options, tmp_path):
+    model = kind(hydra(), *options).eval()
+    with torch.no_grad():
+        model.hydra.base.embeddings.word_embeddings.weight.add_(0.1)
+    model.save_pretrained(tmp_path / "model")
+    again, before = (found(IDS, MASK) for found in (kind.from_pretrained(tmp_path / "model"), model))
+    for one, other in zip(again.to_tuple(), before.to_tuple(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    other = next(k for k in (HydraModelForSequenceClassification, HydraModelForTokenClassification) if k is not kind)
+    with pytest.raises(ConfigError, match=f"expected a {other.__name__}, got '{kind.__name__}'"):
+        other.from_pretrained(tmp_path / "model")
+
+
+def test_windows_overlap_and_cover_the_text():
+    start = CONTEXT.index("dog")
+    asked = [Question("who barks?", CONTEXT, ("dog",), (start,)), Question("why?", CONTEXT)]
+    windows = make_windows(asked, minilm_tokenizer(), max_length=40, stride=10)
+    first = [offsets for number, offsets in zip(windows.question, windows.offsets, strict=True) if number == 0]
+    places = [[place for place in offsets if place] for offsets in first]
+    assert len(places) > 2
+    assert all(len(offsets) <= 40 for offsets in first)
+    for one, other in zip(places, places[1:], strict=False):
+        assert one[-10:] == other[:10]
+    whole = sorted({place for window in places for place in window})
+    assert "".join(CONTEXT[a:b] for a, b in whole) == CONTEXT.replace(" ", "")
+    held = 0
+    for number, offsets, begin, end in zip(
+        windows.question, windows.offsets, windows.starts.tolist(), windows.ends.tolist(), strict=True
+    ):
+        if begin:
+            assert number == 0
+            assert CONTEXT[offsets[begin][0] : offsets[end][1]] == "dog"
+            held += 1
+        else:
+            assert number == 1 or (start, start + 3) not in offsets
+    assert held >= 1
+
+
+class Oracle(torch.nn.Module):
+    """Points at one piece wherever it stands in a window, and at the first piece elsewhere."""
+
+    def __init__(self, piece: int) -> None:
+        super().__init__()
+        self.piece = piece
+
+    def forward(self, input_ids, attention_mask=None, **inputs):
+        logits = 5.0 * (input_ids == self.piece).float()
+        logits[:, 0] = 1.0
+        return type("Output", (), {"start_logits": logits, "end_logits": logits})
+
+
+def test_the_answer_is_found_in_whichever_window_has_it():
+    tokenizer = minilm_tokenizer()
+    asked = [Question("who barks?", CONTEXT), Question("who?", "Nobody hears it .")]
+    oracle = Oracle(tokenizer.convert_tokens_to_ids("dog"))
+    options = {"max_length": 40, "stride": 10, "batch_size": 3}
+    found = answer_questions.__wrapped__(oracle, asked, tokenizer, **options, may_be_none=True)
+    assert found == ["dog", ""]
+
+
+def test_scores_of_squad():
+    asked = [
+        Question("who", "The two kids wash.", ("two kids", "kids"), (4, 8)),
+        Question("why", "The two kids wash."),
+    ]
+    assert squad_scores(["the KIDS!", ""], asked) == {"exact_match": 1.0, "f1": 1.0}
+    scores = squad_scores(["two kids wash", "because"], asked)
+    assert scores["exact_match"] == 0.0
+    assert scores["f1"] == pytest.approx((2 * 2 / 5) / 2)
+    with pytest.raises(ValueError, match="an answer for each of at least one question"):
+        squad_scores([], [])
+
+
+def test_bad_questions():
+    with pytest.raises(ValueError, match="expected 'cat' at character 4, got 'dog'"):
+        Question("who", "the dog", ("cat",), (4,), id="7")
+    with pytest.raises(ValueError, match="a start for each of 1 answers, got 0"):
+        Question("who", "the dog", ("dog",))
+    with pytest.raises(ConfigError, match="leaves no room beside the longest question"):
+        make_windows([Question("who " * 30, CONTEXT)], minilm_tokenizer(), max_length=20, stride=5)
