@@ -3,7 +3,13 @@
 from structattn.layers.additive_scores import AdditiveScores
 from structattn.layers.attention import MultiHeadAttention
 from structattn.layers.body import BodyEmbedding, PretrainedBody, load_body, pool_words
-from structattn.layers.chain_attention import ChainAttention, ChainScorer, binary_potentials, unary_potentials
+from structattn.layers.chain_attention import (
+    ChainAttention,
+    ChainScorer,
+    binary_potentials,
+    double_counted_potentials,
+    unary_potentials,
+)
 from structattn.layers.constituency_attention import ConstituencyAttention, SpanScorer
 from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
 from structattn.layers.embedding import WordEmbedding
@@ -22,6 +28,7 @@ from structattn.layers.independent import IndependentChoice, IndependentSelectio
 from structattn.layers.linear import glorot_linear
 from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
 from structattn.layers.positions import SinusoidalPositions, sinusoids
+from structattn.layers.regularisers import HasEntropy, entropy_term, squared_norm
 from structattn.layers.relation_heads import RelationHeads, relation_loss
 from structattn.layers.relative import (
     RelativePosition,
@@ -32,6 +39,8 @@ from structattn.layers.relative import (
 )
 from structattn.layers.scaled_dot_product import scaled_dot_product
 from structattn.layers.segmentation_attention import (
+    LearnedBoundary,
+    MeanBoundary,
     Segmentation,
     SegmentationAttention,
     SegmentationScorer,
@@ -67,10 +76,13 @@ __all__ = [
     "FeedForward",
     "FusionGate",
     "GumbelNoise",
+    "HasEntropy",
     "HierarchicalAccumulation",
     "IndependentChoice",
     "IndependentSelection",
+    "LearnedBoundary",
     "MaxPooling",
+    "MeanBoundary",
     "MeanPooling",
     "MemoryHops",
     "MultiHeadAttention",
@@ -98,6 +110,8 @@ __all__ = [
     "WordEmbedding",
     "XLPosition",
     "binary_potentials",
+    "double_counted_potentials",
+    "entropy_term",
     "glorot_linear",
     "independent_heads",
     "load_body",
@@ -109,6 +123,7 @@ __all__ = [
     "roots",
     "scaled_dot_product",
     "sinusoids",
+    "squared_norm",
     "straight_through_argmax",
     "tree_operator",
     "unary_potentials",

@@ -64,6 +64,29 @@ def binary_potentials(
     return inner, (keys[:, :-1] @ keys[:, 1:].mT).masked_fill(same, -torch.inf)
 
 
+def double_counted_potentials(
+    keys: Float[Tensor, "batch step fact dim"], queries: Float[Tensor, "batch step dim"]
+) -> tuple[Float[Tensor, "batch step fact"], Float[Tensor, "batch step-1 fact fact"]]:
+    """As `binary_potentials`, with ``<m_i^k, u^k>`` twice at the first and the last step, too.
+
+    In the code of Kim et al. (2017) the edge from the start to the first fact and the edge from the last fact to the
+    stop score that fact once more; the equation of section 4.3 has no such edges.
+
+    Args:
+        keys: ``m_i^k``.
+        queries: ``u^k``.
+
+    Returns:
+        Scores of the facts at each step, and of a fact after another.
+
+    Example:
+        >>> double_counted_potentials(torch.ones(1, 2, 2, 1), torch.ones(1, 2, 1))[0].tolist()
+        [[[2.0, 2.0], [2.0, 2.0]]]
+    """
+    unary, _ = unary_potentials(keys, queries)
+    return 2 * unary, binary_potentials(keys, queries)[1]
+
+
 class ChainScorer(nn.Module):
     r"""Scores of sequences of ``num_steps`` facts, and a distribution over them: Kim et al. (2017), section 4.3.
 
@@ -73,7 +96,7 @@ class ChainScorer(nn.Module):
         dim: width of the facts.
         num_steps: how many facts are selected, ``K`` in the paper.
         query_dim: width of the query; ``dim`` if ``None``.
-        potentials: `binary_potentials` or `unary_potentials`.
+        potentials: `binary_potentials`, `unary_potentials` or `double_counted_potentials`.
         temperature: all scores are divided by it.
         noise: changes the scores of the facts, as `GumbelNoise` does.
 

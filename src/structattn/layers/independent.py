@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
+from torch.nn import functional
 
-from structattn.functional import masked_softmax
+from structattn.functional import masked_softmax, very_negative
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,11 @@ class IndependentChoice:
             perturbed = scores - exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
             return IndependentChoice(perturbed, self.allowed.expand_as(perturbed)).argmax()
 
+    def entropy(self) -> Float[Tensor, "*batch"]:
+        """Entropy of the choice; zero if none is allowed."""
+        log_shares = torch.where(self.allowed, self.scores, very_negative(self.scores.dtype)).log_softmax(-1)
+        return -(self.marginals() * log_shares).sum(-1)
+
 
 @dataclass(frozen=True, eq=False)
 class IndependentSelection:
@@ -86,3 +92,8 @@ class IndependentSelection:
                 probabilities.shape, generator=generator, dtype=probabilities.dtype, device=probabilities.device
             )
             return (uniform < probabilities).to(probabilities.dtype)
+
+    def entropy(self) -> Float[Tensor, "*batch"]:
+        """Sum of the entropies of the coins."""
+        coins = functional.softplus(self.scores) - self.scores * self.scores.sigmoid()
+        return coins.masked_fill(~self.allowed, 0.0).sum(-1)

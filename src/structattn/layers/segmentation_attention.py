@@ -52,6 +52,50 @@ class Segmentation:
         """Independent exact samples."""
         return self.chain.sample(sample_shape, generator)[..., 1]
 
+    def entropy(self) -> Float[Tensor, "*batch"]:
+        """Entropy of the selection."""
+        return self.chain.entropy()
+
+
+class MeanBoundary(nn.Module):
+    r"""Transitions at the ends as in the code of Kim et al. (2017): the mean over what is not there.
+
+    ``start(c) = 1/C sum_a b_{a,c}`` and ``stop(c) = 1/C sum_a b_{c,a}``; the paper itself has neither.
+
+    Example:
+        >>> MeanBoundary()(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        (tensor([1., 2.]), tensor([0.5000, 2.5000]))
+    """
+
+    def forward(
+        self, transition: Float[Tensor, "state state"]
+    ) -> tuple[Float[Tensor, " state"], Float[Tensor, " state"]]:
+        """Scores of the first and of the last state."""
+        return transition.mean(0), transition.mean(1)
+
+
+class LearnedBoundary(nn.Module):
+    """Transitions at the ends with parameters of their own, zero at the start of training.
+
+    Args:
+        num_states: how many states the chain has.
+
+    Example:
+        >>> LearnedBoundary()(torch.zeros(2, 2))[0].tolist()
+        [0.0, 0.0]
+    """
+
+    def __init__(self, num_states: int = 2) -> None:
+        super().__init__()
+        self.start = nn.Parameter(torch.zeros(num_states))
+        self.stop = nn.Parameter(torch.zeros(num_states))
+
+    def forward(
+        self, transition: Float[Tensor, "state state"]
+    ) -> tuple[Float[Tensor, " state"], Float[Tensor, " state"]]:
+        """Scores of the first and of the last state."""
+        return self.start, self.stop
+
 
 class TwoStateChain(nn.Module):
     r"""Scores to a chain over ``z_i`` in {0, 1}: Kim et al. (2017), section 3.1.
@@ -59,22 +103,33 @@ class TwoStateChain(nn.Module):
     ``p(z) = softmax( sum_i theta_i(z_i) + sum_i b_{z_i, z_{i+1}} )`` with ``theta_i(1)`` the score of word ``i``,
     ``theta_i(0) = 0``, and a learned 2x2 matrix ``b``, zero at the start.
 
+    Args:
+        boundary: from the transitions to scores of the first and the last state: `MeanBoundary`, `LearnedBoundary`;
+            neither is scored if ``None``, as in the paper.
+
     Example:
         >>> chain = TwoStateChain()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0)
         >>> chain.marginals()
         tensor([[[0.5000, 0.5000, 0.0000]]], grad_fn=...)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, boundary: nn.Module | None = None) -> None:
         super().__init__()
         self.transition = nn.Parameter(torch.zeros(2, 2))
+        self.boundary = boundary
 
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> Segmentation:
         """A chain for each query, of the first ``lengths`` keys."""
-        unary = torch.stack([torch.zeros_like(scores), scores], -1) / temperature
-        return Segmentation(LinearChainCRF(unary, self.transition.to(unary.dtype) / temperature, lengths[:, None]))
+        unary = torch.stack([torch.zeros_like(scores), scores], -1)
+        transition = self.transition.to(unary.dtype)
+        if self.boundary is not None:
+            start, stop = self.boundary(transition)
+            position = torch.arange(scores.shape[-1], device=scores.device)
+            last = position == lengths[:, None] - 1
+            unary = unary + (position == 0)[:, None] * start + last[:, None, :, None] * stop
+        return Segmentation(LinearChainCRF(unary / temperature, transition / temperature, lengths[:, None]))
 
 
 class SigmoidSelection(nn.Module):

@@ -102,6 +102,11 @@ class SyntacticAttention(nn.Module):
         scorer: module ``(states with the root in front, mask)`` to a distribution; a `DependencyScorer` if ``None``.
         expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
         with_children: whether the expected sum of the children stands next to the expected head.
+        value_dim: width of the values, if heads are scored by other states than those that are looked at; in the paper
+            (section 4.4) a BiLSTM scores, and projected word vectors are looked at. The states themselves if ``None``.
+
+    Raises:
+        ValueError: if values come without ``value_dim``, or do not come with it.
 
     Example:
         >>> attention = SyntacticAttention(4)
@@ -119,35 +124,49 @@ class SyntacticAttention(nn.Module):
         *,
         expectation: Expectation = marginals,
         with_children: bool = False,
+        value_dim: int | None = None,
     ) -> None:
         super().__init__()
         self.scorer = DependencyScorer(dim) if scorer is None else scorer
         self.expectation = expectation
         self.with_children = with_children
         self.root = nn.Parameter(torch.randn(dim) / dim**0.5)
+        self.root_value = None if value_dim is None else nn.Parameter(torch.randn(value_dim) / value_dim**0.5)
 
     @property
     def output_dim(self) -> int:
         """Width of the output."""
-        return len(self.root) * (2 if self.with_children else 1)
+        root = self.root if self.root_value is None else self.root_value
+        return len(root) * (2 if self.with_children else 1)
 
     def distribution(
         self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
     ) -> PartDistribution:
         """The distribution over trees, for its entropy, its best tree or a supervised loss."""
-        trees: PartDistribution = self.scorer(self._with_root(states), mask)
+        trees: PartDistribution = self.scorer(_behind(self.root, states), mask)
         return trees
 
     def forward(
-        self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"], *, need_weights: bool = False
+        self,
+        states: Float[Tensor, "batch word dim"],
+        mask: Bool[Tensor, "batch word"],
+        *,
+        values: Float[Tensor, "batch word value"] | None = None,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch 1 word word"] | None]:
-        """Attend to heads."""
+        """Attend to heads: the states score, the values (if there are any) are looked at."""
+        root = self.root if self.root_value is None else self.root_value
+        if (values is None) != (self.root_value is None):
+            wanted = "no values" if self.root_value is None else f"values of width {len(root)}"
+            raise ValueError(f"SyntacticAttention expects {wanted}, got {'none' if values is None else 'some'}")
+        looked_at = states if values is None else values
         parents = self.expectation(self.distribution(states, mask))
-        output = parents @ self._with_root(states)
+        output = parents @ _behind(root, looked_at)
         if self.with_children:
-            output = torch.cat([output, parents[..., 1:].mT @ states], -1)
+            output = torch.cat([output, parents[..., 1:].mT @ looked_at], -1)
         return output, parents[:, None, :, 1:] if need_weights else None
 
-    def _with_root(self, states: Tensor) -> Tensor:
-        root = self.root.to(states.dtype).expand(len(states), 1, -1)
-        return torch.cat([root, states], 1)
+
+def _behind(root: Tensor, states: Tensor) -> Tensor:
+    """States with that of the root in front."""
+    return torch.cat([root.to(states.dtype).expand(len(states), 1, -1), states], 1)
