@@ -11,13 +11,14 @@ import pytest
 import torch
 
 import structattn as sa
+from bodies import minilm_tokenizer, tiny
 from structattn.data import agreement_treebank
 from structattn.parsing import TreeParser, attachment, build_parser, load_parser, save_parser
 from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.saved import fingerprint
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import ConfigError, ParseError, Sentence
-from structattn.training.parser import ParserConfig, read_gold, train_parser
+from structattn.training.parser import ParserConfig, _optimizer, read_gold, train_parser
 
 SMALL = {"word_dim": 16, "character_dim": 8, "filters": 16, "hidden": 24, "num_layers": 1}
 OPTIONS = {"encoder": SMALL, "scorer": {"arc_dim": 24, "label_dim": 12}}
@@ -353,3 +354,46 @@ def test_options_are_checked(gold: list[Sentence], files: Path, tmp_path: Path) 
         config(files, tmp_path, seed=-1)
     with pytest.raises(ValueError, match="has no dependency tree with labels to learn from"):
         build_parser(gold, **OPTIONS).collate([Sentence(["a"])])
+
+
+# A pretrained body in the place of words and characters.
+
+
+def test_a_body_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) -> None:
+    tiny("bert").save_pretrained(tmp_path / "body")
+    minilm_tokenizer().save_pretrained(tmp_path / "body")
+    options = {"encoder": {"pooling": "mean"}, "scorer": OPTIONS["scorer"], "body": str(tmp_path / "body")}
+    result = train_parser(config(files, tmp_path / "run", epochs=1, learning_rate=0.01, body_rate=0.001, **options))
+    shutil.rmtree(tmp_path / "body")
+    parser = load_parser(result.folder)
+    gold = read_gold(str(files / "dev.conllu"))
+    assert attachment(gold, parser.parse(gold)).uas == result.metrics["uas"]
+    together, alone = parser.predict(gold), [parser.predict([sentence])[0] for sentence in gold]
+    assert together == alone
+    # More pieces than the body reads: a tree all the same.
+    parser.encoder.longest = 500
+    (long,) = parser.predict([Sentence(["the", "dogs"] * 100)])
+    assert len(long.dependency) == 200
+    assert len(long.dependency.roots) == 1
+
+
+def test_the_body_has_a_rate_of_its_own(gold: list[Sentence], files: Path, tmp_path: Path) -> None:
+    tiny("bert").save_pretrained(tmp_path / "body")
+    minilm_tokenizer().save_pretrained(tmp_path / "body")
+    given = config(files, tmp_path / "run", body=str(tmp_path / "body"), encoder={}, body_rate=1e-5)
+    parser = build_parser(gold, body=given.body, scorer=given.scorer)
+    rates = {id(one): group["lr"] for group in _optimizer(parser, given).param_groups for one in group["params"]}
+    assert rates[id(parser.scorer.arc_weight)] == given.learning_rate
+    assert {rates[id(one)] for one in parser.encoder.parameters()} == {1e-5}
+    assert set(rates) == {id(one) for one in parser.parameters()}
+
+
+def test_a_body_without_its_tokenizer_is_named(gold: list[Sentence], tmp_path: Path) -> None:
+    tiny("bert").save_pretrained(tmp_path / "body")
+    minilm_tokenizer().save_pretrained(tmp_path / "body")
+    save_parser(build_parser(gold, body=tmp_path / "body"), tmp_path / "parser")
+    (tmp_path / "parser" / "body" / "config.json").unlink()
+    with pytest.raises(ParseError, match="expected a body's configuration and tokenizer"):
+        load_parser(tmp_path / "parser")
+    with pytest.raises(ConfigError, match="pooling: expected first or mean, got 'last'"):
+        build_parser(gold, body=tmp_path / "body", encoder={"pooling": "last"})

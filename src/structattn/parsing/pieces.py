@@ -6,7 +6,7 @@ Separate from ``words.py`` because it needs transformers, and a tokenizer beside
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -68,12 +68,12 @@ class PieceEncoder(nn.Module):
     # Fewer words than pieces fit, so that next to nothing is cut.
     longest = 120
 
-    def __init__(self, body: PretrainedBody, *, pooling: WordPooling = "first", dropout: float = 0.1) -> None:
+    def __init__(self, body: PretrainedBody, *, pooling: str = "first", dropout: float = 0.1) -> None:
         super().__init__()
-        if pooling not in ("first", "mean"):
+        if pooling not in get_args(WordPooling):
             raise ConfigError(f"pooling: expected first or mean, got {pooling!r}")
         self.body = body
-        self.pooling: WordPooling = pooling
+        self.pooling = cast(WordPooling, pooling)
         self.options: Mapping[str, Any] = {"pooling": pooling, "dropout": dropout}
         self.dropout = nn.Dropout(dropout)
         self.output_dim = body.dim
