@@ -2,6 +2,7 @@
 
 from structattn.encoders.bilstm import BiLSTM, bilstm, bilstm_s2t
 from structattn.encoders.build import BUILDERS, build, builder, options_of
+from structattn.encoders.decomposable import Decomposable, decomposable
 from structattn.encoders.disan import (
     DiSAN,
     PositionedAttention,
@@ -19,7 +20,7 @@ from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
 from structattn.encoders.structured import Beside, ReadingScorer, structured
 from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
 from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
-from structattn.encoders.tree_transformer import TreeTransformer, tree_transformer
+from structattn.encoders.tree_transformer import OwnValues, TreeTransformer, lengthened_transformer, tree_transformer
 
 __all__ = [
     "ABLATIONS",
@@ -29,11 +30,13 @@ __all__ = [
     "PAPER_HEADS",
     "Beside",
     "BiLSTM",
+    "Decomposable",
     "DiSAN",
     "Encoding",
     "LastPooling",
     "NormFirst",
     "NormLast",
+    "OwnValues",
     "PositionedAttention",
     "ReadingScorer",
     "SentenceEncoder",
@@ -47,12 +50,14 @@ __all__ = [
     "bilstm_s2t",
     "build",
     "builder",
+    "decomposable",
     "dependency_tree_lstm",
     "disan",
     "disan_nodir",
     "emb_additive",
     "emb_s2t",
     "heads_prior",
+    "lengthened_transformer",
     "lstm",
     "mh_s2t",
     "ms_san",

@@ -132,32 +132,93 @@ def tree_transformer(
     """
     if num_heads < 1 or dim % (2 * num_heads):
         raise ConfigError(f"dim expects an even multiple of the number of heads, got dim={dim} for {num_heads} heads")
+    if num_labels < 0:
+        raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
+    accumulations = [
+        HierarchicalAccumulation(dim // num_heads, num_heads, max_vertical, max_horizontal, mode=mode)
+        for _ in range(num_layers)
+    ]
+    attentions = [
+        TreeAttention(
+            dim, num_heads, prior=Subtree() if subtree_mask else None, accumulation=accumulation, dropout=dropout
+        )
+        for accumulation in accumulations
+    ]
+    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    return _encoder(embedding, attentions, dim, hidden=hidden, num_labels=num_labels, norm=norm, dropout=dropout)
+
+
+def lengthened_transformer(
+    vocabulary_size: int,
+    *,
+    dim: int = 64,
+    embedding_dim: int | None = None,
+    num_frozen: int = 0,
+    num_layers: int = 2,
+    num_heads: int = 4,
+    hidden: int | None = None,
+    norm: Literal["first", "last"] = "last",
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """A Transformer over as many tokens as the tree has words and phrases, that knows nothing of the tree.
+
+    The control for length and parameters: what stands for phrases is one vector without a position, with plain
+    attention between all tokens. Options are those of :func:`tree_transformer`.
+
+    Raises:
+        ConfigError: for an unknown norm, or a ``dim`` that does not fit the heads.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
+        >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
+        >>> lengthened_transformer(4)(batch).states.shape
+        torch.Size([1, 3, 64])
+    """
+    if num_heads < 1 or dim % num_heads:
+        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={dim} for {num_heads} heads")
+    attentions = [
+        TreeAttention(dim, num_heads, prior=None, accumulation=OwnValues(), dropout=dropout) for _ in range(num_layers)
+    ]
+    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    return _encoder(embedding, attentions, dim, hidden=hidden, num_labels=0, norm=norm, dropout=dropout)
+
+
+class OwnValues(nn.Module):
+    """Accumulates nothing: phrases keep their own values.
+
+    Example:
+        >>> OwnValues()(torch.ones(1, 2, 4), torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 1, 4), None).sum()
+        tensor(0.)
+    """
+
+    def forward(self, states: Tensor, leaves: Tensor, nodes: Tensor, trees: TreeBatch | None) -> Tensor:
+        """The values of the phrases as they are."""
+        return nodes
+
+
+def _encoder(
+    embedding: nn.Module,
+    attentions: Sequence[nn.Module],
+    dim: int,
+    *,
+    hidden: int | None,
+    num_labels: int,
+    norm: str,
+    dropout: float,
+) -> SentenceEncoder:
     residual = {"first": NormFirst, "last": NormLast}.get(norm)
     if residual is None:
         raise ConfigError(f"norm expects one of first, last; got {norm!r}")
-    if num_labels < 0:
-        raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
     layers = [
         TransformerLayer(
-            TreeAttention(
-                dim,
-                num_heads,
-                prior=Subtree() if subtree_mask else None,
-                accumulation=HierarchicalAccumulation(
-                    dim // num_heads, num_heads, max_vertical, max_horizontal, mode=mode
-                ),
-                dropout=dropout,
-            ),
+            attention,
             FeedForward(dim, 2 * dim if hidden is None else hidden, dropout=dropout),
             residuals=(residual(dim, dropout=dropout), residual(dim, dropout=dropout)),
         )
-        for _ in range(num_layers)
+        for attention in attentions
     ]
     # Layers with the norm first leave their sum unnormalised.
     last = nn.LayerNorm(dim) if norm == "first" else nn.Identity()
-    return SentenceEncoder(
-        WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen),
-        TreeTransformer(dim, layers, last=last, num_labels=num_labels, dropout=dropout),
-        pooler=MeanPooling(),
-        output_dim=dim,
-    )
+    contextualizer = TreeTransformer(dim, layers, last=last, num_labels=num_labels, dropout=dropout)
+    return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)
