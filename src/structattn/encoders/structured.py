@@ -131,7 +131,7 @@ def structured(
     layer: nn.Module | None = None
     output = dim
     if attention == "constituency":
-        layer = ConstituencyAttention(dim, ReadingScorer(dim, width, scorer=SpanScorer(2 * width, width)))
+        layer = ConstituencyAttention(dim, ReadingScorer(dim, width, scorer=SpanScorer(2 * width)))
         output = 2 * dim
     elif attention != "none":
         families: dict[str, Callable[[Tensor, Tensor], PartDistribution]] = {
@@ -139,7 +139,7 @@ def structured(
             "projective": partial(DependencyCRF, single_root=single_root),
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
         }
-        scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, width, family=families[attention]))
+        scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, family=families[attention]))
         found = SyntacticAttention(dim, scorer, with_children=with_children)
         layer, output = found, dim + found.output_dim
     embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)

@@ -63,8 +63,14 @@ class WordEmbedding(nn.Module):
         with torch.no_grad():
             self.weight[:2] = 0.0
 
-    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
-        """Look the words up; padding comes out exactly zero."""
+    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch word dim"]:
+        """Look the words up; padding comes out exactly zero.
+
+        Other batches hold the sentences that follow in each text; their words follow behind the padding of the first.
+        """
+        return torch.cat([self._look_up(one) for one in (batch, *others)], 1) if others else self._look_up(batch)
+
+    def _look_up(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
         first_frozen = len(self.weight)
         # Unknown words are read from the padding row, which is the row that F.embedding gives no gradient.
         trained = batch.tokens.masked_fill((batch.tokens == 1) | (batch.tokens >= first_frozen), 0)

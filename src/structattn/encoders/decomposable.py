@@ -1,0 +1,200 @@
+"""Decomposable attention for pairs of sentences: align, compare, aggregate, with any attention inside each sentence.
+
+An encoder of pairs: both sentences of an example are read together, so tasks on pairs want ``combine`` to be
+``together``.
+
+Reference: Parikh et al. (2016), A decomposable attention model for natural language inference, section 3; Kim et al.
+(2017), section 4.4.
+"""
+
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.structured import ReadingScorer
+from structattn.functional import masked_softmax
+from structattn.layers import DependencyScorer, SyntacticAttention, WordEmbedding, glorot_linear, independent_heads
+from structattn.syntax.errors import ConfigError
+
+INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
+
+
+class GivenHead(nn.Module):
+    """The head of each word in the tree that its sentence has; a learned state for the root: Kim et al. (2017), 4.4.
+
+    Args:
+        dim: width of the states.
+
+    Example:
+        >>> import structattn as sa
+        >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
+        >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
+        >>> layer = GivenHead(1)
+        >>> heads = layer(torch.tensor([[[3.0], [5.0]]]), batch)
+        >>> heads[0, 0].item(), bool(heads[0, 1] == layer.root)
+        (5.0, True)
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.root = nn.Parameter(torch.randn(dim) / dim**0.5)
+
+    def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
+        """The state of each word's head; padding gets zeros."""
+        parents = batch.require("dependency", wanted_by="GivenHead").parents
+        own = torch.arange(parents.shape[1], device=parents.device)
+        heads = states.gather(1, parents.unsqueeze(-1).expand_as(states))
+        heads = torch.where((parents == own).unsqueeze(-1), self.root.to(states.dtype), heads)
+        return heads.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+
+
+class LatentHead(nn.Module):
+    """The expected head of each word, as a contextualizer: attention that needs no more of a batch than its mask.
+
+    Args:
+        attention: ``(states, mask)`` to ``(output, weights)``.
+    """
+
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(
+        self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch
+    ) -> Float[Tensor, "batch word output"]:
+        """What each word attends to."""
+        output: Tensor = self.attention(states, batch.mask)[0]
+        return output
+
+
+class Decomposable(nn.Module):
+    r"""The contextualizer of pairs: Parikh et al. (2016), equations 1 to 4.
+
+    ``x = [W a; inside(W a)]``, ``e_ij = F(x_i) . F(y_j)``, ``beta_i = sum_j softmax_j(e_ij) y_j``,
+    ``alpha_j = sum_i softmax_i(e_ij) x_i``, ``v_i = G([x_i; beta_i])``, ``w_j = G([y_j; alpha_j])``. The states are
+    ``[v_i; 0]`` and ``[0; w_j]``, so that their sum is ``[sum_i v_i; sum_j w_j]`` (equation 5).
+
+    Args:
+        dim: width of the words and of the hidden layers.
+        inside: ``(states, batch)`` to what stands beside each word, as wide as the words; nothing if ``None``.
+        dropout: before each linear map of ``F`` and ``G``.
+    """
+
+    def __init__(self, dim: int, *, inside: nn.Module | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.project = glorot_linear(dim, dim, bias=False)
+        self.inside = inside
+        width = dim if inside is None else 2 * dim
+        self.attend = _two_layers(width, dim, dropout)
+        self.compare = _two_layers(2 * width, dim, dropout)
+
+    def forward(
+        self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch, *others: SentenceBatch
+    ) -> Encoding:
+        """Compare the words of two sentences.
+
+        Raises:
+            ConfigError: if there is not exactly one other sentence.
+        """
+        if len(others) != 1:
+            raise ConfigError(
+                f"decomposable reads the two sentences of a pair together, got {1 + len(others)}: "
+                "take a task on pairs, and combine 'together'"
+            )
+        second = others[0]
+        projected = self.project(states)
+        width = batch.tokens.shape[1]
+        x, y = self._beside(projected[:, :width], batch), self._beside(projected[:, width:], second)
+        scores = self.attend(x) @ self.attend(y).mT
+        beta = masked_softmax(scores, _pairs(batch.mask, second.mask)) @ y
+        alpha = masked_softmax(scores.mT, _pairs(second.mask, batch.mask)) @ x
+        v = self.compare(torch.cat([x, beta], -1)).masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+        w = self.compare(torch.cat([y, alpha], -1)).masked_fill(~second.mask.unsqueeze(-1), 0.0)
+        both = torch.cat([torch.cat([v, torch.zeros_like(v)], -1), torch.cat([torch.zeros_like(w), w], -1)], 1)
+        return Encoding(both, torch.cat([batch.mask, second.mask], 1))
+
+    def _beside(self, states: Tensor, batch: SentenceBatch) -> Tensor:
+        return states if self.inside is None else torch.cat([states, self.inside(states, batch)], -1)
+
+
+class SumPooling(nn.Module):
+    """The sum of the real states.
+
+    Example:
+        >>> SumPooling()(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))[0]
+        tensor([[4.]])
+    """
+
+    weights_axes = "key feature"
+
+    def forward(
+        self, states: Float[Tensor, "batch key feature"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
+    ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
+        """Pool; every real state has weight 1."""
+        real = mask.unsqueeze(-1)
+        vector = states.masked_fill(~real, 0.0).sum(1)
+        return vector, real.to(states.dtype).expand_as(states) if need_weights else None
+
+
+def decomposable(
+    vocabulary_size: int,
+    *,
+    inside: str = "projective",
+    dim: int = 300,
+    hidden: int = 100,
+    embedding_dim: int | None = None,
+    num_frozen: int = 0,
+    dropout: float = 0.2,
+) -> SentenceEncoder:
+    """Decomposable attention over pairs of sentences, with attention inside each (Kim et al. 2017, section 4.4).
+
+    Args:
+        vocabulary_size: number of word ids.
+        inside: what stands beside each word: ``none``, the word it chooses (``simple``), its head in the given tree
+            (``hard``), or its expected head in a latent tree (``projective``, ``nonprojective``).
+        dim: width of the words and of the hidden layers.
+        hidden: width of each direction of the LSTM that scores heads.
+        embedding_dim: width of the word vectors, if it differs.
+        num_frozen: number of words whose vectors are not trained.
+        dropout: before each linear map.
+
+    Raises:
+        ConfigError: for an unknown ``inside``.
+
+    Example:
+        >>> import structattn as sa
+        >>> first, second = (sa.collate([sa.Sentence([word])], sa.Vocabulary(["a", "b"])) for word in "ab")
+        >>> decomposable(4, dim=6)(first, second).vector.shape
+        torch.Size([1, 12])
+    """
+    if inside not in INSIDE:
+        raise ConfigError(f"inside expects one of {', '.join(INSIDE)}; got {inside!r}")
+    layer: nn.Module | None = None
+    if inside == "hard":
+        layer = GivenHead(dim)
+    elif inside != "none":
+        family = {
+            "simple": independent_heads,
+            "projective": partial(DependencyCRF, single_root=False),
+            "nonprojective": partial(NonProjectiveDependencyCRF, single_root=False),
+        }[inside]
+        scorer = DependencyScorer(2 * hidden, family=family)  # type: ignore[arg-type]  # one signature
+        layer = LatentHead(SyntacticAttention(dim, ReadingScorer(dim, hidden, scorer=scorer)))
+    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    return SentenceEncoder(
+        embedding, Decomposable(dim, inside=layer, dropout=dropout), pooler=SumPooling(), output_dim=2 * dim
+    )
+
+
+def _two_layers(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
+    first, second = glorot_linear(inputs, outputs), glorot_linear(outputs, outputs)
+    return nn.Sequential(nn.Dropout(dropout), first, nn.ReLU(), nn.Dropout(dropout), second, nn.ReLU())
+
+
+def _pairs(rows: Tensor, columns: Tensor) -> Tensor:
+    return rows.unsqueeze(-1) & columns.unsqueeze(1)
