@@ -1,5 +1,7 @@
 """HYDRA under the last layer of a task: losses by hand, folders, windows over long texts, SQuAD's scores."""
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -89,7 +91,7 @@ def test_windows_overlap_and_cover_the_text():
     places = [[place for place in offsets if place] for offsets in first]
     assert len(places) > 2
     assert all(len(offsets) <= 40 for offsets in first)
-    for one, other in zip(places, places[1:], strict=False):
+    for one, other in itertools.pairwise(places):
         assert one[-10:] == other[:10]
     whole = sorted({place for window in places for place in window})
     assert "".join(CONTEXT[a:b] for a, b in whole) == CONTEXT.replace(" ", "")
@@ -124,7 +126,7 @@ def test_the_answer_is_found_in_whichever_window_has_it():
     asked = [Question("who barks?", CONTEXT), Question("who?", "Nobody hears it .")]
     oracle = Oracle(tokenizer.convert_tokens_to_ids("dog"))
     options = {"max_length": 40, "stride": 10, "batch_size": 3}
-    found = answer_questions.__wrapped__(oracle, asked, tokenizer, **options, may_be_none=True)
+    found = answer_questions(oracle, asked, tokenizer, **options, may_be_none=True)
     assert found == ["dog", ""]
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import torch
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from structattn.data import check_tokenizer
-from structattn.pretrained.task_models import HydraModelForQuestionAnswering
 from structattn.syntax.errors import ConfigError
 
 
@@ -91,10 +90,8 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
             return_offsets_mapping=True,
             padding=True,
         )
-    # What tokenizers raises where a question fills the window is no subclass of Exception.
-    except (ValueError, BaseException) as error:
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
+    # The Rust side has no class of its own for this.
+    except Exception as error:
         raise ConfigError(
             f"a window of {max_length} pieces with {stride} shared leaves no room beside the longest question: {error}"
         ) from None
@@ -117,7 +114,7 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
 
 @torch.no_grad()
 def answer_questions(
-    model: HydraModelForQuestionAnswering,
+    model: nn.Module,
     questions: Sequence[Question],
     tokenizer: Any,
     *,
@@ -130,7 +127,7 @@ def answer_questions(
     """The best stretch of each text; the empty string for no answer.
 
     Args:
-        model: gives the logits of both ends.
+        model: gives the logits of both ends, such as ``HydraModelForQuestionAnswering`` or one of transformers.
         questions: what is asked.
         tokenizer: a fast tokenizer.
         max_length: as in ``make_windows``.
@@ -200,7 +197,7 @@ def squad_scores(predicted: Sequence[str], questions: Sequence[Question]) -> dic
     """
     if len(predicted) != len(questions) or not questions:
         raise ValueError(
-            f"expected an answer for each of at least one question, got {len(predicted)}, {len(questions)}"
+            f"expected an answer for each of at least one question, got {len(predicted)} for {len(questions)}"
         )
     exact, overlap = 0.0, 0.0
     for answer, question in zip(predicted, questions, strict=True):

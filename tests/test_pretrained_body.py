@@ -1,0 +1,371 @@
+"""Bodies as embedders: pieces and words, encoders on a body, and trained models that come back without it."""
+
+import itertools
+import logging
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+import structattn as sa
+from bodies import KINDS, minilm_tokenizer, tiny
+from structattn.cli import main
+from structattn.data import PieceBatch, collate_pieces
+from structattn.data.generated import agreement_treebank
+from structattn.encoders import build
+from structattn.layers import BodyEmbedding, PretrainedBody, load_body, pool_words
+from structattn.layers.body import longest_text
+from structattn.pretrained import HydraConfig, add_heads
+from structattn.syntax import ConfigError, coverage, write_conllu
+
+TEXTS = [
+    (
+        "Don't wash the hippopotami's hands, Dr. Naïve!",
+        ["Do", "n't", "wash", "the", "hippopotami", "'s", "hands", ",", "Dr.", "Naïve", "!"],
+    ),
+    ("It  costs  $3.50\tin Zürich … (really)", ["It", "costs", "$", "3.50", "in", "Zürich", "…", "(", "really", ")"]),
+    ("I'm gonna go", ["I", "'m", "gon", "na", "go"]),
+    ("日本語 and \U0001f600 work", ["日本語", "and", "\U0001f600", "work"]),
+]
+SENTENCES = [sa.Sentence(words, metadata={"text": text}) for text, words in TEXTS]
+CORPUS = [text for text, _ in TEXTS] * 4 + ["the kids wash their hands", "a dog barks at the ballgame"] * 8
+TREES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=2), 8)]
+
+
+def trained_tokenizer(kind: str) -> Any:
+    """A byte-level BPE tokenizer that counts the space before a word to it, or a unigram one with its own mark."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["<s>", "</s>", "<unk>", "<pad>"]
+    if kind == "bpe":
+        inner = Tokenizer(models.BPE(unk_token="<unk>"))
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        trainer = trainers.BpeTrainer(vocab_size=320, special_tokens=special, show_progress=False)
+        inner.post_processor = processors.ByteLevel(trim_offsets=False)
+    else:
+        inner = Tokenizer(models.Unigram())
+        inner.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(vocab_size=80, special_tokens=special, unk_token="<unk>", show_progress=False)
+    inner.train_from_iterator(CORPUS, trainer)
+    if kind == "unigram":
+        inner.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 1)]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", unk_token="<unk>")
+
+
+TOKENIZERS = {
+    "minilm": minilm_tokenizer,
+    "bpe": lambda: trained_tokenizer("bpe"),
+    "unigram": lambda: trained_tokenizer("unigram"),
+}
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS)
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    return TOKENIZERS[request.param]()
+
+
+def test_every_piece_lies_in_its_word(tokenizer):
+    """Against the tokenizer's own offsets, character by character."""
+    pieces = collate_pieces(SENTENCES, tokenizer)
+    for row, (text, words) in enumerate(TEXTS):
+        places, position = [], 0
+        for word in words:
+            position = text.index(word, position)
+            places.append(range(position, position + len(word)))
+            position += len(word)
+        offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+        for column, (start, end) in enumerate(offsets):
+            letters = [k for k in range(start, end) if not text[k].isspace()]
+            owners = [w for k in letters for w, place in enumerate(places) if k in place]
+            if not owners:
+                assert not pieces.is_word[row, column]
+            else:
+                most = max(owners.count(word) for word in set(owners))
+                whole = [w for w in dict.fromkeys(owners) if set(places[w]) <= set(letters)]
+                expected = whole[0] if len(whole) > 1 else next(w for w in owners if owners.count(w) == most)
+                assert pieces.words[row, column] == expected
+
+
+def test_first_pieces_and_coverage(tokenizer):
+    pieces = collate_pieces(SENTENCES, tokenizer)
+    assert (pieces.is_first.sum(1) == pieces.has_pieces.sum(1)).all()
+    word_ids = [
+        [int(word) if there else None for word, there in zip(words, real, strict=True)]
+        for words, real in zip(pieces.words, pieces.is_word, strict=True)
+    ]
+    shares = [coverage(ids, len(words)) for ids, (_, words) in zip(word_ids, TEXTS, strict=True)]
+    total = sum(share * len(words) for share, (_, words) in zip(shares, TEXTS, strict=True))
+    assert pieces.coverage == pytest.approx(total / sum(len(words) for _, words in TEXTS))
+    assert pieces.coverage > 0.9
+    for row, ids in enumerate(word_ids):
+        seen: set[int | None] = {None}
+        for column, word in enumerate(ids):
+            assert bool(pieces.is_first[row, column]) == (word not in seen)
+            seen.add(word)
+
+
+def test_pairs_count_their_words_through(tokenizer):
+    first, second = SENTENCES[0], SENTENCES[2]
+    pieces = collate_pieces([(first, second)], tokenizer)
+    alone = collate_pieces([second], tokenizer)
+    assert pieces.num_words.tolist() == [len(first) + len(second)]
+    of_second = pieces.words[0][pieces.is_word[0] & (pieces.words[0] >= len(first))] - len(first)
+    assert of_second.tolist() == alone.words[0][alone.is_word[0]].tolist()
+
+
+def test_texts_that_are_cut():
+    pieces = collate_pieces(SENTENCES[:2], minilm_tokenizer(), max_length=6, overlong="cut")
+    assert pieces.ids.shape[1] == 6
+    assert pieces.is_cut.tolist() == [True, True]
+    assert 0 < pieces.coverage < 1
+    with pytest.raises(ValueError, match=r"text 0 .* has 19 pieces, expected at most 6"):
+        collate_pieces(SENTENCES[:2], minilm_tokenizer(), max_length=6)
+
+
+def test_empty_texts_and_very_long_ones():
+    tokenizer = minilm_tokenizer()
+    pieces = collate_pieces([sa.Sentence([]), sa.Sentence(["kids"])], tokenizer)
+    assert pieces.is_word.any(1).tolist() == [False, True]
+    assert collate_pieces([sa.Sentence([])], tokenizer).coverage == 1.0
+    long = sa.Sentence(["kids"] * 100_000)
+    assert collate_pieces([long], tokenizer, max_length=512, overlong="cut").ids.shape == (1, 512)
+
+
+def test_text_that_the_tokenizer_normalises_keeps_its_words():
+    decomposed = unicodedata.normalize("NFD", "Zürich naïve")
+    pieces = collate_pieces([sa.Sentence(decomposed.split(" "))], minilm_tokenizer())
+    assert pieces.has_pieces.all()
+
+
+def test_a_slow_tokenizer_is_refused():
+    from transformers import CanineTokenizer
+
+    with pytest.raises(ConfigError, match=r"expected a fast tokenizer, .* got CanineTokenizer"):
+        collate_pieces(SENTENCES, CanineTokenizer())
+    with pytest.raises(ConfigError, match="expected a fast tokenizer"):
+        PretrainedBody(tiny("bert"), CanineTokenizer())
+
+
+def test_bad_texts():
+    with pytest.raises(ValueError, match=r"got sizes \[1, 2\]"):
+        collate_pieces([SENTENCES[0], (SENTENCES[0], SENTENCES[1])], minilm_tokenizer())
+    with pytest.raises(ValueError, match=r"got sizes \[\]"):
+        collate_pieces([], minilm_tokenizer())
+
+
+# Bodies.
+
+
+def random_pieces() -> tuple[PieceBatch, torch.Tensor]:
+    pieces = collate_pieces(SENTENCES, minilm_tokenizer())
+    return pieces, torch.randn(*pieces.ids.shape, 3, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_states_of_words_against_a_loop(pooling):
+    pieces, states = random_pieces()
+    found = pool_words(states, pieces, pooling=pooling)
+    for row, word in itertools.product(range(len(pieces)), range(found.shape[1])):
+        own = states[row][pieces.is_word[row] & (pieces.words[row] == word)]
+        expected = torch.zeros(3) if not len(own) else own[0] if pooling == "first" else own.mean(0)
+        torch.testing.assert_close(found[row, word], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_changes_nothing(kind):
+    embedding = BodyEmbedding(PretrainedBody(tiny(kind), minilm_tokenizer()), pooling="mean").eval()
+    together = embedding(sa.collate(SENTENCES, sa.Vocabulary([])))
+    for row, sentence in enumerate(SENTENCES):
+        alone = embedding(sa.collate([sentence], sa.Vocabulary([])))
+        torch.testing.assert_close(together[row, : len(sentence)], alone[0], atol=2e-6, rtol=1e-5)
+        assert not together[row, len(sentence) :].any()
+
+
+def test_a_frozen_body_has_no_gradients_and_stays_in_evaluation_mode():
+    body = PretrainedBody(tiny("bert"), minilm_tokenizer(), is_frozen=True).train()
+    assert body.training
+    assert not body.model.training
+    assert not body(body.tokenize(SENTENCES)).requires_grad
+    free = PretrainedBody(tiny("bert"), minilm_tokenizer()).train()
+    assert free.model.training
+    assert free(free.tokenize(SENTENCES)).requires_grad
+
+
+def test_inner_layers():
+    body = PretrainedBody(tiny("bert"), minilm_tokenizer(), layer=1).eval()
+    pieces = body.tokenize(SENTENCES[:1])
+    expected = body.model(**body.inputs(pieces), output_hidden_states=True).hidden_states[1]
+    torch.testing.assert_close(body(pieces), expected)
+    with pytest.raises(ConfigError, match="layer: expected -3 to 2 for this body, got 7"):
+        PretrainedBody(tiny("bert"), minilm_tokenizer(), layer=7)
+
+
+def test_longest_texts():
+    assert longest_text(tiny("bert").config, minilm_tokenizer()) == 64
+    assert longest_text(tiny("roberta").config, minilm_tokenizer()) == 62
+    body = PretrainedBody(tiny("roberta"), minilm_tokenizer())
+    body(body.tokenize([sa.Sentence(["kids"] * 60)]))
+    with pytest.raises(ValueError, match="has 63 pieces, expected at most 62"):
+        body.tokenize([sa.Sentence(["kids"] * 61)])
+
+
+def test_folders_that_hold_no_body(tmp_path):
+    with pytest.raises(ConfigError, match=r"has no config\.json"):
+        load_body(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "sundial-clock"}', encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot read a model from"):
+        load_body(tmp_path)
+    with pytest.raises(ConfigError, match="which has a decoder too"):
+        PretrainedBody(tiny("t5", implementation="eager"), minilm_tokenizer())
+
+
+# Encoders on a body.
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("bodies")
+    tiny("bert").save_pretrained(place / "body")
+    minilm_tokenizer().save_pretrained(place / "body")
+    torch.manual_seed(3)
+    add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5)).save_pretrained(place / "adapter")
+    return place
+
+
+def options_of(name: str, folder: Path) -> dict[str, Any]:
+    options: dict[str, Any] = {"body": str(folder / "body"), "dropout": 0.0}
+    if name == "hydra":
+        options["adapter"] = str(folder / "adapter")
+    if name == "ms_san_body":
+        options["heads"] = ["forward/word", "dependency", "backward", "none"]
+    return options
+
+
+@pytest.mark.parametrize("name", ["body", "ms_san_body", "hydra"])
+def test_encoders_do_not_see_padding(name, folder):
+    torch.manual_seed(0)
+    encoder = build(name, vocabulary_size=2, **options_of(name, folder)).eval()
+    together = encoder(sa.collate(TREES, sa.Vocabulary([]))).vector
+    for row, sentence in enumerate(TREES):
+        alone = encoder(sa.collate([sentence], sa.Vocabulary([]))).vector
+        torch.testing.assert_close(together[row], alone[0], atol=2e-6, rtol=1e-5)
+    assert together.shape[1] == encoder.output_dim
+
+
+def test_ms_san_on_a_body_keeps_cls_and_counts():
+    """Beside the body: ``10 D^2 + 5 D`` for the encoder and ``2 D^2 + 2 D`` for pooling; ``r = [r_att ; h_CLS]``."""
+    dim, tiny_body = 24, tiny("bert", hidden_size=24)
+    from structattn.encoders import body as room
+
+    source = PretrainedBody(tiny_body, minilm_tokenizer())
+    original, room.read_body = room.read_body, lambda *args, **options: source
+    try:
+        encoder = build("ms_san_body", vocabulary_size=2, body="any", dropout=0.0).eval()
+    finally:
+        room.read_body = original
+    own = sum(p.numel() for p in encoder.parameters()) - sum(p.numel() for p in tiny_body.parameters())
+    assert own == 12 * dim**2 + 7 * dim
+    batch = sa.collate(TREES, sa.Vocabulary([]))
+    vector = encoder(batch).vector
+    assert vector.shape == (len(TREES), 2 * dim)
+    first = source(source.tokenize(TREES))[:, 0]
+    torch.testing.assert_close(vector[:, dim:], first)
+
+
+def test_hydra_as_an_encoder_is_the_hydra_model(folder):
+    encoder = build("hydra", vocabulary_size=2, **options_of("hydra", folder)).eval()
+    model = add_heads(tiny("bert"), folder / "adapter").eval()
+    pieces = collate_pieces(TREES, minilm_tokenizer())
+    # The gate and the output map were not saved, as they had not been trained.
+    assert model.untrained_parts() >= {"gate", "output.weight", "output.bias"}
+    model.hydra.load_state_dict(encoder.embedder.layer.state_dict())
+    states = model(pieces.ids, pieces.mask.long(), token_type_ids=pieces.segments).last_hidden_state
+    torch.testing.assert_close(encoder(sa.collate(TREES, sa.Vocabulary([]))).vector, states[:, 0])
+
+
+def test_the_controls_of_hydra(folder):
+    options = options_of("hydra", folder)
+    trained, again = (build("hydra", vocabulary_size=2, **options).embedder.layer.heads for _ in range(2))
+    random = build("hydra", vocabulary_size=2, **options, heads="random").embedder.layer.heads
+    assert torch.equal(trained.query.weight, again.query.weight)
+    assert not torch.equal(trained.query.weight, random.query.weight)
+    frozen = build("hydra", vocabulary_size=2, **options, frozen="heads").embedder
+    assert not any(parameter.requires_grad for parameter in frozen.layer.heads.parameters())
+    assert all(parameter.requires_grad for parameter in frozen.body.parameters())
+    frozen = build("hydra", vocabulary_size=2, **options, frozen="body").embedder
+    assert not any(parameter.requires_grad for parameter in frozen.body.parameters())
+    assert all(parameter.requires_grad for parameter in frozen.layer.parameters())
+
+
+def test_pairs_are_read_as_one_text(folder):
+    encoder = build("body", vocabulary_size=2, **options_of("body", folder)).eval()
+    first, second = (sa.collate(side, sa.Vocabulary([])) for side in (TREES[:4], TREES[4:]))
+    pieces = collate_pieces(list(zip(TREES[:4], TREES[4:], strict=True)), minilm_tokenizer())
+    assert set(pieces.segments.unique().tolist()) == {0, 1}
+    expected = tiny("bert")(
+        input_ids=pieces.ids, attention_mask=pieces.mask.long(), token_type_ids=pieces.segments
+    ).last_hidden_state[:, 0]
+    torch.testing.assert_close(encoder(first, second).vector, expected, atol=2e-6, rtol=1e-5)
+
+
+def test_mistakes_in_options(folder):
+    for name, message in (("body", "folder of a Hugging Face encoder, got none"), ("hydra", "hydra pretrain wrote")):
+        with pytest.raises(ConfigError, match=message):
+            build(name, vocabulary_size=2)
+    with pytest.raises(ConfigError, match="6 of them do not divide the body's width 16"):
+        build("ms_san_body", vocabulary_size=2, body=str(folder / "body"))
+    with pytest.raises((ConfigError, TypeError), match=r"'trained'.*'random'"):
+        build("hydra", vocabulary_size=2, **options_of("hydra", folder), heads="some")
+
+
+@pytest.mark.parametrize("name", ["body", "ms_san_body", "hydra"])
+def test_a_trained_model_needs_neither_body_nor_adapter(name, folder, tmp_path):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "parts")
+    labels = ("no", "yes")
+    task = sa.tasks.Task("t", labels=labels)
+    options = options_of(name, tmp_path / "parts")
+    model = sa.training.build_model(name, task, vocabulary=sa.Vocabulary([]), options=options)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.01)
+    model.eval().save_pretrained(tmp_path / "model")
+    before = model.predict(TREES)
+    shutil.rmtree(tmp_path / "parts")
+    (tmp_path / "model").rename(tmp_path / "moved")
+    again = sa.load(tmp_path / "moved")
+    after = again.predict(TREES)
+    for one, other in zip(before, after, strict=True):
+        assert one.probabilities["yes"] == pytest.approx(other.probabilities["yes"], abs=1e-6)
+    again.save_pretrained(tmp_path / "again")
+    names = [set(safetensors.torch.load_file(tmp_path / at / "model.safetensors")) for at in ("moved", "again")]
+    assert names[0] == names[1]
+
+
+def test_training_from_the_command_line(folder, tmp_path, capsys, caplog):
+    rows = [("kids wash", "dogs bark", "entailment"), ("kids wash", "kids sit", "not_entailment")] * 4
+    lines = ["index\tsentence1\tsentence2\tlabel"]
+    lines += [f"{number}\t" + "\t".join(row) for number, row in enumerate(rows)]
+    (tmp_path / "rte.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = ["train", "--task", "rte", "--encoder", "hydra", "--options.body", str(folder / "body")]
+    words += ["--options.adapter", str(folder / "adapter"), "--classifier.combine", "together", "--device", "cpu"]
+    words += ["--data.train", str(tmp_path / "rte.tsv"), "--data.dev", str(tmp_path / "rte.tsv")]
+    words += ["--optimization.epochs", "1", "--out", str(tmp_path / "run")]
+    with caplog.at_level(logging.ERROR):
+        assert main(words) == 0
+        assert main(["eval", str(tmp_path / "run"), "--data", str(tmp_path / "rte.tsv"), "--json"]) == 0
+    assert "accuracy" in capsys.readouterr().out
+
+
+def test_treebanks_are_read_as_the_text_they_came_from(tmp_path):
+    tree = sa.DependencyTree([0, 1])
+    write_conllu(tmp_path / "t.conllu", [sa.Sentence(["Do", "n't"], dependency=tree, metadata={"text": "Don't"})])
+    (sentence,) = sa.read_conllu(tmp_path / "t.conllu")
+    assert sa.data.text_of(sentence) == "Don't"
