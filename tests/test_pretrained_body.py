@@ -354,8 +354,8 @@ def test_training_from_the_command_line(folder, tmp_path, capsys, caplog):
     lines = ["index\tsentence1\tsentence2\tlabel"]
     lines += [f"{number}\t" + "\t".join(row) for number, row in enumerate(rows)]
     (tmp_path / "rte.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    words = ["train", "--task", "rte", "--encoder", "hydra", "--options.body", str(folder / "body")]
-    words += ["--options.adapter", str(folder / "adapter"), "--classifier.combine", "together", "--device", "cpu"]
+    words = ["train", "--task", "rte", "--encoder", "hydra", "--body", str(folder / "body")]
+    words += ["--adapter", str(folder / "adapter"), "--classifier.combine", "together", "--device", "cpu"]
     words += ["--data.train", str(tmp_path / "rte.tsv"), "--data.dev", str(tmp_path / "rte.tsv")]
     words += ["--optimization.epochs", "1", "--out", str(tmp_path / "run")]
     with caplog.at_level(logging.ERROR):

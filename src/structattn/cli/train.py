@@ -13,17 +13,28 @@ from structattn.training import RunConfig, RunResult, is_first_process, run
 
 
 def command(
-    config: RunConfig, *, seeds: str | None = None, resume: bool = False, overwrite: bool = False, json: bool = False
+    config: RunConfig,
+    *,
+    seeds: str | None = None,
+    body: str | None = None,
+    adapter: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    json: bool = False,
 ) -> Iterator[str]:
     """Train an encoder on a task and leave a run folder: the best model, its predictions, every figure on the way.
 
     Args:
         config: everything that decides a run.
         seeds: several runs, such as 1..5 or 1,3,7; each in its own folder, below --out if that is given.
+        body: folder of a Hugging Face encoder, for encoders on a body: the same as --options.body.
+        adapter: folder of HYDRA heads, for the encoder hydra: the same as --options.adapter.
         resume: go on with the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object a run.
     """
+    folders = {name: folder for name, folder in (("body", body), ("adapter", adapter)) if folder is not None}
+    config = dataclasses.replace(config, options={**config.options, **folders})
     results = []
     for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds)):
         results.append(run(one, resume=resume, overwrite=overwrite))

@@ -220,7 +220,8 @@ def write_into(trained: TrainedModel, *, folder: Path) -> None:
         files = {VOCABULARY: model.vocabulary.to_json()}
     else:
         labels = list(model.labels)
-        config = {**config, "encoder_options": _with_folders(model.encoder, config["encoder_options"], folder)}
+        if options := config.get("encoder_options"):
+            config = {**config, "encoder_options": _with_folders(model.encoder, options, folder)}
         content = {
             "model_type": MODEL_TYPE,
             "architectures": ["StructAttnForSequenceClassification"],
