@@ -1,9 +1,12 @@
-"""DiSAN's token2token attention: streamed (the library's) against the literal form under autograd.
+"""DiSAN's token2token attention: the literal form, alone and under ``torch.compile``, against the library's two paths.
 
-Forward and backward under the forward mask, float32. Times are medians of runs that take turns in one process, so that
-a busy machine slows both alike; added memory is the growth of the peak resident size of a process of its own.
+*Streamed* is the library in plain torch, *compiled* its compiled kernel. Forward and backward under the forward mask,
+float32. Times are medians of runs that take turns in one process, so that a busy machine slows all alike; added memory
+is the growth of the peak resident size of a process of its own; the error is the largest of the output and of the
+gradients of queries, keys and values, against the literal form in float64.
 
-    python benchmarks/token2token.py [--words 10 20 50 64 256 1024] [--dim 300] [--repeats 5] [--threads 2]
+    OMP_WAIT_POLICY=passive python benchmarks/token2token.py [--words 10 20 50 100 256 1024 2048] [--dim 300]
+        [--repeats 5] [--threads 2] [--forms literal torch.compile streamed compiled]
 """
 
 import argparse
@@ -20,6 +23,7 @@ import torch
 from torch import Tensor
 
 from structattn.functional import token2token
+from structattn.kernels import native
 
 
 def literal(a: Tensor, b_keys: Tensor, bias: Tensor, values: Tensor, allowed: Tensor, scale: float = 5.0) -> Tensor:
@@ -29,7 +33,19 @@ def literal(a: Tensor, b_keys: Tensor, bias: Tensor, values: Tensor, allowed: Te
     return (weights * values[:, None]).sum(2)
 
 
-FORMS: dict[str, Callable[..., Tensor]] = {"literal": literal, "streamed": token2token}
+def streamed(*arguments: Tensor) -> Tensor:
+    with native.plain_torch():
+        return token2token(*arguments)
+
+
+FORMS: dict[str, Callable[..., Tensor]] = {
+    "literal": literal,
+    "torch.compile": torch.compile(literal, dynamic=False),
+    "streamed": streamed,
+    "compiled": token2token,
+}
+# The literal form beyond this needs more gigabytes than a small machine has.
+MOST_PAIRS = 8 * 2**30 // (4 * 5)
 
 
 def batch_size(words: int) -> int:
@@ -47,9 +63,23 @@ class Work:
 
     def run(self, form: str) -> float:
         start = time.perf_counter()
-        output = FORMS[form](*self.tensors, self.allowed)
-        torch.autograd.grad(output, self.tensors, self.incoming)
+        self.results(form)
         return time.perf_counter() - start
+
+    def results(self, form: str, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+        tensors = self.tensors
+        if dtype != torch.float32:
+            tensors = [tensor.detach().to(dtype).requires_grad_() for tensor in tensors]
+        output = FORMS[form](*tensors, self.allowed)
+        # The streamed form chooses its path again on the way back.
+        if form == "streamed":
+            with native.plain_torch():
+                return [output, *torch.autograd.grad(output, tensors, self.incoming.to(dtype))]
+        return [output, *torch.autograd.grad(output, tensors, self.incoming.to(dtype))]
+
+    def error(self, form: str, exact: list[Tensor]) -> float:
+        found = self.results(form)
+        return max(float((found[index] - exact[index]).detach().abs().max()) for index in (0, 1, 2, 4))
 
 
 def peak() -> float:
@@ -63,7 +93,21 @@ def peak() -> float:
 def added_peak(form: str, words: int, dim: int) -> float:
     """Megabytes, measured in this process: call it in a fresh one."""
     work = Work(words, dim)
-    Work(2, 2).run(form)  # whatever is loaded at first use
+    # Whatever is loaded at first use; torch.compile makes one kernel for each shape.
+    (work if form == "torch.compile" else Work(2, 2)).run(form)
+    if form == "torch.compile":
+        return peak_of_second_run(work, form)
+    before = peak()
+    work.run(form)
+    return peak() - before
+
+
+def peak_of_second_run(work: Work, form: str) -> float:
+    """After compiling, whose own memory must not count: Linux resets the peak on request."""
+    reset = Path("/proc/self/clear_refs")
+    if not reset.exists():
+        return float("nan")
+    reset.write_text("5")
     before = peak()
     work.run(form)
     return peak() - before
@@ -71,10 +115,11 @@ def added_peak(form: str, words: int, dim: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--words", type=int, nargs="+", default=[10, 20, 50, 64, 256, 1024])
+    parser.add_argument("--words", type=int, nargs="+", default=[10, 20, 50, 100, 256, 1024, 2048])
     parser.add_argument("--dim", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--forms", nargs="+", choices=list(FORMS), default=list(FORMS))
     parser.add_argument("--memory-of", choices=list(FORMS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -83,30 +128,38 @@ def main() -> None:
         return
 
     print(f"width {options.dim}, forward mask, {options.threads} threads, forward + backward, ", end="")
-    print(f"median of {options.repeats}")
+    print(f"median of {options.repeats}; kernels: {native.status().reason}")
     print(
-        f"{'words':>6}{'batch':>7}{'literal, ms':>13}{'streamed, ms':>14}{'':>8}{'literal, MB':>13}{'streamed, MB':>14}"
+        f"{'words':>6}{'batch':>7}  {'form':<14}{'ms':>9}{'to compiled':>13}{'MB':>8}{'to compiled':>13}{'error':>10}"
     )
     for words in options.words:
-        work = Work(words, options.dim)
-        times: dict[str, list[float]] = {form: [] for form in FORMS}
+        work, pairs = Work(words, options.dim), batch_size(words) * words**2 * options.dim
+        forms = [form for form in options.forms if pairs <= MOST_PAIRS or form in ("streamed", "compiled")]
+        times: dict[str, list[float]] = {form: [] for form in forms}
         for repeat in range(-1, options.repeats):
-            for form in FORMS:
+            for form in forms:
                 taken = work.run(form)
                 if repeat >= 0:
                     times[form].append(1000 * taken)
-        medians = {form: statistics.median(values) for form, values in times.items()}
-        memory = {}
-        for form in FORMS:
-            command = [sys.executable, __file__, "--words", str(words), "--dim", str(options.dim), "--memory-of", form]
-            command += ["--threads", str(options.threads)]
-            memory[form] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        print(
-            f"{words:>6}{batch_size(words):>7}{medians['literal']:>13.1f}{medians['streamed']:>14.1f}"
-            f"{medians['literal'] / medians['streamed']:>7.1f}x{memory['literal']:>13.0f}{memory['streamed']:>14.0f}"
-            f"{memory['literal'] / max(memory['streamed'], 0.1):>7.0f}x",
-            flush=True,
-        )
+        memory = {form: memory_of(form, words, options) for form in forms}
+        exact = work.results("streamed", torch.float64)
+        if pairs <= 2**25:
+            exact = work.results("literal", torch.float64)
+        for form in forms:
+            median = statistics.median(times[form])
+            ratio = median / statistics.median(times["compiled"]) if "compiled" in times else float("nan")
+            memory_ratio = memory[form] / max(memory.get("compiled", float("nan")), 0.1)
+            print(
+                f"{words:>6}{batch_size(words):>7}  {form:<14}{median:>9.1f}{ratio:>12.1f}x{memory[form]:>8.0f}"
+                f"{memory_ratio:>12.1f}x{work.error(form, exact):>10.1e}",
+                flush=True,
+            )
+
+
+def memory_of(form: str, words: int, options: argparse.Namespace) -> float:
+    command = [sys.executable, __file__, "--words", str(words), "--dim", str(options.dim), "--memory-of", form]
+    command += ["--threads", str(options.threads)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,14 @@ pair of words and feature: scores are made, used and forgotten, and made again i
 ``functional.token2token`` knows what the words mean, and this only how it is computed.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd import forward_ad
+from torch.autograd import Function
+from torch.nn import Parameter
 
 from structattn.kernels import native
 from structattn.kernels.pair_scores import LARGE_SCALE, curve_of, curved, exponentials, highest_of, inverse_
@@ -38,20 +40,13 @@ def attend(
         >>> attend(torch.zeros(1, 1, 1), torch.zeros(1, 2, 1), torch.tensor([[[1.0], [2.0]]]), everything, 5.0)
         tensor([[[1.5000]]])
     """
-    if not torch.compiler.is_compiling() and any(
-        forward_ad.unpack_dual(tensor).tangent is not None for tensor in (queries, keys, values)
-    ):
-        raise NotImplementedError(
-            "forward-mode differentiation of token2token was asked for; expected reverse mode (backward, "
-            "torch.autograd.grad)"
-        )
-    attended: Tensor = _attended(queries, keys, values, allowed, scale)[0]
+    attended: Tensor = _ATTEND(queries, keys, values, allowed, scale)[0]
     return attended
 
 
-@torch.library.custom_op("structattn::token2token", mutates_args=())
-def _attended(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def _attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """What every query attends to, and the inverse of its sum of exponentials."""
+    allowed = _for_each_sentence(allowed, len(queries))
     compiled = _compiled("token2token", queries, scale, pointers=7)
     if compiled is None:
         return _streamed(queries, keys, values, allowed, scale)
@@ -61,17 +56,17 @@ def _attended(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, sc
     return attended, inverse
 
 
-@torch.library.custom_op("structattn::token2token_backward", mutates_args=())
 def _gradients(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
     allowed: Tensor,
-    scale: float,
     attended: Tensor,
     inverse: Tensor,
     gradient: Tensor,
+    scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    allowed = _for_each_sentence(allowed, len(queries))
     compiled = _compiled("token2token_backward", queries, scale, pointers=11)
     if compiled is None:
         return _streamed_gradients(queries, keys, values, allowed, scale, attended, inverse, gradient)
@@ -79,6 +74,11 @@ def _gradients(
     found = torch.empty_like(queries), torch.empty_like(keys), torch.empty_like(values)
     _call(compiled, queries, keys, values, allowed, scale, attended, inverse, gradient, *found)
     return found
+
+
+def _for_each_sentence(allowed: Tensor, batch: int) -> Tensor:
+    """One mask for the batch, or one for each sentence; a mapped axis (``torch.vmap``) leaves one for each batch."""
+    return allowed if len(allowed) in (1, batch) else allowed.repeat_interleave(batch // len(allowed), 0)
 
 
 def _compiled(name: str, queries: Tensor, scale: float, *, pointers: int) -> Any:
@@ -161,44 +161,70 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 def _backward(ctx: Any, gradient: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if gradient is None:
         return None, None, None, None, None
-    queries, keys, values, allowed, attended, inverse = ctx.saved_tensors
-    of_inputs = _gradients(queries, keys, values, allowed, ctx.scale, attended, inverse, gradient)
-    return *of_inputs, None, None
+    return *_GRADIENTS(*ctx.saved_tensors, gradient, ctx.scale), None, None
+
+
+def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    """There is nothing to come back to."""
 
 
 def _refuse(ctx: Any, *gradients: Tensor) -> None:
     raise RuntimeError("token2token can be differentiated once; the gradient of its gradient was asked for")
 
 
+def _refuse_forward_mode(ctx: Any, *tangents: Any) -> None:
+    raise NotImplementedError(
+        "forward-mode differentiation of token2token was asked for; expected reverse mode (backward, "
+        "torch.autograd.grad)"
+    )
+
+
 def _like(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors)
 
 
-def _batching_rule(operator: Any) -> Any:
-    """The mapped axis becomes part of the batch axis; a mask that was shared by the batch is repeated."""
+def _registered(
+    name: str,
+    implementation: Callable[..., Any],
+    *,
+    fake: Callable[..., Any],
+    backward: Callable[..., Any],
+    save: Callable[..., None],
+) -> Callable[..., Any]:
+    """An operator of torch, for graphs, and an ``autograd.Function``, for eager calls and function transforms."""
+    operator = torch.library.custom_op(f"structattn::{name}", implementation, mutates_args=())
+    operator.register_fake(fake)
+    operator.register_autograd(backward, setup_context=save)
 
     def batched(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, Any]:
-        size, batch = info.batch_size, _batch_of(inputs[0], in_dims[0])
+        """The mapped axis becomes part of the batch axis."""
+        *tensors, scale = inputs
+        mapped = [
+            tensor.movedim(axis, 0) if axis is not None else tensor.expand(info.batch_size, *tensor.shape)
+            for tensor, axis in zip(tensors, in_dims, strict=False)
+        ]
+        outputs = call(*(tensor.flatten(0, 1) for tensor in mapped), scale)
+        return tuple(output.unflatten(0, (info.batch_size, -1)) for output in outputs), (0,) * len(outputs)
 
-        def merged(tensor: Any, axis: int | None) -> Any:
-            if not isinstance(tensor, Tensor):
-                return tensor
-            tensor = tensor.movedim(axis, 0) if axis is not None else tensor.expand(size, *tensor.shape)
-            return tensor.expand(size, batch, *tensor.shape[2:]).flatten(0, 1)
+    operator.register_vmap(batched)
+    methods = {"forward": implementation, "setup_context": save, "backward": backward, "vmap": batched}
+    methods["jvp"] = _refuse_forward_mode
+    function: Any = type(name, (Function,), {key: staticmethod(method) for key, method in methods.items()})
 
-        outputs = operator(*(merged(tensor, axis) for tensor, axis in zip(inputs, in_dims, strict=True)))
-        return tuple(output.unflatten(0, (size, batch)) for output in outputs), (0,) * len(outputs)
+    def call(*inputs: Any) -> Any:
+        eager = type(inputs[0]) in (Tensor, Parameter) and not torch.compiler.is_compiling()
+        return function.apply(*inputs) if eager else operator(*inputs)
 
-    return batched
-
-
-def _batch_of(tensor: Tensor, axis: int | None) -> int:
-    return tensor.shape[0] if axis is None else tensor.movedim(axis, 0).shape[1]
+    return call
 
 
-_attended.register_fake(lambda queries, *_: _like(queries, queries))
-_attended.register_autograd(_backward, setup_context=_save)
-_attended.register_vmap(_batching_rule(_attended))
-_gradients.register_fake(lambda queries, keys, values, *_: _like(queries, keys, values))
-_gradients.register_autograd(_refuse)
-_gradients.register_vmap(_batching_rule(_gradients))
+_GRADIENTS = _registered(
+    "token2token_gradients",
+    _gradients,
+    fake=lambda queries, keys, values, *_: _like(queries, keys, values),
+    backward=_refuse,
+    save=_save_nothing,
+)
+_ATTEND = _registered(
+    "token2token", _attend, fake=lambda queries, *_: _like(queries, queries), backward=_backward, save=_save
+)
