@@ -4,6 +4,7 @@ Separate because models, adapters, parsers and unfinished runs are all saved thi
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
         shared = tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in seen
         written[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
         seen.add(tensor.untyped_storage().data_ptr())
-    safetensors.torch.save_file(written, file, metadata={"format": "pt", "sha256": _checksum(written)})
+    file.write_bytes(_serialised(written))
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
@@ -65,10 +66,21 @@ def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
         model.load_state_dict(found)
 
 
+def _serialised(tensors: Mapping[str, Tensor]) -> bytes:
+    """The file of some tensors: the same bytes for the same tensors, which safetensors' own header does not promise."""
+    content: bytes = safetensors.torch.save(dict(tensors), metadata={"format": "pt", "sha256": _checksum(tensors)})
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # what follows is aligned
+    return len(text).to_bytes(8, "little") + text + content[start:]
+
+
 def _checksum(tensors: Mapping[str, Tensor]) -> str:
     """One flipped bit among a million weights changes no shape; only a sum over all of them tells."""
     total = hashlib.sha256()
     for name in sorted(tensors):
         total.update(name.encode())
-        total.update(memoryview(tensors[name].cpu().reshape(-1).view(torch.uint8).numpy()))
+        total.update(tensors[name].cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return total.hexdigest()
