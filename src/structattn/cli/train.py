@@ -9,6 +9,7 @@ from statistics import mean, stdev
 
 from structattn.cli.lines import figures
 from structattn.syntax.errors import ConfigError
+from structattn.tasks import metric
 from structattn.training import RunConfig, RunResult, is_first_process, run
 
 
@@ -84,3 +85,8 @@ def _summary(results: list[RunResult]) -> Iterator[str]:
     for name in results[0].metrics:
         values = [result.metrics[name] for result in results]
         yield f"{name}: {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
+    if results[0].test:
+        # As papers have it that report the run which is best on held-out data.
+        main = metric(next(iter(results[0].metrics)))
+        best = max(results, key=lambda result: result.metrics[main.name] * (1 if main.greater_is_better else -1))
+        yield f"best on dev: {best.folder}  test: {figures(best.test)}"

@@ -173,7 +173,9 @@ def _answers(model: nn.Module, items: Sequence[Any]) -> list[str]:
         return [""] * len(items)
     answers = []
     for item, prediction in zip(items, predict(items), strict=True):
-        if prediction.label is None:
+        if prediction.text is not None:
+            said = f"answer {prediction.text}"
+        elif prediction.label is None:
             said = f"answer {prediction.answer:.2f}"
         else:
             said = f"answer {prediction.label} ({100 * prediction.probabilities[prediction.label]:.0f}%)"
