@@ -62,14 +62,8 @@ class LinearChainCRF(StructuredDistribution):
                 f"expected {(states, states)} or {expected}"
             ) from None
         lengths = checked_lengths(lengths, unary.shape[:-2], num_words=words, like=unary)
-        real = within(lengths, words)[..., None].expand_as(unary).flatten(-2)
-        if self._shared:
-            real_steps = torch.ones_like(transition, dtype=torch.bool)
-        else:
-            real_steps = within(lengths - 1, steps)[..., None, None].expand_as(transition)
         super().__init__(
             torch.cat([unary.flatten(-2), transition.to(unary.dtype).flatten(len(batch))], -1),
-            torch.cat([real, real_steps.flatten(len(batch))], -1),
             lengths=lengths,
             event_shape=unary.shape[-2:],
             validate_args=validate_args,
@@ -77,8 +71,7 @@ class LinearChainCRF(StructuredDistribution):
 
     def edge_marginals(self) -> Float[Tensor, "*batch position state state"]:
         """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero where padding begins."""
-        chain = self._per_position()
-        _, _, parts, _ = chain._evaluate()
+        _, parts = self._per_position()._inferred()
         words, states = self.event_shape
         edges = parts[..., words * states :]
         return edges.reshape(*self.batch_shape, max(words - 1, 0), states, states).to(self._scores.dtype)
@@ -111,30 +104,31 @@ class LinearChainCRF(StructuredDistribution):
             return mine._per_position(), theirs._per_position()
         return mine, theirs
 
-    def _split(self, flat: Tensor) -> tuple[Tensor, Tensor]:
-        words, states = self.event_shape
-        unary, transition = flat[..., : words * states], flat[..., words * states :]
-        steps = () if self._shared else (max(words - 1, 0),)
-        return unary.unflatten(-1, (words, states)), transition.unflatten(-1, (*steps, states, states))
+    def _sizes(self) -> list[int]:
+        return [*self.event_shape, int(self._shared)]
 
     def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        log_partition, unary, transition = kernels.chain.marginals(*self._split(scores), lengths)
-        return log_partition, torch.cat([unary.flatten(1), transition.flatten(1)], 1)
+        return kernels.chain.OPERATORS.marginals(scores, lengths, self._sizes())
+
+    def _inferred(self) -> tuple[Tensor, Tensor]:
+        return self._infer(self._raw_scores(), self._flat_lengths())
+
+    def _argmax(self) -> Tensor | None:
+        return kernels.chain.OPERATORS.argmax(self._raw_scores().detach(), self._flat_lengths(), self._sizes())
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        return kernels.chain.entropy(*self._split(scores), lengths)
+        return kernels.chain.ENTROPY(scores, lengths, self._sizes())[0]
 
     def _selector(self) -> Selector:
         words, states = self.event_shape
         return ChartSelector(kernels.chain.chart(words, states, self._shared))
 
+    def _real_parts(self) -> Tensor:
+        words, states = self.event_shape
+        return kernels.chain.real_parts(self.lengths, num_words=words, num_states=states, shared=self._shared)
+
     def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Every sequence has one state for each word: the best unary of a word may be taken out."""
-        unary, transition = self._split(scores)
-        best = unary.amax(-1, keepdim=True)
-        best = best.masked_fill(best == -torch.inf, 0)
-        shift = torch.cat([best.expand_as(unary).flatten(1), torch.zeros_like(transition).flatten(1)], 1)
-        return shift, best.sum((-1, -2))
+        return kernels.chain.best_states(scores, tuple(self._sizes()))
 
     def _to_parts(self, flat: Tensor, *sample_shape: int) -> Tensor:
         words, states = self.event_shape

@@ -451,33 +451,128 @@ int marginals(const Chains<T>& call) {
   return smooth<Smoother<T, Plain, Plain>, Smoother<T, Extended<Plain>, Extended<Plain>>>(call);
 }
 
+// Attention asks for the marginals of states only: then nothing comes back for the transitions.
+template <class T>
+bool all_zero(const T* vector, const Chains<T>& call) {
+  const int64_t size = vector == nullptr ? 0 : call.num_matrices() * call.square();
+  for (int64_t item = 0; item < call.batch; ++item) {
+    const T* row = vector + item * call.transition_vector_stride;
+    if (std::any_of(row, row + size, [](T value) { return value != T(0); })) return false;
+  }
+  return true;
+}
+
 template <class T>
 int hvp(const Chains<T>& call) {
   using Exact = Smoother<T, Extended<Dual>, Extended<Dual>>;
-  if (call.transition_vector == nullptr) return smooth<Smoother<T, Dual, Plain>, Exact>(call);
+  if (all_zero(call.transition_vector, call)) return smooth<Smoother<T, Dual, Plain>, Exact>(call);
   return smooth<Smoother<T, Dual, Dual>, Exact>(call);
+}
+
+// A best sequence of one sentence; of equal ones, at each word the first state that may come before (Viterbi 1967).
+template <class T>
+class Decoder {
+ public:
+  Decoder(int64_t words, int64_t states) : C(states), best(words * states) {}
+
+  // Marks the states and transitions of the sequence in `of_unary` and `of_transition`, if there is one.
+  void run(const T* unary, const T* transition, int64_t step_stride, int64_t length, T* of_unary, T* of_transition) {
+    double* here = best.data();
+    for (int64_t word = 0; word < length; ++word, here += C) {
+      const T* u = unary + word * C;
+      for (int64_t c = 0; c < C; ++c) here[c] = word == 0 ? static_cast<double>(u[c]) : -kInfinity;
+      for (int64_t b = 0; b < C && word > 0; ++b) {
+        const T* t = transition + (word - 1) * step_stride + b * C;
+        const double before = here[b - C];
+        for (int64_t c = 0; c < C; ++c) here[c] = std::max(here[c], before + t[c] + u[c]);
+      }
+    }
+    if (length == 0) return;
+    here -= C;
+    int64_t state = std::max_element(here, here + C) - here;
+    if (here[state] == -kInfinity) return;
+    for (int64_t word = length - 1;; --word, here -= C) {
+      of_unary[word * C + state] = 1;
+      if (word == 0) return;
+      // The state before is found again by its value, instead of being stored by the inner loop.
+      const T* t = transition + (word - 1) * step_stride + state;
+      const double score = unary[word * C + state];
+      int64_t b = 0;
+      while (b + 1 < C && here[b - C] + t[b * C] + score != here[state]) ++b;
+      of_transition[(word - 1) * step_stride + b * C + state] = 1;
+      state = b;
+    }
+  }
+
+ private:
+  const int64_t C;
+  std::vector<double> best;
+};
+
+template <class T>
+int argmax(const Chains<T>& call) {
+  struct State {
+    const Chains<T>& call;
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> out_of_memory{false};
+  };
+  State state{call};
+  const auto body = [](void* context) {
+    State& state = *static_cast<State*>(context);
+    const Chains<T>& call = state.call;
+    try {
+      Decoder<T> decoder(call.words, call.states);
+      for (int64_t item; (item = state.next.fetch_add(1)) < call.batch;) {
+        T* of_unary = call.of_unary + item * call.of_unary_stride;
+        T* of_transition = call.of_transition + item * call.of_transition_stride;
+        std::fill_n(of_unary, call.words * call.states, T(0));
+        std::fill_n(of_transition, call.num_matrices() * call.square(), T(0));
+        decoder.run(call.unary + item * call.unary_stride, call.transition + item * call.transition_stride,
+                    call.step_stride, call.lengths[item], of_unary, of_transition);
+      }
+    } catch (const std::bad_alloc&) {
+      state.out_of_memory = true;
+    }
+  };
+  run_on_threads(std::min(call.batch, call.batch * call.words * call.square() / 40000 + 1), body, &state);
+  return state.out_of_memory ? kOutOfMemory : kDone;
 }
 
 }  // namespace
 }  // namespace structattn
 
+namespace structattn {
+namespace {
+
 // Unaries and transitions of a sentence behind each other, as the operators of every family have them.
+template <class T>
+Chains<T> packed(const T* scores, const int64_t* lengths, const T* vector, T* log_partition, T* parts, int64_t batch,
+                 int64_t words, int64_t states, int64_t shared) {
+  const int64_t unary = words * states, square = states * states;
+  const int64_t stride = unary + square * (shared ? 1 : std::max<int64_t>(words - 1, 0));
+  const T* transition_vector = vector == nullptr ? nullptr : vector + unary;
+  return {batch,  words,  states, lengths,           scores, scores + unary, stride,        stride, shared ? 0 : square,
+          vector, transition_vector, stride, stride, log_partition, parts, parts + unary, stride, stride};
+}
+
+}  // namespace
+}  // namespace structattn
+
 #define STRUCTATTN_EXPORT_CHAIN(T, NAME)                                                                               \
   int structattn_chain_marginals_##NAME(const T* scores, const int64_t* lengths, T* log_partition, T* parts,           \
                                         int64_t batch, int64_t words, int64_t states, int64_t shared) {                \
-    const int64_t unary = words * states, square = states * states;                                                    \
-    const int64_t stride = unary + square * (shared ? 1 : words > 0 ? words - 1 : 0);                                  \
-    return structattn::marginals<T>({batch, words, states, lengths, scores, scores + unary, stride, stride,            \
-                                     shared ? 0 : square, nullptr, nullptr, 0, 0, log_partition, parts, parts + unary, \
-                                     stride, stride});                                                                 \
+    return structattn::marginals<T>(structattn::packed<T>(scores, lengths, nullptr, log_partition, parts, batch,       \
+                                                          words, states, shared));                                     \
   }                                                                                                                    \
   int structattn_chain_hvp_##NAME(const T* scores, const int64_t* lengths, const T* vector, T* product, int64_t batch, \
                                   int64_t words, int64_t states, int64_t shared) {                                     \
-    const int64_t unary = words * states, square = states * states;                                                    \
-    const int64_t stride = unary + square * (shared ? 1 : words > 0 ? words - 1 : 0);                                  \
-    return structattn::hvp<T>({batch, words, states, lengths, scores, scores + unary, stride, stride,                  \
-                               shared ? 0 : square, vector, vector + unary, stride, stride, nullptr, product,          \
-                               product + unary, stride, stride});                                                      \
+    return structattn::hvp<T>(                                                                                         \
+        structattn::packed<T>(scores, lengths, vector, nullptr, product, batch, words, states, shared));               \
+  }                                                                                                                    \
+  int structattn_chain_argmax_##NAME(const T* scores, const int64_t* lengths, T* parts, int64_t batch, int64_t words,  \
+                                     int64_t states, int64_t shared) {                                                 \
+    return structattn::argmax<T>(                                                                                      \
+        structattn::packed<T>(scores, lengths, nullptr, nullptr, parts, batch, words, states, shared));                \
   }
 
 extern "C" {
