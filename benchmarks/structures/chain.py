@@ -49,7 +49,9 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
         zeros = torch.zeros(batch, n, dtype=torch.long)
 
         def normalizer(u: Tensor, t: Tensor) -> Tensor:
-            likelihood = torch.func.functional_call(model, {"transitions": t}, (u, zeros), {"reduction": "none"})
+            likelihood: Tensor = torch.func.functional_call(
+                model, {"transitions": t}, (u, zeros), {"reduction": "none"}
+            )
             return u[..., 0].sum(-1) + (n - 1) * t[0, 0] - likelihood
 
         return torch_contender(

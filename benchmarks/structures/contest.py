@@ -103,8 +103,9 @@ def compete(row: str, contenders: Sequence[Contender], size: tuple[int, ...], mo
             pace.too_slow.append((contender.name, mode, size))
         running.append((contender, call, max(1, int(SMALLEST_TURN / once)), [once] if once > pace.seconds else [], gap))
     start = time.perf_counter()
-    for _ in range(pace.repeats):
-        for _, call, count, times, _ in running:
+    for turn in range(pace.repeats):
+        first = turn % max(len(running), 1)
+        for _, call, count, times, _ in running[first:] + running[:first]:
             if not times or sum(times) * count < pace.seconds:
                 times.append(_seconds(call, count))
         if time.perf_counter() - start > pace.seconds * len(running):
@@ -147,12 +148,13 @@ def torch_contender(
         value = log_partition(*own)
         return value.detach(), torch.autograd.grad(value.sum(), own)[0]
 
-    def attend() -> Tensor:
-        own = leaves()
-        return torch.autograd.grad((marginals(*own) * weight).sum(), own)[0]
-
     calls: dict[str, Callable[[], Any]] = {"train": train}
     if marginals is not None:
+
+        def attend() -> Tensor:
+            own = leaves()
+            return torch.autograd.grad((marginals(*own) * weight).sum(), own)[0]
+
         calls |= {"marg": lambda: marginals(*(tensor.detach() for tensor in inputs)), "attn": attend}
     if argmax is not None:
         calls["argmax"] = lambda: argmax(*(tensor.detach() for tensor in inputs))
