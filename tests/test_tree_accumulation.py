@@ -102,7 +102,7 @@ def test_it_equals_the_literal_form(num_leaves: int, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["paper", "ref"])
 def test_gradients(mode: str) -> None:
-    case = example(3, 5, channels=4)
+    case = example(3, 4, channels=2)
     inputs = [case[name].requires_grad_() for name in ("leaves", "nodes", "weights", "vertical", "horizontal")]
 
     def run(leaves: Tensor, nodes: Tensor, weights: Tensor, vertical: Tensor, horizontal: Tensor) -> Tensor:

@@ -200,3 +200,18 @@ def test_what_does_not_fit_is_refused() -> None:
     plain = sa.collate([sa.Sentence(["a"])], VOCABULARY)
     with pytest.raises(sa.syntax.MissingStructure, match="TreeAttention needs constituency of every sentence"):
         TreeAttention(8, 2)(torch.zeros(1, 1, 8), plain)
+
+
+@pytest.mark.parametrize("mode", ["paper", "ref"])
+def test_mixed_precision_is_close_to_single(mode: str) -> None:
+    torch.manual_seed(1)
+    layer = TreeAttention(DIM, HEADS, accumulation=HierarchicalAccumulation(DIM // HEADS, HEADS, mode=mode))
+    batch = sa.collate(SENTENCES, VOCABULARY)
+    states = states_of(batch).float().requires_grad_()
+    expected, _ = layer(states, batch)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, _ = layer(states, batch)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.1)
+    found.float().sum().backward()
+    assert states.grad.isfinite().all()

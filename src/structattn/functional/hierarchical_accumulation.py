@@ -87,6 +87,7 @@ def accumulate(
         tensor([[[[0.5000, 0.5000, 0.5000, 0.5000]]]])
     """
     _, heads, phrases, channels = nodes.shape
+    dtype = nodes.dtype
     for name, table in (("vertical", vertical), ("horizontal", horizontal)):
         if table is not None and (2 * table.shape[1] != channels or table.shape[0] < 2):
             raise ValueError(
@@ -101,7 +102,7 @@ def accumulate(
     of_nodes = (of_leaves.flatten(1, 2) @ trees.cover.mT).unflatten(1, (heads, phrases)) * trees.below.unsqueeze(1)
     total: Tensor = of_leaves.to(leaves.dtype) @ leaves + of_nodes.to(nodes.dtype) @ nodes
     if horizontal is None and (vertical is None or trees.mode == "ref"):
-        return total
+        return total.to(dtype)
     halves = [total.new_zeros(()).expand(*total.shape[:3], channels // 2)] * 2
     if vertical is not None and trees.mode == "paper":
         # On the way from phrase to leaf the index counts down to one: a sum over the first rows of the table.
@@ -109,7 +110,7 @@ def accumulate(
     if horizontal is not None:
         halves[1] = _looked_up(trees.by_place, weights, _rows(horizontal, trees.num_places), nodes)
     with_embeddings: Tensor = total + torch.cat(halves, dim=-1)
-    return with_embeddings
+    return with_embeddings.to(dtype)
 
 
 def _looked_up(histogram: SparseMatrix, weights: Tensor, table: Tensor, nodes: Tensor) -> Tensor:

@@ -137,6 +137,7 @@ def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0,
         values=weights[len(tree) :],
         value_label="weight",
         minimum=0,
+        maximum=max(weights),
         title=said if title is None else title,
     )
 
