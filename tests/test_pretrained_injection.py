@@ -192,6 +192,19 @@ def test_traps_of_transformers(caplog):
         inject(watched, NAMES)
 
 
+def test_attention_maps_of_a_told_model_show_pieces(caplog):
+    told = inject(tiny("bert"), NAMES, layers=[1], tokenizer=minilm_tokenizer())
+    with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
+        (first,) = sa.inspection.attention_maps(told, BALLGAME)
+        (second,) = sa.inspection.attention_maps(told, [(SHORT, SHORT)])
+    assert "running eager instead of sdpa" in caplog.text
+    assert first.rows[:4] == ("[CLS]", "two", "kids", "at")
+    assert second.rows == ("[CLS]", "kids", "wash", "[SEP]", "kids", "wash", "[SEP]")
+    assert first.head_names[0] == "forward · word 1"
+    torch.testing.assert_close(first.weights.sum(-1), torch.ones(4, len(first.rows)))
+    assert first.weights[0, 1, 2] == 0  # "two" does not see "kids" looking forward, which is to the words before
+
+
 def test_bad_input():
     model = tiny("bert")
     with pytest.raises(ConfigError, match="one for each of the model's 4 heads, got 3"):

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.inspection.bodies import injected_maps
+from structattn.pretrained import InjectedModel
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import SentenceModel, TaskBatch
@@ -71,7 +73,8 @@ def attention_maps(
     module is in the mode it was in.
 
     Args:
-        model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``.
+        model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. For a
+            model whose heads were injected with priors see ``injected_maps``: its maps are about pieces.
         sentences: a batch; or examples, sentences, texts and pairs of these, if the model has a vocabulary.
         vocabulary: for models that have none.
 
@@ -92,6 +95,8 @@ def attention_maps(
         >>> first.rows, first.weights.shape, first.kind
         (('a', 'dog', 'barks'), torch.Size([2, 3, 3]), 'attention')
     """
+    if isinstance(model, InjectedModel):
+        return injected_maps(model, _texts(sentences))
     maps: list[tuple[int, int, AttentionMap]] = []
     batches = _batches(model, sentences, vocabulary)
     encoder = next((module for module in model.modules() if isinstance(module, SentenceEncoder)), model)
@@ -248,6 +253,15 @@ def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:
             kind = type(part).__name__
             raise TypeError(f"expected an Example, a Sentence, a text or a tuple of these; item {index} is {kind}")
     return tuple(Sentence.from_text(part) if isinstance(part, str) else part for part in parts)
+
+
+def _texts(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> list[tuple[Sentence, ...]]:
+    """One or two sentences for each text that a body reads as a whole."""
+    if isinstance(sentences, SentenceBatch | TaskBatch):
+        sides = (sentences,) if isinstance(sentences, SentenceBatch) else sentences.sentences
+        return list(zip(*(side.sentences for side in sides), strict=True))
+    items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
+    return [sentences_of(item, index) for index, item in enumerate(items)]
 
 
 def vocabulary_of(model: nn.Module) -> Vocabulary | None:
