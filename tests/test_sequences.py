@@ -497,7 +497,7 @@ def test_a_saved_model_answers_as_before(tmp_path: Path, source: Any, target: An
 def test_configurations_that_contradict_their_task(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data.train: task 'translation' needs a training file"):
         run(RunConfig("translation", "lstm", out=str(tmp_path / "a")))
-    with pytest.raises(ConfigError, match="classifier: task 'transduction' is answered with a text"):
+    with pytest.raises(ConfigError, match="classifier: task 'transduction' has none, as it is answered with text"):
         run(small(tmp_path / "b", classifier=sa.training.ClassifierConfig(hidden=3)))
     with pytest.raises(ConfigError, match="decoder: task 'trec' is not answered with a text"):
         run(RunConfig("trec", "lstm", DataConfig("x"), decoder=DecoderConfig(beam=2)))
