@@ -18,7 +18,7 @@ import torch
 
 import structattn as sa
 from structattn.data import Vocabulary
-from structattn.syntax import ConfigError, ParseError, StructAttnError
+from structattn.syntax import ConfigError, MissingStructure, ParseError, StructAttnError
 from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks import get_task
 from structattn.training import (
@@ -374,6 +374,9 @@ def test_bad_data_leave_no_folder(data: DataConfig, tmp_path: Path) -> None:
         run(dataclasses.replace(configure(data, out), encoder="transfomer"))
     with pytest.raises(ConfigError, match="unknown option 'width' for encoder 'transformer'"):
         run(dataclasses.replace(configure(data, out), options={"width": 3}))
+    with pytest.raises(MissingStructure, match="DependencyDistance"):  # only found out once training has begun
+        run(dataclasses.replace(configure(data, out), encoder="ms_san", options={"dim": 12}))
+    assert not out.exists()
 
 
 def test_default_folder_is_named_after_task_encoder_and_seed(

@@ -110,6 +110,13 @@ class RunFolder:
         else:
             self._tidy()
 
+    def clear_if_untrained(self) -> None:
+        """Leave nothing of a run that failed before its first evaluation: there is nothing to resume."""
+        if not self.metrics.exists() or not self.metrics.stat().st_size:
+            for item in self.path.iterdir():
+                if item.name != _LOCK:
+                    remove(item)
+
 
 def _lock(path: Path) -> int:
     while True:

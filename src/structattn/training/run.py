@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import structattn
-from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.errors import ConfigError, StructAttnError, require
 from structattn.syntax.folders import read_json, remove, write_json
 from structattn.tasks import Task
 from structattn.training import processes
@@ -80,7 +80,12 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False) -> 
         processes.from_first(lambda: open_folder(folder, config, resume=resume, overwrite=overwrite))
         if folder.is_finished:
             return read_result(folder)
-        return _train(config, task, folder, resume=resume)
+        try:
+            return _train(config, task, folder, resume=resume)
+        except StructAttnError:
+            if processes.is_first():
+                folder.clear_if_untrained()
+            raise
 
 
 def resume(folder: str | os.PathLike[str]) -> RunResult:
