@@ -233,7 +233,9 @@ def _eager(scores: Tensor) -> bool:
 
 def _call(compiled: Callable[..., None], *tensors: Tensor, sizes: Sequence[int]) -> None:
     """Call ``f(scores, lengths, ..., results, batch, *sizes)`` on the memory of the tensors; results are contiguous."""
-    kept = [tensor.contiguous() for tensor in tensors]
+    scores, lengths, *others = tensors
+    kept = [scores.contiguous(), lengths.to(torch.int64).contiguous()]
+    kept += [tensor.to(scores.dtype).contiguous() for tensor in others]
     compiled(*(tensor.data_ptr() for tensor in kept), len(kept[0]), *sizes)
 
 

@@ -29,6 +29,9 @@ struct Call {
   T* parts;
   int64_t batch, words, num_parts;
   bool single_root;
+
+  // Lengths are checked above; whatever they are, nothing outside the arrays is touched.
+  int64_t length(int64_t item) const { return std::clamp<int64_t>(lengths[item], 0, words); }
 };
 
 // Four sentences that are computed together; -1 stands for nobody.
@@ -49,9 +52,9 @@ constexpr int64_t kWorkspaceBytes = int64_t{160} << 20;
 template <class T>
 std::vector<int64_t> longest_first(const Call<T>& call) {
   std::vector<int64_t> start(call.words + 2, 0), order(call.batch);
-  for (int64_t item = 0; item < call.batch; ++item) ++start[call.words - call.lengths[item] + 1];
+  for (int64_t item = 0; item < call.batch; ++item) ++start[call.words - call.length(item) + 1];
   for (int64_t length = 0; length <= call.words; ++length) start[length + 1] += start[length];
-  for (int64_t item = 0; item < call.batch; ++item) order[start[call.words - call.lengths[item]]++] = item;
+  for (int64_t item = 0; item < call.batch; ++item) order[start[call.words - call.length(item)]++] = item;
   return order;
 }
 
@@ -69,7 +72,7 @@ int sweep(const Call<T>& call, const std::vector<int64_t>& order, std::vector<in
   const int64_t groups = (static_cast<int64_t>(order.size()) + kLanes - 1) / kLanes;
   if (groups == 0) return kDone;
   State state{call, order, std::vector<unsigned char>(groups, 0)};
-  const int64_t longest = call.lengths[order[0]];
+  const int64_t longest = call.length(order[0]);
   const int64_t bytes = Program::num_cells(longest) * static_cast<int64_t>(sizeof(Num));
   const int64_t affordable = std::max<int64_t>(1, kWorkspaceBytes / std::max<int64_t>(bytes, 1));
   // A thread is worth waking for some ten thousand cells with their splits.
@@ -77,7 +80,7 @@ int sweep(const Call<T>& call, const std::vector<int64_t>& order, std::vector<in
   const int64_t tasks = std::min({groups, affordable, work / 20000 + 1});
   const auto body = [](void* context) {
     State& state = *static_cast<State*>(context);
-    const int64_t cells = Program::num_cells(state.call.lengths[state.order[0]]);
+    const int64_t cells = Program::num_cells(state.call.length(state.order[0]));
     const auto aligned = std::align_val_t(64);
     void* memory = operator new(cells * sizeof(Num), aligned, std::nothrow);
     if (memory == nullptr) {
@@ -91,7 +94,7 @@ int sweep(const Call<T>& call, const std::vector<int64_t>& order, std::vector<in
       Group group{{-1, -1, -1, -1}, {0, 0, 0, 0}, 0};
       for (int lane = 0; lane < kLanes && number * kLanes + lane < size; ++lane) {
         group.items[lane] = state.order[number * kLanes + lane];
-        group.lengths[lane] = state.call.lengths[group.items[lane]];
+        group.lengths[lane] = state.call.length(group.items[lane]);
         group.longest = std::max(group.longest, group.lengths[lane]);
       }
       state.untrusted[number] = Program::template evaluate<Num>(state.call, group, static_cast<Num*>(memory));
