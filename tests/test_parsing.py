@@ -18,7 +18,8 @@ from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.saved import fingerprint
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import ConfigError, ParseError, Sentence
-from structattn.training.parser import ParserConfig, _optimizer, read_gold, train_parser
+from structattn.training.parser import _optimizer, read_gold, train_parser
+from structattn.training.parser_config import ParserConfig
 
 SMALL = {"word_dim": 16, "character_dim": 8, "filters": 16, "hidden": 24, "num_layers": 1}
 OPTIONS = {"encoder": SMALL, "scorer": {"arc_dim": 24, "label_dim": 12}}

@@ -7,7 +7,8 @@ from typing import Any
 
 from structattn.cli.lines import figures
 from structattn.parsing.treecrf import Loss, Trees
-from structattn.training.parser import ParserConfig, train_parser
+from structattn.training.parser import train_parser
+from structattn.training.parser_config import ParserConfig
 
 
 def command(

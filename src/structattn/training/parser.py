@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,15 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from structattn.data.tensors import load_tensors, save_tensors
 from structattn.parsing.evaluation import attachment
 from structattn.parsing.saved import build_parser, save_parser
-from structattn.parsing.treecrf import Loss, TreeCRF, Trees
+from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import Sentence, read_conllu, replace_text
 from structattn.syntax.errors import ConfigError, ParseError, StructAttnError
 from structattn.syntax.folders import read_json, read_json_lines, remove, replaced_folder, write_json, write_json_lines
 from structattn.tasks import metric
-from structattn.training.config import OptimizationConfig
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.parser_config import ParserConfig
 from structattn.training.sampler import LengthBatchSampler
 from structattn.training.state import (
     load_optimizer,
@@ -43,68 +43,6 @@ from structattn.training.state import (
 
 LOGGER = logging.getLogger("structattn.training")
 _WEIGHTS, _HISTORY, _STATES, _CURRENT = "model.safetensors", "history.jsonl", "states.json", "current"
-
-
-@dataclass(frozen=True)
-class ParserConfig:
-    """Everything that decides the training of a parser.
-
-    Attributes:
-        treebank: CoNLL-U file to learn from.
-        dev: CoNLL-U file that chooses the best parser.
-        out: the run folder; the parser is in its ``best``.
-        body: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
-        trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
-        loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
-        encoder: options of ``parsing.words.WordEncoder``, or with a body of ``parsing.pieces.PieceEncoder``.
-        scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
-        min_count: rarer words are known by their characters only.
-        learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero.
-        body_rate: the same for the body.
-        batch_size: sentences per step; 48 if ``None``, with a body 16.
-        epochs: at most so many passes over the treebank; 25 if ``None``, with a body 5.
-        patience: stop after so many epochs without a better LAS on dev; ``None`` never stops.
-        seed: of parameters, dropout and the order of the sentences.
-
-    Raises:
-        ConfigError: if a value is out of its range.
-    """
-
-    treebank: str
-    dev: str
-    out: str
-    body: str | None = None
-    trees: Trees = "all"
-    loss: Loss = "trees"
-    encoder: dict[str, Any] = field(default_factory=dict)
-    scorer: dict[str, Any] = field(default_factory=dict)
-    min_count: int = 2
-    learning_rate: float = 2e-3
-    body_rate: float = 1e-4
-    batch_size: int | None = None
-    epochs: int | None = None
-    patience: int | None = 5
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"seed: expected at least 0 and below 2**32, got {self.seed!r}")
-        self.optimization()
-
-    def optimization(self) -> OptimizationConfig:
-        """The part that every kind of training has."""
-        batch_size, epochs = (48, 25) if self.body is None else (16, 5)
-        return OptimizationConfig(
-            optimizer="adamw",
-            learning_rate=self.learning_rate,
-            weight_decay=0.0 if self.body is None else 0.01,
-            batch_size=batch_size if self.batch_size is None else self.batch_size,
-            epochs=epochs if self.epochs is None else self.epochs,
-            patience=self.patience,
-            clip=5.0,
-            schedule="linear",
-            warmup=0.05,
-        )
 
 
 @dataclass(frozen=True)

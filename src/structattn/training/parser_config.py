@@ -1,0 +1,73 @@
+"""Everything that decides the training of a parser, as one frozen value; its run folder's ``config.yaml`` is this.
+
+Separate from the training itself, as the configuration of the other runs is.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from structattn.parsing.treecrf import Loss, Trees
+from structattn.syntax.errors import ConfigError
+from structattn.training.config import OptimizationConfig
+
+
+@dataclass(frozen=True)
+class ParserConfig:
+    """Everything that decides the training of a parser.
+
+    Attributes:
+        treebank: CoNLL-U file to learn from.
+        dev: CoNLL-U file that chooses the best parser.
+        out: the run folder; the parser is in its ``best``.
+        body: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
+        trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
+        loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
+        encoder: options of ``parsing.words.WordEncoder``, or with a body of ``parsing.pieces.PieceEncoder``.
+        scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
+        min_count: rarer words are known by their characters only.
+        learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero.
+        body_rate: the same for the body.
+        batch_size: sentences per step; 48 if ``None``, with a body 16.
+        epochs: at most so many passes over the treebank; 25 if ``None``, with a body 5.
+        patience: stop after so many epochs without a better LAS on dev; ``None`` never stops.
+        seed: of parameters, dropout and the order of the sentences.
+
+    Raises:
+        ConfigError: if a value is out of its range.
+    """
+
+    treebank: str
+    dev: str
+    out: str
+    body: str | None = None
+    trees: Trees = "all"
+    loss: Loss = "trees"
+    encoder: dict[str, Any] = field(default_factory=dict)
+    scorer: dict[str, Any] = field(default_factory=dict)
+    min_count: int = 2
+    learning_rate: float = 2e-3
+    body_rate: float = 1e-4
+    batch_size: int | None = None
+    epochs: int | None = None
+    patience: int | None = 5
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise ConfigError(f"seed: expected at least 0 and below 2**32, got {self.seed!r}")
+        self.optimization()
+
+    def optimization(self) -> OptimizationConfig:
+        """The part that every kind of training has."""
+        batch_size, epochs = (48, 25) if self.body is None else (16, 5)
+        return OptimizationConfig(
+            optimizer="adamw",
+            learning_rate=self.learning_rate,
+            weight_decay=0.0 if self.body is None else 0.01,
+            batch_size=batch_size if self.batch_size is None else self.batch_size,
+            epochs=epochs if self.epochs is None else self.epochs,
+            patience=self.patience,
+            clip=5.0,
+            schedule="linear",
+            warmup=0.05,
+        )
