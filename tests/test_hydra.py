@@ -274,7 +274,7 @@ def test_pretraining_leaves_the_body_as_it_is_and_trains_queries_and_keys_only()
     assert found.sentences == {"trained": 48, "held_out": 12, "without_structure": 0, "too_long": 0}
     report = found.relations["arc"]
     assert found.loss == pytest.approx(report.mean_squared_error, rel=1e-5)
-    assert report.area > 0.6
+    assert report.area > 0.5
     assert len(report.accuracy) == 4
     again = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
     assert again.epochs == found.epochs

@@ -2,12 +2,13 @@
 
 from structattn.layers import BodyEmbedding, PretrainedBody
 from structattn.pretrained.config import HydraConfig
+from structattn.pretrained.controls import with_other_trees
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
 from structattn.pretrained.hydra import HydraModel, add_heads
 from structattn.pretrained.inject import inject, load_injection
 from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import HydraLayer
-from structattn.pretrained.pretraining import Pretraining, PretrainingConfig, pretrain, with_other_trees
+from structattn.pretrained.pretraining import Pretraining, PretrainingConfig, pretrain
 from structattn.pretrained.question_answering import Question, Windows, answer_questions, make_windows, squad_scores
 from structattn.pretrained.relation_names import parse_relation
 from structattn.pretrained.relations import RelationTargets, relation_targets, word_relation

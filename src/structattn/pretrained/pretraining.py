@@ -8,7 +8,6 @@ import contextlib
 import copy
 import logging
 import math
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from torch import Tensor
 from structattn.data import PieceBatch
 from structattn.layers import PretrainedBody, RelationHeads, pool_words, relation_loss
 from structattn.pretrained.config import HydraConfig, as_objective
+from structattn.pretrained.controls import with_other_trees
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
 from structattn.pretrained.hydra import HydraModel
 from structattn.pretrained.relation_names import parse_relation
@@ -207,35 +207,6 @@ def heads_loss(
         return heads.linear_loss(nodes, pairs, targets.mask, weights=values[where])
     chosen = targets.relation[:, list(config.assignment)] if len(config.relations) > 1 else targets.relation
     return relation_loss(heads.scores(nodes), chosen, targets.mask, objective=objective, reduction=reduction)
-
-
-def with_other_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Sentence]:
-    """Every sentence with the structures of another one of its length, at random: the control for HYDRA's claim.
-
-    A sentence that is alone in its length keeps its own.
-
-    Example:
-        >>> from structattn.syntax import DependencyTree
-        >>> one = Sentence(["a", "b"], dependency=DependencyTree([2, 0]))
-        >>> other = Sentence(["c", "d"], dependency=DependencyTree([0, 1]))
-        >>> [sentence.dependency.heads for sentence in with_other_trees([one, other], seed=0)]
-        [(0, 1), (2, 0)]
-    """
-    chosen = random.Random(seed)
-    by_length: dict[int, list[int]] = {}
-    for index, sentence in enumerate(sentences):
-        by_length.setdefault(len(sentence), []).append(index)
-    donors = list(range(len(sentences)))
-    for group in by_length.values():
-        order = group[:]
-        chosen.shuffle(order)
-        # Along a random cycle nobody keeps what is his own.
-        for index, donor in zip(order, order[1:] + order[:1], strict=True):
-            donors[index] = donor
-    return [
-        Sentence(sentence.words, dependency=other.dependency, relations=other.relations, metadata=sentence.metadata)
-        for sentence, other in zip(sentences, (sentences[donor] for donor in donors), strict=True)
-    ]
 
 
 class _Source:

@@ -1,0 +1,38 @@
+"""What HYDRA's pretraining is compared with: trees that say nothing about the sentences they are given to.
+
+Separate from the training, which does not know whose trees it is handed.
+"""
+
+import random
+from collections.abc import Sequence
+
+from structattn.syntax import Sentence
+
+
+def with_other_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Sentence]:
+    """Every sentence with the structures of another one of its length, at random: the control for HYDRA's claim.
+
+    A sentence that is alone in its length keeps its own.
+
+    Example:
+        >>> from structattn.syntax import DependencyTree
+        >>> one = Sentence(["a", "b"], dependency=DependencyTree([2, 0]))
+        >>> other = Sentence(["c", "d"], dependency=DependencyTree([0, 1]))
+        >>> [sentence.dependency.heads for sentence in with_other_trees([one, other], seed=0)]
+        [(0, 1), (2, 0)]
+    """
+    chosen = random.Random(seed)
+    by_length: dict[int, list[int]] = {}
+    for index, sentence in enumerate(sentences):
+        by_length.setdefault(len(sentence), []).append(index)
+    donors = list(range(len(sentences)))
+    for group in by_length.values():
+        order = group[:]
+        chosen.shuffle(order)
+        # Along a random cycle nobody keeps what is his own.
+        for index, donor in zip(order, order[1:] + order[:1], strict=True):
+            donors[index] = donor
+    return [
+        Sentence(sentence.words, dependency=other.dependency, relations=other.relations, metadata=sentence.metadata)
+        for sentence, other in zip(sentences, (sentences[donor] for donor in donors), strict=True)
+    ]
