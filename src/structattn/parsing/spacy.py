@@ -63,8 +63,10 @@ class SpacyParser:
         """The sentences of every text; tokens that are only space are left out."""
         found = []
         for doc in self.pipeline.pipe(texts):
-            parts = ([token for token in part if not token.is_space] for part in doc.sents)
-            found.append([_sentence(tokens, {"text": _text(tokens)}) for tokens in parts if tokens])
+            parts = [list(part) for part in doc.sents]
+            words = ([token for token in part if not token.is_space] for part in parts)
+            pairs = zip(words, parts, strict=True)
+            found.append([_sentence(tokens, {"text": _text(part)}) for tokens, part in pairs if tokens])
         return found
 
 
