@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from structattn.functional import token2token, token2token_weights
-from structattn.kernels import pair_tiles
+from structattn.kernels import native, pair_tiles
 
 MASKS = ("forward", "backward", "diagonal", "everything", "nothing", "random")
 SCALES = (0.5, 5.0, 10.5, 1e4)
@@ -52,10 +53,15 @@ def arguments(
     return tensors, allowed_pairs(name, lengths, max(lengths))
 
 
-@pytest.fixture(params=[1, 20, 2**20], ids=lambda size: f"tile{size}")
-def _tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of one key, of a few, and one for everything."""
+@pytest.fixture(params=[1, 20, 2**20, None], ids=lambda size: f"tile{size}" if size else "compiled")
+def _tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In plain torch, tiles of one key, of a few, and one for everything; and the compiled kernel, which has none."""
+    if request.param is None:
+        yield
+        return
     monkeypatch.setattr(pair_tiles, "_TILE", request.param)
+    with native.plain_torch():
+        yield
 
 
 @pytest.mark.usefixtures("_tile")

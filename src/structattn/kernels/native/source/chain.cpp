@@ -39,7 +39,8 @@ class Smoother {
   Smoother(const Chains<T>& call, void* memory)
       : call(call), C(call.states), filtered(static_cast<Num*>(memory)), ratios(filtered + call.words * C),
         sums(ratios + call.words * C), marginals(reinterpret_cast<Probability*>(sums + C)),
-        matrices(reinterpret_cast<Weight*>(sums + 2 * C)), counts(reinterpret_cast<Probability*>(matrices + call.num_matrices() * call.square())) {}
+        matrices(reinterpret_cast<Weight*>(sums + 2 * C)),
+        counts(reinterpret_cast<Probability*>(matrices + call.num_matrices() * call.square())) {}
 
   // The sentences whose numbers cannot be trusted, as the bits of a byte.
   unsigned char run(const Group& sentences) {
