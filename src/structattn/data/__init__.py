@@ -3,8 +3,8 @@
 from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example
 from structattn.data.generated import agreement_treebank
-from structattn.data.piece_batch import PieceBatch, check_tokenizer, collate_pieces, text_of
 from structattn.data.phrase_trees import PhraseTrees, join_sentences
+from structattn.data.piece_batch import PieceBatch, check_tokenizer, collate_pieces, text_of
 from structattn.data.readers import read_examples
 from structattn.data.relations import (
     constituency_distance,
