@@ -18,7 +18,7 @@ from structattn.cli.train import parse_seeds
 from structattn.encoders.build import options_of
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import FACT_MODELS, TASKS
-from structattn.tasks.fact_selection import fact_model_options
+from structattn.tasks.fact_models import fact_model_options
 
 PAPERS = sorted((Path(__file__).parent.parent / "papers").rglob("*.yaml"))
 CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")

@@ -4,7 +4,9 @@ from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.decoder import DECODERS, Decoder, build_decoder
-from structattn.tasks.fact_selection import FACT_MODELS, FactBatch, FactModel, build_fact_model
+from structattn.tasks.fact_models import FACT_MODELS, build_fact_model
+from structattn.tasks.fact_reader import FactBatch
+from structattn.tasks.fact_selection import FactModel
 from structattn.tasks.lstm_decoder import LSTMDecoder
 from structattn.tasks.metrics import (
     METRICS,

@@ -5,100 +5,23 @@ It has the face of ``SentenceModel``; the story and the question are the two sen
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
 """
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, get_type_hints
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import Example, Vocabulary
 from structattn.data.readers.babi import facts_of, support_of
-from structattn.encoders.build import fits
-from structattn.layers.chain_attention import binary_potentials, unary_potentials
-from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
+from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.layers.linear import glorot_linear
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.fact_reader import FactBatch, FactReader
 from structattn.tasks.metrics import metric
 from structattn.tasks.model import Item, evaluating, example_of
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
-
-
-@dataclass(frozen=True, eq=False)
-class FactBatch:
-    """Stories, questions and answers as tensors.
-
-    Attributes:
-        facts: word ids of each fact, 0 at padding.
-        mask: ``True`` at facts.
-        question: word ids of each question, 0 at padding.
-        target: index of the answer, 0 where it is unknown.
-        weight: factor of each example's loss, zero where the answer is unknown.
-        dropped: how many facts of each story were left out in front, as only the last ones are kept.
-        ids: the examples' ids.
-        num_labelled: how many examples have an answer that the model knows.
-    """
-
-    facts: Int64[Tensor, "batch fact word"]
-    mask: Bool[Tensor, "batch fact"]
-    question: Int64[Tensor, "batch word_of_question"]
-    target: Int64[Tensor, " batch"]
-    weight: Float[Tensor, " batch"]
-    dropped: Int64[Tensor, " batch"]
-    ids: tuple[str, ...] = ()
-    num_labelled: int = 0
-
-    def __len__(self) -> int:
-        return len(self.facts)
-
-    def to(self, device: torch.device | str) -> "FactBatch":
-        """The same batch on another device."""
-        if self.facts.device == torch.device(device):
-            return self
-        return FactBatch(
-            self.facts.to(device),
-            self.mask.to(device),
-            self.question.to(device),
-            self.target.to(device),
-            self.weight.to(device),
-            self.dropped.to(device),
-            self.ids,
-            self.num_labelled,
-        )
-
-
-class FactReader(nn.Module):
-    """The vectors of a question and its facts: one table more than steps, each shared by two neighbouring steps.
-
-    The question is read with the first table; step ``k`` compares with table ``k`` and brings back table ``k + 1``
-    (adjacent tying: Sukhbaatar et al. 2015, section 2.2).
-
-    Args:
-        vocabulary_size: number of word ids.
-        dim: width of the vectors.
-        num_steps: number of facts that are selected.
-        num_facts: most facts that are remembered.
-    """
-
-    def __init__(self, vocabulary_size: int, dim: int, *, num_steps: int, num_facts: int) -> None:
-        super().__init__()
-        self.first = FactEmbedding(vocabulary_size, dim, num_times=num_facts)
-        self.others = nn.ModuleList(FactEmbedding(vocabulary_size, dim, num_times=num_facts) for _ in range(num_steps))
-
-    def forward(
-        self, batch: FactBatch
-    ) -> tuple[Float[Tensor, "batch step fact dim"], Float[Tensor, "batch step fact dim"], Float[Tensor, "batch dim"]]:
-        """Keys and values of each step, and the question."""
-        number = batch.mask.sum(-1)
-        read = torch.stack([table(batch.facts, number) for table in (self.first, *self.others)], 1)
-        # A question is told at no time.
-        question = self.first.words_only(batch.question.unsqueeze(1)).squeeze(1)
-        return read[:, :-1], read[:, 1:], question
 
 
 class FactModel(nn.Module):
@@ -117,7 +40,7 @@ class FactModel(nn.Module):
         ConfigError: for fewer than two answers, or a negative linear start.
 
     Example:
-        >>> from structattn.tasks import get_task
+        >>> from structattn.tasks import build_fact_model, get_task
         >>> vocabulary = Vocabulary(["mary", "john", "left", "who"])
         >>> model = build_fact_model("binary", get_task("fact_selection"), ["john", "mary"], vocabulary=vocabulary)
         >>> model.predict([("Mary left", "who left")])[0].label in ("john", "mary")
@@ -290,102 +213,6 @@ class FactModel(nn.Module):
             Prediction(name, label, None, row, facts=tuple(chosen))
             for name, label, row, chosen in zip(batch.ids, best, rows, facts.tolist(), strict=True)
         ]
-
-
-def memn2n(
-    vocabulary_size: int, *, dim: int = 20, num_steps: int = 2, num_facts: int = 25, linear_start: int = 20
-) -> tuple[FactReader, MemoryHops]:
-    """End-to-end memory network (Sukhbaatar et al. 2015), adjacent tying.
-
-    Args:
-        vocabulary_size: number of word ids.
-        dim: width of the vectors.
-        num_steps: number of hops.
-        num_facts: of longer stories the last so many facts are read.
-        linear_start: so many epochs without softmax.
-    """
-    return FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts), MemoryHops()
-
-
-def chain(
-    vocabulary_size: int,
-    *,
-    dim: int = 20,
-    num_steps: int = 2,
-    num_facts: int = 25,
-    potentials: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-) -> tuple[FactReader, FactChain]:
-    """A chain of facts (Kim et al. 2017, section 4.3); ``binary`` facts see each other, ``unary`` ones do not.
-
-    Args:
-        vocabulary_size: number of word ids.
-        dim: width of the vectors.
-        num_steps: number of facts that are selected.
-        num_facts: of longer stories the last so many facts are read.
-        potentials: from keys and queries to the scores of facts and of pairs of facts.
-    """
-    reader = FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts)
-    return reader, FactChain(dim, potentials=potentials)
-
-
-FACT_MODELS: Mapping[str, Callable[..., tuple[FactReader, MemoryHops | FactChain]]] = {
-    "memn2n": memn2n,
-    "unary": partial(chain, potentials=unary_potentials),
-    "binary": partial(chain, potentials=binary_potentials),
-}
-
-
-def build_fact_model(
-    name: str, task: Task, labels: Sequence[str], *, vocabulary: Vocabulary, **options: Any
-) -> FactModel:
-    """A fresh model by name.
-
-    Args:
-        name: ``memn2n``, ``unary`` or ``binary``.
-        task: what is asked.
-        labels: the answers.
-        vocabulary: the words.
-        **options: ``dim``, ``num_steps``, ``num_facts``; for ``memn2n`` also ``linear_start``.
-
-    Raises:
-        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
-    """
-    if name not in FACT_MODELS:
-        known = ", ".join(FACT_MODELS)
-        raise ConfigError(f"unknown encoder {name!r} for task {task.name!r}; known: {known}")
-    types = get_type_hints(memn2n if name == "memn2n" else chain)
-    defaults = fact_model_options(name)
-    for key, value in options.items():
-        if key not in defaults:
-            raise ConfigError(f"unknown option {key!r} for encoder {name!r}; known: {', '.join(sorted(defaults))}")
-        if not fits(value, types[key]):
-            raise ConfigError(f"option {key!r} of encoder {name!r}: expected {types[key].__name__}, got {value!r}")
-        if key != "linear_start" and value < 1:
-            raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
-    chosen = {**defaults, **options}
-    encoder, selection = FACT_MODELS[name](len(vocabulary), **chosen)
-    return FactModel(
-        encoder,
-        selection,
-        task,
-        labels,
-        vocabulary=vocabulary,
-        dim=chosen["dim"],
-        num_facts=chosen["num_facts"],
-        linear_start=chosen.get("linear_start", 0),
-    )
-
-
-def fact_model_options(name: str) -> dict[str, Any]:
-    """The options of a model and their defaults.
-
-    Example:
-        >>> fact_model_options("binary")
-        {'dim': 20, 'num_steps': 2, 'num_facts': 25}
-    """
-    function = memn2n if name == "memn2n" else chain
-    parameters = inspect.signature(function).parameters.items()
-    return {key: one.default for key, one in parameters if key not in ("vocabulary_size", "potentials")}
 
 
 def _padded(ids: list[int], width: int) -> list[int]:

@@ -3,7 +3,7 @@
 Separate from the models so that none of them knows another.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -92,6 +92,37 @@ def example_of(item: Item, index: int, task: Task) -> Example:
             f"task {task.name!r} takes {task.arity} sentence(s), example {item.id or index} has {len(item.sentences)}"
         )
     return item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
+
+
+def answers_by_length(
+    examples: Sequence[Example],
+    answer: Callable[[list[Example]], list[Prediction]],
+    *,
+    size_of: Callable[[Example], int],
+    batch_size: int,
+) -> list[Prediction]:
+    """Answers in the order of the examples; those of similar length share a batch: less padding, same answers.
+
+    Args:
+        examples: what to answer.
+        answer: answers one batch.
+        size_of: the length of an example.
+        batch_size: how many examples run at a time.
+
+    Example:
+        >>> def answer(batch):
+        ...     return [Prediction(example.id, example.sentences[0].words[0], None, {}) for example in batch]
+        >>> examples = [Example([Sentence.from_text(text)], id=text) for text in ("a long one", "short", "two words")]
+        >>> found = answers_by_length(examples, answer, size_of=lambda example: len(example.sentences[0]), batch_size=2)
+        >>> [prediction.label for prediction in found]
+        ['a', 'short', 'two']
+    """
+    order = sorted(range(len(examples)), key=lambda index: size_of(examples[index]))
+    found: dict[int, Prediction] = {}
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        found.update(zip(chosen, answer([examples[index] for index in chosen]), strict=True))
+    return [found[index] for index in range(len(examples))]
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def beam_search(
         >>> step = lambda last, state: (table[last], state)
         >>> found = beam_search(step, {}, limits=torch.tensor([3]), begin=0, end=2, beam=2)
         >>> found.pieces.tolist(), round(found.scores.exp().item(), 2)
-        ([[2, 0, 0]], 0.4)
+        ([[2]], 0.4)
     """
     if beam < 1 or length_penalty < 0 or int(limits.min()) < 1:
         raise ValueError(

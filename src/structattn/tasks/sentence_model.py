@@ -3,8 +3,7 @@
 Training asks a model for ``collate`` and ``loss``; everybody else for ``predict`` and ``evaluate``.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -13,17 +12,15 @@ from torch import Tensor, nn
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.metrics import metric
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of
 from structattn.tasks.node_labels import node_logits, node_loss, with_node_classes
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
-
-Item = Example | Sentence | str | tuple[Sentence | str, ...]
 
 
 class SentenceModel(nn.Module):
@@ -53,6 +50,7 @@ class SentenceModel(nn.Module):
 
     Example:
         >>> from structattn.encoders import build
+        >>> from structattn.syntax import Sentence
         >>> from structattn.tasks import SENTIMENT
         >>> vocabulary = Vocabulary(["a", "dull", "film", "fine"])
         >>> encoder = build("emb_s2t", vocabulary_size=len(vocabulary), dim=8)
@@ -156,7 +154,7 @@ class SentenceModel(nn.Module):
             ValueError: if an example has the wrong number of sentences, or a score out of range.
             TypeError: if an item is none of example, sentence, text or tuple of these.
         """
-        found = [self._example(item, index) for index, item in enumerate(examples)]
+        found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
         batch = self._batch(found, self._target(found))
         return with_node_classes(batch, self.task, self._indices) if self.nodes else batch
 
@@ -180,23 +178,15 @@ class SentenceModel(nn.Module):
             raise TypeError(f"expected a list of examples, got one text; write predict([{examples[:20]!r}])")
         if batch_size < 1:
             raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
-        with self._evaluating():
+        with evaluating(self):
             if isinstance(examples, TaskBatch):
                 return self._answers(examples)
             if isinstance(examples, SentenceBatch):
                 nothing = torch.zeros(len(examples), len(self.labels), device=examples.device)
                 ids = tuple(str(index) for index in range(len(examples)))
                 return self._answers(TaskBatch((examples,), nothing, nothing[:, 0], ids))
-            found = [self._example(item, index) for index, item in enumerate(examples)]
-            # Sentences of similar length share a batch: less padding, same answers.
-            order = sorted(range(len(found)), key=lambda index: num_words(found[index]))
-            answers: dict[int, Prediction] = {}
-            for start in range(0, len(order), batch_size):
-                chosen = order[start : start + batch_size]
-                # Gold labels play no part here: they may be missing, or unknown to the model.
-                batch = self._batch([found[index] for index in chosen], torch.zeros(len(chosen), len(self.labels)))
-                answers.update(zip(chosen, self._answers(batch), strict=True))
-            return [answers[index] for index in range(len(found))]
+            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+            return answers_by_length(found, self._answers_to, size_of=num_words, batch_size=batch_size)
 
     def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
         """Predict, and measure against the labels.
@@ -239,6 +229,10 @@ class SentenceModel(nn.Module):
         weight = torch.tensor([example.weight for example in examples]) * (target.sum(-1) > 0)
         return TaskBatch(sentences, target, weight, tuple(example.id for example in examples), int((weight > 0).sum()))
 
+    def _answers_to(self, examples: list[Example]) -> list[Prediction]:
+        # Gold labels play no part here: they may be missing, or unknown to the model.
+        return self._answers(self._batch(examples, torch.zeros(len(examples), len(self.labels))))
+
     def _answers(self, batch: TaskBatch) -> list[Prediction]:
         # Probabilities in double precision, so that rounding to a file and back does not move them.
         probabilities = self(batch.to(self.device)).double().softmax(-1)
@@ -262,32 +256,6 @@ class SentenceModel(nn.Module):
             if example.label in self._indices:
                 target[row, self._indices[str(example.label)]] = 1.0
         return target
-
-    def _example(self, item: Item, index: int) -> Example:
-        if not isinstance(item, Example):
-            parts = item if isinstance(item, tuple) else (item,)
-            if not all(isinstance(part, Sentence | str) for part in parts):
-                kind = type(item).__name__
-                raise TypeError(f"expected an Example, a Sentence, a text or a tuple of these; item {index} is {kind}")
-            item = Example([Sentence.from_text(part) if isinstance(part, str) else part for part in parts])
-        if len(item.sentences) != self.task.arity:
-            raise ValueError(
-                f"task {self.task.name!r} takes {self.task.arity} sentence(s), "
-                f"example {item.id or index} has {len(item.sentences)}"
-            )
-        return item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Evaluation mode without gradients; afterwards each module is again in the mode it was in."""
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            for module, training in modes:
-                module.training = training
 
 
 def num_words(example: Example) -> int:

@@ -20,7 +20,7 @@ from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.decoder import Decoder
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, evaluating, example_of
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.task import Task
@@ -210,12 +210,12 @@ class SequenceModel(nn.Module):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
             found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
-            order = sorted(range(len(found)), key=lambda index: len(found[index].sentences[0]))
-            answers: dict[int, Prediction] = {}
-            for start in range(0, len(order), batch_size):
-                chosen = order[start : start + batch_size]
-                answers.update(zip(chosen, self._answers(self._batch([found[i] for i in chosen])), strict=True))
-            return [answers[index] for index in range(len(found))]
+            return answers_by_length(
+                found,
+                lambda batch: self._answers(self._batch(batch)),
+                size_of=lambda example: len(example.sentences[0]),
+                batch_size=batch_size,
+            )
 
     def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
         """Predict, and measure against the texts.

@@ -30,7 +30,7 @@ from structattn.tasks import (
     build_fact_model,
     num_words,
 )
-from structattn.tasks.sentence_model import Item
+from structattn.tasks.model import Item
 from structattn.training import sequences
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"

@@ -18,7 +18,7 @@ from structattn.data import SentenceBatch
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
-from structattn.tasks.sentence_model import Item
+from structattn.tasks.model import Item
 from structattn.training.checkpoint import (
     FORMAT_VERSION,
     MODEL_TYPE,

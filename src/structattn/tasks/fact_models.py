@@ -1,0 +1,118 @@
+"""The fact selecting models by name: memory networks, and chains of independent or of connected facts.
+
+Separate because a configuration knows names and options, and the model knows parts.
+
+Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, get_type_hints
+
+from torch import Tensor
+
+from structattn.data import Vocabulary
+from structattn.encoders.build import fits
+from structattn.layers.chain_attention import binary_potentials, unary_potentials
+from structattn.layers.fact_memory import FactChain, MemoryHops
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.fact_reader import FactReader
+from structattn.tasks.fact_selection import FactModel
+from structattn.tasks.task import Task
+
+
+def memn2n(
+    vocabulary_size: int, *, dim: int = 20, num_steps: int = 2, num_facts: int = 25, linear_start: int = 20
+) -> tuple[FactReader, MemoryHops]:
+    """End-to-end memory network (Sukhbaatar et al. 2015), adjacent tying.
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the vectors.
+        num_steps: number of hops.
+        num_facts: of longer stories the last so many facts are read.
+        linear_start: so many epochs without softmax.
+    """
+    return FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts), MemoryHops()
+
+
+def chain(
+    vocabulary_size: int,
+    *,
+    dim: int = 20,
+    num_steps: int = 2,
+    num_facts: int = 25,
+    potentials: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+) -> tuple[FactReader, FactChain]:
+    """A chain of facts (Kim et al. 2017, section 4.3); ``binary`` facts see each other, ``unary`` ones do not.
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the vectors.
+        num_steps: number of facts that are selected.
+        num_facts: of longer stories the last so many facts are read.
+        potentials: from keys and queries to the scores of facts and of pairs of facts.
+    """
+    reader = FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts)
+    return reader, FactChain(dim, potentials=potentials)
+
+
+FACT_MODELS: Mapping[str, Callable[..., tuple[FactReader, MemoryHops | FactChain]]] = {
+    "memn2n": memn2n,
+    "unary": partial(chain, potentials=unary_potentials),
+    "binary": partial(chain, potentials=binary_potentials),
+}
+
+
+def build_fact_model(
+    name: str, task: Task, labels: Sequence[str], *, vocabulary: Vocabulary, **options: Any
+) -> FactModel:
+    """A fresh model by name.
+
+    Args:
+        name: ``memn2n``, ``unary`` or ``binary``.
+        task: what is asked.
+        labels: the answers.
+        vocabulary: the words.
+        **options: ``dim``, ``num_steps``, ``num_facts``; for ``memn2n`` also ``linear_start``.
+
+    Raises:
+        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+    """
+    if name not in FACT_MODELS:
+        known = ", ".join(FACT_MODELS)
+        raise ConfigError(f"unknown encoder {name!r} for task {task.name!r}; known: {known}")
+    types = get_type_hints(memn2n if name == "memn2n" else chain)
+    defaults = fact_model_options(name)
+    for key, value in options.items():
+        if key not in defaults:
+            raise ConfigError(f"unknown option {key!r} for encoder {name!r}; known: {', '.join(sorted(defaults))}")
+        if not fits(value, types[key]):
+            raise ConfigError(f"option {key!r} of encoder {name!r}: expected {types[key].__name__}, got {value!r}")
+        if key != "linear_start" and value < 1:
+            raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
+    chosen = {**defaults, **options}
+    encoder, selection = FACT_MODELS[name](len(vocabulary), **chosen)
+    return FactModel(
+        encoder,
+        selection,
+        task,
+        labels,
+        vocabulary=vocabulary,
+        dim=chosen["dim"],
+        num_facts=chosen["num_facts"],
+        linear_start=chosen.get("linear_start", 0),
+    )
+
+
+def fact_model_options(name: str) -> dict[str, Any]:
+    """The options of a model and their defaults.
+
+    Example:
+        >>> fact_model_options("binary")
+        {'dim': 20, 'num_steps': 2, 'num_facts': 25}
+    """
+    function = memn2n if name == "memn2n" else chain
+    parameters = inspect.signature(function).parameters.items()
+    return {key: one.default for key, one in parameters if key not in ("vocabulary_size", "potentials")}

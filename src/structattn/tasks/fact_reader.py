@@ -1,0 +1,86 @@
+"""Stories and questions as tensors, and their vectors for every step of a selection.
+
+Separate from the selection itself because memory networks and chains of facts read alike.
+
+Reference: Sukhbaatar et al. (2015), End-to-end memory networks, sections 2.2 and 4.1.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from structattn.layers.fact_memory import FactEmbedding
+
+
+@dataclass(frozen=True, eq=False)
+class FactBatch:
+    """Stories, questions and answers as tensors.
+
+    Attributes:
+        facts: word ids of each fact, 0 at padding.
+        mask: ``True`` at facts.
+        question: word ids of each question, 0 at padding.
+        target: index of the answer, 0 where it is unknown.
+        weight: factor of each example's loss, zero where the answer is unknown.
+        dropped: how many facts of each story were left out in front, as only the last ones are kept.
+        ids: the examples' ids.
+        num_labelled: how many examples have an answer that the model knows.
+    """
+
+    facts: Int64[Tensor, "batch fact word"]
+    mask: Bool[Tensor, "batch fact"]
+    question: Int64[Tensor, "batch word_of_question"]
+    target: Int64[Tensor, " batch"]
+    weight: Float[Tensor, " batch"]
+    dropped: Int64[Tensor, " batch"]
+    ids: tuple[str, ...] = ()
+    num_labelled: int = 0
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def to(self, device: torch.device | str) -> "FactBatch":
+        """The same batch on another device."""
+        if self.facts.device == torch.device(device):
+            return self
+        return FactBatch(
+            self.facts.to(device),
+            self.mask.to(device),
+            self.question.to(device),
+            self.target.to(device),
+            self.weight.to(device),
+            self.dropped.to(device),
+            self.ids,
+            self.num_labelled,
+        )
+
+
+class FactReader(nn.Module):
+    """The vectors of a question and its facts: one table more than steps, each shared by two neighbouring steps.
+
+    The question is read with the first table; step ``k`` compares with table ``k`` and brings back table ``k + 1``
+    (adjacent tying: Sukhbaatar et al. 2015, section 2.2).
+
+    Args:
+        vocabulary_size: number of word ids.
+        dim: width of the vectors.
+        num_steps: number of facts that are selected.
+        num_facts: most facts that are remembered.
+    """
+
+    def __init__(self, vocabulary_size: int, dim: int, *, num_steps: int, num_facts: int) -> None:
+        super().__init__()
+        self.first = FactEmbedding(vocabulary_size, dim, num_times=num_facts)
+        self.others = nn.ModuleList(FactEmbedding(vocabulary_size, dim, num_times=num_facts) for _ in range(num_steps))
+
+    def forward(
+        self, batch: FactBatch
+    ) -> tuple[Float[Tensor, "batch step fact dim"], Float[Tensor, "batch step fact dim"], Float[Tensor, "batch dim"]]:
+        """Keys and values of each step, and the question."""
+        number = batch.mask.sum(-1)
+        read = torch.stack([table(batch.facts, number) for table in (self.first, *self.others)], 1)
+        # A question is told at no time.
+        question = self.first.words_only(batch.question.unsqueeze(1)).squeeze(1)
+        return read[:, :-1], read[:, 1:], question
