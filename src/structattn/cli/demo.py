@@ -1,14 +1,12 @@
 """``structattn demo``: the main job on a generated treebank."""
 
-import contextlib
 import dataclasses
 import json as jsonlib
 from collections.abc import Iterator
 
-import torch
-
 from structattn.cli.lines import table
 from structattn.demo import TESTED_ON, demonstrate
+from structattn.functional import one_thread
 
 
 def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: bool = False) -> Iterator[str]:
@@ -20,7 +18,7 @@ def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: boo
         minutes: about how long two cores may take.
         json: print one JSON object.
     """
-    with _one_thread():
+    with one_thread():
         found = demonstrate(out, seed=seed, minutes=minutes)
     if json:
         yield jsonlib.dumps(dataclasses.asdict(found), default=str)
@@ -28,14 +26,3 @@ def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: boo
     rows = [[trial.encoder, *(f"{x:.1%}" for x in trial.accuracies), f"{trial.seconds:.0f}"] for trial in found.trials]
     yield from table(["accuracy with attractors:", *map(str, TESTED_ON), "seconds"], rows)
     yield f"the page: {found.page}"
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """A second thread brings models this small little, and costs ten times as much where cores are shared."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -9,12 +9,11 @@ from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from structattn.data import SentenceBatch
-from structattn.functional import additive_mask, masked_softmax
 from structattn.layers.linear import glorot_linear
 from structattn.layers.relative import RelativePosition
+from structattn.layers.scaled_dot_product import scaled_dot_product
 from structattn.priors import AttentionBias, Prior
 
 
@@ -102,14 +101,20 @@ class MultiHeadAttention(nn.Module):
         projected = self.project(states).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         allowed, bias = self._told(queries, keys, batch)
-        if need_weights or (self.position is not None and self.position.needs_weights):
-            heads, weights = self._explicit(queries, keys, values, allowed=allowed, bias=bias)
-        else:
-            heads, weights = self._fused(queries, keys, values, allowed=allowed, bias=bias), None
+        heads, weights = scaled_dot_product(
+            queries,
+            keys,
+            values,
+            allowed=allowed,
+            bias=bias,
+            dropout=self.dropout if self.training else 0.0,
+            term=self.position.values if self.position is not None and self.position.needs_weights else None,
+            need_weights=need_weights,
+        )
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         if self.output_moves_zero:
             output = output.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
-        return output, weights if need_weights else None
+        return output, weights
 
     def _told(self, queries: Tensor, keys: Tensor, batch: SentenceBatch) -> tuple[Tensor, Tensor | None]:
         """What may be looked at, and what is added to the scores: padding, the prior, relative positions."""
@@ -129,26 +134,3 @@ class MultiHeadAttention(nn.Module):
             scores = self.position.scores(queries, keys) / math.sqrt(self.head_dim)
             bias = scores if bias is None else scores + bias
         return allowed, bias
-
-    def _fused(self, queries: Tensor, keys: Tensor, values: Tensor, *, allowed: Tensor, bias: Tensor | None) -> Tensor:
-        heads = F.scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
-            attn_mask=additive_mask(allowed, bias, queries.dtype),
-            dropout_p=self.dropout if self.training else 0.0,
-        )
-        # The kernel makes a row without any allowed key uniform.
-        return heads.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
-
-    def _explicit(
-        self, queries: Tensor, keys: Tensor, values: Tensor, *, allowed: Tensor, bias: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """The same with the weights at hand, for pictures and for terms that need them."""
-        scores = queries @ keys.mT / math.sqrt(self.head_dim)
-        weights = masked_softmax(scores if bias is None else scores + bias.to(scores.dtype), allowed)
-        dropped = F.dropout(weights, self.dropout, self.training)
-        heads = dropped @ values
-        if self.position is not None and (term := self.position.values(dropped)) is not None:
-            heads = heads + term
-        return heads, weights

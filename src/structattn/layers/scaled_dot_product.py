@@ -1,9 +1,12 @@
 """Scaled dot-product attention under a mask: the fused kernel, or the same with the weights at hand.
 
-Separate because attention over trees, and from one sequence to another, share it (Vaswani et al. 2017, equation 1).
+Separate because attention between words, over trees, and from one sequence to another share it.
+
+Reference: Vaswani et al. (2017), Attention is all you need, equation 1.
 """
 
 import math
+from collections.abc import Callable
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -20,6 +23,7 @@ def scaled_dot_product(
     allowed: Bool[Tensor, "#batch #head #query #key"],
     bias: Float[Tensor, "#batch #head #query #key"] | None = None,
     dropout: float = 0.0,
+    term: Callable[[Tensor], Tensor | None] | None = None,
     need_weights: bool = False,
 ) -> tuple[Float[Tensor, "batch head query channel"], Float[Tensor, "batch head query key"] | None]:
     """``softmax(Q K^T / sqrt(channels) + bias) V`` over the allowed keys; zero for a query that has none.
@@ -31,6 +35,7 @@ def scaled_dot_product(
         allowed: ``True`` where a query may look at a key.
         bias: added to the scores.
         dropout: share of the weights that is dropped; 0 outside of training.
+        term: from the weights after dropout, what is added to the result (relative values); it costs the fused kernel.
         need_weights: also return the weights, before dropout.
 
     Example:
@@ -40,10 +45,12 @@ def scaled_dot_product(
         >>> heads[0, 0, :, 0].tolist(), weights[0, 0].tolist()
         ([1.0, 0.0], [[1.0, 0.0], [0.0, 0.0]])
     """
-    if need_weights:
+    if need_weights or term is not None:
         scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
         weights = masked_softmax(scores if bias is None else scores + bias.to(scores.dtype), allowed)
-        return F.dropout(weights, dropout) @ values, weights
+        dropped = F.dropout(weights, dropout)
+        heads, more = dropped @ values, None if term is None else term(dropped)
+        return heads if more is None else heads + more, weights if need_weights else None
     mask = additive_mask(allowed, bias, queries.dtype)
     heads = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
     # The kernel makes a row without any allowed key uniform.

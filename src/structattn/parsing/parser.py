@@ -3,15 +3,13 @@
 Separate from the run over many texts (``run.py``), so that another parser needs two methods and no more.
 """
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-import torch
-
 import structattn
+from structattn.functional import one_thread
 from structattn.parsing.saved import fingerprint, load_parser, parser_folder
 from structattn.parsing.splitting import split_sentences
 from structattn.parsing.treecrf import TreeCRF
@@ -75,7 +73,7 @@ class TreeParser:
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
         # Rounding depends on the number of threads. With one of them, several processes find what one process finds.
-        with _one_thread():
+        with one_thread():
             return self.model.parse([Sentence(words) for words in sentences])
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
@@ -87,13 +85,3 @@ class TreeParser:
 
 def _with_text(sentence: Sentence, text: str) -> Sentence:
     return Sentence(sentence.words, sentence.tags, sentence.dependency, metadata={"text": text})
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
