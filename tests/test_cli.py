@@ -210,7 +210,7 @@ MISTAKES = {
     ),
     "unknown group option": (
         ["train", "--optimization.epoch", "3"],
-        "unknown option --optimization.epoch (did you mean --optimization.epochs?); known: --optimization.batch_size",
+        "unknown option --optimization.epoch (did you mean --optimization.epochs?); known: --optimization.average",
     ),
     "missing positional": (["eval", "--data", "x"], "missing RUN; see structattn eval --help"),
     "missing option": (["eval", "{run}"], "missing --data; see structattn eval --help"),

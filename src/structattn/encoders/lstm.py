@@ -23,7 +23,7 @@ class LSTM(nn.Module):
         dropout: between the layers.
 
     Example:
-        >>> import structattn as sa
+        >>> import structattn as sa, torch
         >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
         >>> LSTM(3, 5)(torch.ones(1, 1, 3), batch).states.shape
         torch.Size([1, 1, 5])
@@ -46,6 +46,7 @@ class LastPooling(nn.Module):
     """The last real state, zero for a sentence without words.
 
     Example:
+        >>> import torch
         >>> LastPooling()(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))[0]
         tensor([[3.]])
     """

@@ -265,8 +265,8 @@ def hvp(
 
     Example:
         >>> scores = torch.tensor([[[0.0, -torch.inf]]])
-        >>> hvp(scores, torch.tensor([1]), torch.ones(1, 1, 2)).tolist()
-        [[[0.0, 0.0]]]
+        >>> hvp(scores, torch.tensor([1]), torch.ones(1, 1, 2)).abs().max() < 1e-15
+        tensor(True)
     """
     sizes = [scores.shape[1], int(single_root)]
     return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), sizes).view_as(scores)
