@@ -172,3 +172,27 @@ def test_the_arguments_are_not_changed() -> None:
     for argument, copy in zip(arguments, before, strict=True):
         assert torch.equal(argument, copy)
         assert not argument.requires_grad
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e5])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "single"])
+@pytest.mark.parametrize("num_words", [0, 1, 2, 7])
+def test_marginals_of_states_alone_and_their_gradients(num_words: int, shared: bool, spread: float) -> None:
+    """The eager path without a packed graph: value, gradient and gradient of the gradient equal the plain program's."""
+    unary, transition, lengths = random_chain(num_words, 3, shared=shared, spread=spread)
+    given = [unary.requires_grad_(), (transition[0] if shared else transition).detach().requires_grad_()]
+    vector = torch.linspace(-1, 1, unary.numel(), dtype=unary.dtype).view_as(unary)
+
+    def states_and_gradients(create_graph: bool) -> list[Tensor]:
+        states = LinearChainCRF(given[0], given[1], lengths).marginals()
+        gradients = torch.autograd.grad((states * vector).sum(), given, create_graph=create_graph)
+        if not create_graph:
+            return [states, *gradients]
+        again = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), given)
+        return [states, *gradients, *again]
+
+    found = [*states_and_gradients(False), *states_and_gradients(True)]
+    with native.plain_torch():
+        expected = [*states_and_gradients(False), *states_and_gradients(True)]
+    for got, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, wanted, atol=1e-8, rtol=1e-8)

@@ -54,6 +54,10 @@ class LinearChainCRF(StructuredDistribution):
         steps = max(words - 1, 0)
         expected = (*batch, steps, states, states)
         self._shared = transition.dim() == 2
+        as_given = (unary, transition) if torch.is_grad_enabled() else (unary.detach(), transition.detach())
+        # None where the kernel for states does not read the arrays as they are.
+        fits = len(batch) == 1 and (self._shared or transition.shape == expected)
+        self._given = as_given if fits else None
         try:
             transition = transition.expand(*batch, states, states) if self._shared else transition.expand(expected)
         except RuntimeError:
@@ -68,6 +72,15 @@ class LinearChainCRF(StructuredDistribution):
             event_shape=unary.shape[-2:],
             validate_args=validate_args,
         )
+
+    def marginals(self) -> Float[Tensor, "*batch word state"]:
+        """``mu = E[z]``, the probability of every state at every word; zero on padding."""
+        found = None
+        if self._given is not None and self._given[0].shape[:-2] == self._batch_shape:
+            # The gradient goes straight to the scores as they were given: no graph packs and unpacks them.
+            packed = self._scores.detach()
+            found = kernels.chain.state_marginals(*self._given, self.lengths, packed=packed)
+        return super().marginals() if found is None else found
 
     def edge_marginals(self) -> Float[Tensor, "*batch position state state"]:
         """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero where padding begins."""

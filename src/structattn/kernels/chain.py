@@ -6,14 +6,19 @@ and the compiled ``native/source/chain.cpp``.
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Kim et al. (2017), section 3.1.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional as F
 
+from structattn.kernels import native
 from structattn.kernels.chart import Chart, Rule, Window
-from structattn.kernels.operators import register_chart
+from structattn.kernels.operators import call_compiled, forward_mode_error, is_eager, register_chart
 
 
 @lru_cache(maxsize=64)
@@ -94,6 +99,68 @@ def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[
 OPERATORS, ENTROPY = register_chart("chain", lambda sizes: chart(sizes[0], sizes[1], bool(sizes[2])), _prepared)
 
 
+class _StateMarginals(Function):
+    """State marginals from two arrays of scores to their two gradients, without a graph that packs and unpacks them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, unary: Tensor, transition: Tensor, packed: Tensor, lengths: Tensor, compiled: Callable[..., None]
+    ) -> Tensor:
+        ctx.save_for_backward(unary, transition, packed, lengths)
+        states = torch.empty_like(unary, memory_format=torch.contiguous_format)
+        call_compiled(compiled, packed, lengths, states, sizes=_sizes_of(unary, transition))
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        unary, transition, packed, lengths = ctx.saved_tensors
+        sizes = _sizes_of(unary, transition)
+        compiled = native.function("chain_states_hvp", packed, pointers=5, numbers=4)
+        if compiled is None or torch.is_grad_enabled():
+            # To be differentiated again: the same with the operator, as a function of what both arrays hold.
+            each = transition.expand(len(unary), *transition.shape) if sizes[2] else transition
+            packed = _packed(unary, each)
+            vector = F.pad(grad.flatten(1), (0, packed.shape[1] - grad[0].numel()))
+            to_unary, to_each = _unpacked(OPERATORS.hvp(packed, lengths, vector, sizes), unary, each)
+        else:
+            to_unary = torch.empty_like(unary, memory_format=torch.contiguous_format)
+            to_each = packed.new_empty(len(unary), *transition.shape[1 - sizes[2] :])
+            call_compiled(compiled, packed, lengths, grad, to_unary, to_each, sizes=sizes)
+        return to_unary, to_each.sum(0) if sizes[2] else to_each, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise forward_mode_error()
+
+
+def state_marginals(
+    unary: Float[Tensor, "batch word state"],
+    transition: Float[Tensor, "*matrices state state"],
+    lengths: Int[Tensor, " batch"],
+    *,
+    packed: Float[Tensor, "batch part"],
+) -> Float[Tensor, "batch word state"] | None:
+    """State marginals alone, which is all that attention wants; None where only the operators can give them.
+
+    Args:
+        unary: as for `marginals`.
+        transition: as for `marginals`, or one matrix ``[from, to]`` for all sentences.
+        lengths: as for `marginals`.
+        packed: both as the operators take them; of no graph.
+
+    Example:
+        >>> scores = torch.zeros(1, 3, 2), torch.zeros(2, 2)
+        >>> with native.plain_torch():
+        ...     state_marginals(*scores, torch.tensor([3]), packed=torch.zeros(1, 10)) is None
+        True
+    """
+    compiled = native.function("chain_states", packed, pointers=3, numbers=4)
+    if compiled is None or unary.dtype != transition.dtype or not (is_eager(unary) and is_eager(transition)):
+        return None
+    states: Tensor = _StateMarginals.apply(unary, transition, packed, lengths, compiled)
+    return states
+
+
 def marginals(
     unary: Float[Tensor, "batch word state"],
     transition: Float[Tensor, "batch *position state state"],
@@ -170,6 +237,10 @@ def _packed(unary: Tensor, transition: Tensor) -> Tensor:
 def _unpacked(parts: Tensor, unary: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
     split = unary.shape[1] * unary.shape[2]
     return parts[:, :split].view(unary.shape), parts[:, split:].reshape(transition.shape)
+
+
+def _sizes_of(unary: Tensor, transition: Tensor) -> list[int]:
+    return [unary.shape[1], unary.shape[2], int(transition.dim() == 2)]
 
 
 def _sizes(unary: Tensor, transition: Tensor) -> list[int]:

@@ -80,7 +80,7 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
         if compiled is None:
             return run_program(scores, lengths, sizes)
         log_partition, parts = scores.new_empty(len(scores)), _like(scores)
-        _call(compiled, scores, lengths, log_partition, parts, sizes=sizes)
+        call_compiled(compiled, scores, lengths, log_partition, parts, sizes=sizes)
         return log_partition, parts
 
     def hvp(scores: Tensor, lengths: Tensor, vector: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -88,7 +88,7 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
         if compiled is None:
             return run_program(scores, lengths, sizes, vector)[1]
         product = _like(scores)
-        _call(compiled, scores, lengths, vector, product, sizes=sizes)
+        call_compiled(compiled, scores, lengths, vector, product, sizes=sizes)
         return product
 
     def third(scores: Tensor, lengths: Tensor, first: Tensor, second: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -96,10 +96,10 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
 
     def argmax(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> Tensor | None:
         compiled = native.function(f"{family}_argmax", scores, pointers=3, numbers=1 + len(sizes))
-        if compiled is None or not _eager(scores):
+        if compiled is None or not is_eager(scores):
             return None
         parts = _like(scores)
-        _call(compiled, scores, lengths, parts, sizes=sizes)
+        call_compiled(compiled, scores, lengths, parts, sizes=sizes)
         return parts
 
     def marginals_backward(ctx: Any, log_partition_grad: Tensor | None, parts_grad: Tensor | None) -> Any:
@@ -192,7 +192,7 @@ def _registered(
         return output
 
     def refuse(ctx: Any, *tangents: Any) -> Any:
-        raise _forward_mode()
+        raise forward_mode_error()
 
     methods = {"forward": forward, "backward": backward, "jvp": refuse}
     statics = {method: staticmethod(function) for method, function in methods.items()}
@@ -203,19 +203,20 @@ def _dispatched(operator: Callable[..., Any], function: type[Function]) -> Calla
     """The function where it is called eagerly, the operator where torch looks on."""
 
     def call(*inputs: Any) -> Any:
-        if _eager(inputs[0]):
+        if is_eager(inputs[0]):
             return function.apply(*inputs)
         if not torch.compiler.is_compiling():
             # A custom operator would drop the tangents of forward mode without a word.
             for tensor in inputs[:-1]:
                 if forward_ad.unpack_dual(tensor).tangent is not None:
-                    raise _forward_mode()
+                    raise forward_mode_error()
         return operator(*inputs)
 
     return call
 
 
-def _forward_mode() -> NotImplementedError:
+def forward_mode_error() -> NotImplementedError:
+    """What is raised where forward mode is asked for."""
     return NotImplementedError(
         "forward-mode differentiation of a structured distribution was asked for; expected reverse mode "
         "(backward, torch.autograd.grad), whose Hessian-vector products give the same numbers"
@@ -226,12 +227,12 @@ def _forward_mode() -> NotImplementedError:
 _transforms_are_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
 
-def _eager(scores: Tensor) -> bool:
+def is_eager(scores: Tensor) -> bool:
     """Whether this is a plain tensor, and neither ``torch.compile`` nor ``torch.func`` is at work."""
     return type(scores) in (Tensor, Parameter) and not torch.compiler.is_compiling() and not _transforms_are_active()
 
 
-def _call(compiled: Callable[..., None], *tensors: Tensor, sizes: Sequence[int]) -> None:
+def call_compiled(compiled: Callable[..., None], *tensors: Tensor, sizes: Sequence[int]) -> None:
     """Call ``f(scores, lengths, ..., results, batch, *sizes)`` on the memory of the tensors; results are contiguous."""
     scores, lengths, *others = tensors
     kept = [scores.contiguous(), lengths.to(torch.int64).contiguous()]

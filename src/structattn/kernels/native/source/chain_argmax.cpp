@@ -12,13 +12,13 @@ class Decoder {
 
   // Marks the states and transitions of the sequence, if there is one.
   void run(const Chains<T>& call, int64_t item) {
-    const int64_t length = call.lengths[item];
+    const int64_t length = call.length(item);
     double* here = best.data();
     for (int64_t word = 0; word < length; ++word, here += C) {
-      const T* u = call.scores + call.unary_at(item, word);
+      const T* u = call.unary(item, word);
       for (int64_t c = 0; c < C; ++c) here[c] = word == 0 ? static_cast<double>(u[c]) : -kInfinity;
       for (int64_t b = 0; b < C && word > 0; ++b) {
-        const T* t = call.scores + call.transition_at(item, word - 1) + b * C;
+        const T* t = call.transition(item, word - 1) + b * C;
         const double before = here[b - C];
         for (int64_t c = 0; c < C; ++c) here[c] = std::max(here[c], before + t[c] + u[c]);
       }
@@ -28,14 +28,14 @@ class Decoder {
     int64_t state = std::max_element(here, here + C) - here;
     if (here[state] == -kInfinity) return;
     for (int64_t word = length - 1;; --word, here -= C) {
-      call.parts[call.unary_at(item, word) + state] = 1;
+      call.unary_part(item, word)[state] = 1;
       if (word == 0) return;
       // The state before is found again by its value, instead of being stored by the inner loop.
-      const T* t = call.scores + call.transition_at(item, word - 1) + state;
-      const double score = call.scores[call.unary_at(item, word) + state];
+      const T* t = call.transition(item, word - 1) + state;
+      const double score = call.unary(item, word)[state];
       int64_t b = 0;
       while (b + 1 < C && here[b - C] + t[b * C] + score != here[state]) ++b;
-      call.parts[call.transition_at(item, word - 1) + b * C + state] = 1;
+      call.matrix_part(item, word - 1)[b * C + state] = 1;
       state = b;
     }
   }
@@ -59,7 +59,7 @@ int argmax(const Chains<T>& call) {
     try {
       Decoder<T> decoder(call.words, call.states);
       for (int64_t item; (item = state.next.fetch_add(1)) < call.batch;) {
-        std::fill_n(call.parts + call.unary_at(item, 0), call.num_parts(), T(0));
+        std::fill_n(call.unary_part(item, 0), call.num_states() + call.num_transitions(), T(0));
         decoder.run(call, item);
       }
     } catch (const std::bad_alloc&) {
@@ -76,7 +76,8 @@ int argmax(const Chains<T>& call) {
 #define STRUCTATTN_EXPORT_CHAIN_ARGMAX(T, NAME)                                                                       \
   int structattn_chain_argmax_##NAME(const T* scores, const int64_t* lengths, T* parts, int64_t batch, int64_t words, \
                                      int64_t states, int64_t shared) {                                                \
-    return structattn::argmax<T>({scores, lengths, nullptr, nullptr, parts, batch, words, states, shared != 0});      \
+    return structattn::argmax(                                                                                        \
+        structattn::packed_chains<T>(scores, lengths, nullptr, nullptr, parts, batch, words, states, shared != 0));   \
   }
 
 extern "C" {

@@ -60,6 +60,12 @@ STRUCTATTN_INLINE Base between(const Extended<Base>& before, const Extended<Base
   return scaled(before.base * weight.base * after.base, power_of_two(share < 0.0 ? share : all(0.0)));
 }
 
+// The k-th number of each of four rows.
+template <class T>
+STRUCTATTN_INLINE Lanes across(const T* const* rows, int64_t k) {
+  return Lanes{double(rows[0][k]), double(rows[1][k]), double(rows[2][k]), double(rows[3][k])};
+}
+
 // out[j] = sum over k of x[k] M[k * step + j * stride], for four j at once.
 template <class Num, class Weight>
 STRUCTATTN_INLINE void product(const Num* x, const Weight* M, int64_t step, int64_t stride, int64_t size, Num* out) {
