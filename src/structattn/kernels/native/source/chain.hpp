@@ -6,8 +6,8 @@
 namespace structattn {
 
 // Scores of a sentence: unaries `[word, state]`, then matrices `[from, to]` of transitions, one for all steps or one
-// for each. Vector and parts are laid out alike; or states and transitions stand in arrays of their own, and where there
-// is none for the transitions their vector is zero, their parts not wanted.
+// for each. Vector and parts are laid out alike; or states and transitions stand in arrays of their own, and where
+// there is none for the transitions their vector is zero, their parts not wanted.
 template <class T>
 struct Chains {
   const T* scores;

@@ -69,6 +69,9 @@ class Smoother {
   double direction[kLanes], offset[kLanes];
 
   bool has(int lane, int64_t word) const { return word < group.lengths[lane]; }
+  Bits exist(int64_t word) const {
+    return Bits{group.lengths[0], group.lengths[1], group.lengths[2], group.lengths[3]} > word;
+  }
   // `longest_first` has put it first.
   int longest_lane() const { return 0; }
 
@@ -108,7 +111,7 @@ class Smoother {
   template <class Number>
   void raise(const T* const* scores, const T* const* vectors, int64_t word, bool every_step, int64_t count,
              Number* out) {
-    const Bits real = Bits{group.lengths[0], group.lengths[1], group.lengths[2], group.lengths[3]} > word;
+    const Bits real = exist(word);
     Lanes best = all(-kInfinity), odd = best;
     for (int64_t k = 0; k + 1 < count; k += 2) {
       best = maximum(best, across(scores, k));
@@ -148,9 +151,12 @@ class Smoother {
       }
       sum = sum.settle();
       if (Num::guarded) untrusted |= lost(lowest, word);
-      const Bits real = Bits{group.lengths[0], group.lengths[1], group.lengths[2], group.lengths[3]} > word;
-      if constexpr (!Num::differentiates) total = total * (extended(sum).where(real) + Extended<Plain>::one().where(~real));
-      total = total.settle();
+      if constexpr (!Num::differentiates) {
+        if (call.log_partition != nullptr) {
+          const Bits real = exist(word);
+          total = (total * (extended(sum).where(real) + Extended<Plain>::one().where(~real))).settle();
+        }
+      }
       const Num inverse = sum.reciprocal();
       for (int64_t c = 0; c < C; ++c) here[c] = (here[c] * inverse).settle();
     }
