@@ -1,125 +1,17 @@
-// Projective dependency trees: Eisner's program upwards and downwards, and the best tree, over the number types of
-// numbers.hpp.
+// Probabilities of the arcs of projective dependency trees, and their derivatives: Eisner's program downwards.
 //
-// Positions are 0 (root) and 1..n; W[m,h] is the weight of head h for word m. Going up, with s <= u <= t:
-//   X[s,t] = sum_u CR[s,u] CL[u+1,t];   IR[s,t] = X[s,t] W[t,s];   IL[s,t] = X[s,t] W[s,t]
-//   CR[s,t] = sum_u IR[s,u] CR[u,t];    CL[s,t] = sum_u CL[s,u] IL[u,t]
-// Several roots: Z = CR[0,n]. A single root: position 0 is in no span, and Z = sum_r W[r,0] CL[1,r] CR[r,n].
-// Going down, every cell pulls what its possible parents hold; o stands for outside:
+// With the names of dependency.hpp, every cell pulls what its possible parents hold; o stands for outside:
 //   oCR[a,b] = sum_{t>b} oX[a,t] CL[b+1,t] + sum_{s<a} oCR[s,b] IR[s,a];   oIR[a,b] = sum_{t>=b} oCR[a,t] CR[b,t]
 //   oCL[a,b] = sum_{s<a} oX[s,b] CR[s,a-1] + sum_{t>b} oCL[a,t] IL[b,t];   oIL[a,b] = sum_{s<=a} oCL[s,b] CL[s,a]
 //   oX[a,b] = oIR[a,b] W[b,a] + oIL[a,b] W[a,b]
-// All tables are kept symmetric, so that both factors of every sum are rows; X waits where oX will be.
-//
-// Every tree has one head for each word: the best score of a row is taken out, and e^1.9 for each word, because the
-// number of trees grows like (27/4)^n (Eisner 2000 counts them; binomial(3n, n) / (2n + 1)).
-#include "batch.hpp"
+#include "dependency.hpp"
 
 namespace structattn {
+namespace dependency {
 namespace {
-
-constexpr double kLogGrowth = 1.9;
-
-template <class Num>
-struct Tables {
-  int64_t size;
-  Num *weights, *CR, *CL, *IR, *IL, *oX, *oCR, *oCL;
-  // One for each position r, for a single root: W[r,0] CL[1,r], and CR[r,n].
-  Num *left, *right;
-
-  Tables(Num* workspace, int64_t length) : size(length + 1) {
-    Num** tables[] = {&weights, &CR, &CL, &IR, &IL, &oX, &oCR, &oCL};
-    for (Num** table : tables) {
-      *table = workspace;
-      workspace += size * size;
-    }
-    left = workspace;
-    right = workspace + size;
-  }
-  static int64_t num_cells(int64_t length) { return 8 * (length + 1) * (length + 1) + 2 * (length + 1); }
-  STRUCTATTN_INLINE void put(Num* table, int64_t s, int64_t t, const Num& value) const {
-    table[s * size + t] = table[t * size + s] = value;
-  }
-};
-
-struct Shift {
-  double total = 0.0, direction = 1.0;
-};
 
 struct Arcs {
   static int64_t num_cells(int64_t length) { return Tables<Plain>::num_cells(length); }
-
-  // Weights of all arcs, relative to the best head of each word.
-  template <class Num, class T>
-  static void load(const Call<T>& call, const Group& group, const Tables<Num>& in, Shift* shifts) {
-    const int64_t size = in.size, heads = call.words + 1;
-    Lanes* best = reinterpret_cast<Lanes*>(in.left);
-    Lanes* centre = reinterpret_cast<Lanes*>(in.right);
-    double root[kLanes] = {};
-    for (int64_t m = 0; m < size; ++m) best[m] = centre[m] = all(0.0);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const int64_t length = group.lengths[lane];
-      double size_of_vector = 0.0, best_root = -kInfinity;
-      for (int64_t m = 1; m <= length; ++m) {
-        const int64_t offset = group.items[lane] * call.num_parts + (m - 1) * heads;
-        const T* row = call.scores + offset;
-        int64_t head = -1;
-        for (int64_t h = 0; h <= length; ++h) {
-          if (h != m && row[h] > (head < 0 ? -static_cast<T>(kInfinity) : row[head])) head = h;
-        }
-        if (head < 0) continue;
-        best[m][lane] = row[head];
-        shifts[lane].total += row[head];
-        best_root = std::max(best_root, static_cast<double>(row[0]) - row[head]);
-        if (Num::differentiates) {
-          // One head for each word: a constant may be taken out of a row of the vector, too. With the best head at
-          // zero, nothing cancels where the scores are peaked.
-          const T* vector = call.vector + offset;
-          centre[m][lane] = vector[head];
-          const double width = std::max(largest(vector, m), largest(vector + m + 1, length - m));
-          size_of_vector = std::max(size_of_vector, width);
-        }
-      }
-      if (call.single_root && best_root > -kInfinity) root[lane] = best_root;
-      shifts[lane].total += root[lane] + static_cast<double>(length) * Num::counts * kLogGrowth;
-      shifts[lane].direction = power_near(size_of_vector);
-    }
-    for (int64_t m = 1; m < size; ++m) {
-      for (int64_t h = 0; h < size; ++h) {
-        Lanes score = all(-kInfinity), direction = all(0.0);
-        for (int lane = 0; lane < kLanes; ++lane) {
-          if (m > group.lengths[lane] || h > group.lengths[lane] || h == m) continue;
-          const int64_t part = group.items[lane] * call.num_parts + (m - 1) * heads + h;
-          const double value = call.scores[part];
-          if (value == -kInfinity) continue;
-          score[lane] = value - best[m][lane] - (h == 0 ? root[lane] : 0.0) - Num::counts * kLogGrowth;
-          if (Num::differentiates) {
-            direction[lane] = (call.vector[part] - centre[m][lane]) / shifts[lane].direction;
-          }
-        }
-        in.weights[m * size + h] = Num::weight(score, direction);
-      }
-    }
-  }
-
-  template <class Num>
-  static void inside(const Tables<Num>& in, int64_t first) {
-    const int64_t size = in.size;
-    in.CR[0] = in.CL[0] = Num::one();
-    for (int64_t t = 1; t < size; ++t) {
-      in.CR[t * size + t] = in.CL[t * size + t] = Num::one();
-      for (int64_t s = t - 1; s >= first; --s) {
-        const int64_t width = t - s, row = s * size, column = t * size;
-        const Num X = dot(in.CR + row + s, in.CL + column + s + 1, width).settle();
-        in.oX[row + t] = X;
-        in.put(in.IR, s, t, (X * in.weights[column + s]).settle());
-        in.put(in.CR, s, t, dot(in.IR + row + s + 1, in.CR + column + s + 1, width).settle());
-        if (s == 0) continue;
-        in.put(in.IL, s, t, (X * in.weights[row + t]).settle());
-        in.put(in.CL, s, t, dot(in.CL + row + s, in.IL + column + s, width).settle());
-      }
-    }
-  }
 
   // What stands on both sides of a single root.
   template <class Num>
@@ -166,40 +58,89 @@ struct Arcs {
   template <class Num, class T>
   static void outside(const Call<T>& call, const Group& group, const Tables<Num>& in, const Num& start,
                       const Shift* shifts) {
-    const int64_t size = in.size, end = size - 1, first = call.single_root ? 1 : 0;
-    for (int64_t b = end; b >= 1; --b) {
-      const Bits ends = group.ends_at(b);
-      const int64_t column = b * size, beyond = end - b;
-      for (int64_t a = first; a < b; ++a) {
-        const int64_t row = a * size;
-        const Num X = in.oX[row + b], CR = in.CR[row + b], IR = in.IR[row + b];
-        Num oCR = pull(in.oCR + column + first, in.IR + row + first, a - first, CR);
-        if (beyond > 0) oCR = both(oCR, pull(in.oX + row + b + 1, in.CL + column + size + b + 1, beyond, CR));
-        if (a == 0) oCR = both(oCR, start.where(ends));
-        if (call.single_root) oCR = both(oCR, pull(&start, in.left + a, 1, CR).where(ends));
-        in.put(in.oCR, a, b, oCR);
-        const Num oIR = pull(in.oCR + row + b, in.CR + column + b, beyond + 1, IR);
-        Num oX = pass(oIR, IR, in.weights[column + a], X);
-        write(call, group, shifts, b, a, probability(oIR, IR));
-        if (a > 0) {
-          const Num CL = in.CL[row + b], IL = in.IL[row + b];
-          Num oCL = pull(in.oX + column + first, in.CR + row - size + first, a - first, CL);
-          if (beyond > 0) oCL = both(oCL, pull(in.oCL + row + b + 1, in.IL + column + b + 1, beyond, CL));
-          if (call.single_root && a == 1) {
-            oCL = both(oCL, pass(pull(&start, in.right + b, 1, in.left[b]), in.left[b], in.weights[column], CL));
-          }
-          in.put(in.oCL, a, b, oCL);
-          const Num oIL = pull(in.oCL + column + 1, in.CL + row + 1, a, IL);
-          oX = both(oX, pass(oIL, IL, in.weights[row + b], X));
-          write(call, group, shifts, a, b, probability(oIL, IL));
+    constexpr int kColumns = kBlock<Num>;
+    const Downwards<Num, T> down{call, group, in, start, shifts, call.single_root ? 1 : 0};
+    int64_t b = in.size - 1;
+    for (; b >= kColumns; b -= kColumns) down.template fill_columns<kColumns>(b);
+    for (; b >= 1; --b) down.template fill_columns<1>(b);
+  }
+
+  template <class Num, class T>
+  struct Downwards {
+    const Call<T>& call;
+    const Group& group;
+    const Tables<Num>& in;
+    const Num& all_trees;
+    const Shift* shifts;
+    int64_t first;
+
+    // Columns b, b-1, ... of the tables, from the top downwards.
+    template <int C>
+    void fill_columns(int64_t b) const {
+      constexpr int kRows = kBlock<Num>;
+      const int64_t shared = b - C + 1;
+      int64_t a = first;
+      if (a == 0 && a < shared) fill<1, C>(a++, b);
+      for (; a + kRows <= shared; a += kRows) fill<kRows, C>(a, b);
+      for (; a < shared; ++a) fill<1, C>(a, b);
+      for (int j = 0; j < C; ++j) {
+        for (a = shared; a < b - j; ++a) fill<1, 1>(a, b - j);
+        if (call.single_root) {
+          const Num& half = in.left[b - j];
+          write(call, group, shifts, b - j, 0, probability(pull(&all_trees, in.right + b - j, 1, half), half));
         }
-        in.put(in.oX, a, b, oX);
-      }
-      if (call.single_root) {
-        write(call, group, shifts, b, 0, probability(pull(&start, in.right + b, 1, in.left[b]), in.left[b]));
       }
     }
-  }
+
+    // Spans from a, a+1, ... to b, b-1, ...: first the parents that all have, then the few that each has besides.
+    template <int R, int C>
+    STRUCTATTN_INLINE void fill(int64_t a, int64_t b) const {
+      const int64_t size = in.size, row = a * size, column = b * size, beyond = size - 1 - b, before = a - first;
+      const Num CR0 = in.CR[row + b], CL0 = in.CL[row + b], IR0 = in.IR[row + b], IL0 = in.IL[row + b];
+      const Num *oX_up = in.oX + row + b + 1, *oCR_up = in.oCR + row + b + 1, *oCL_up = in.oCL + row + b + 1;
+      const Num *oX_down = in.oX + column + first, *oCR_down = in.oCR + column + first, *oCL_down = in.oCL + column + 1;
+      const auto CR_right = pulls<R, C>(oX_up, size, in.CL + column + size + b + 1, -size, beyond, CR0);
+      const auto CR_left = pulls<C, R>(oCR_down, -size, in.IR + row + first, size, before, CR0);
+      const auto IR_right = pulls<R, C>(oCR_up, size, in.CR + column + b + 1, -size, beyond, IR0);
+      Block<Num, C, R> CL_left{}, IL_left{};
+      Block<Num, R, C> CL_right{};
+      if (a > 0) {
+        CL_left = pulls<C, R>(oX_down, -size, in.CR + row - size + first, size, before, CL0);
+        CL_right = pulls<R, C>(oCL_up, size, in.IL + column + b + 1, -size, beyond, CL0);
+        IL_left = pulls<C, R>(oCL_down, -size, in.CL + row + 1, size, a - 1, IL0);
+      }
+      for (int j = 0; j < C; ++j) {
+        for (int i = 0; i < R; ++i) {
+          const int64_t s = a + i, t = b - j, from = s * size, to = t * size;
+          const Bits ends = group.ends_at(t);
+          const Num X = in.oX[from + t], CR = in.CR[from + t], IR = in.IR[from + t];
+          Num oCR = both(CR_right.sums[i][j], CR_left.sums[j][i]);
+          oCR = both(oCR, pull(in.oX + from + t + 1, in.CL + to + size + t + 1, j, CR));
+          oCR = both(oCR, pull(in.oCR + to + a, in.IR + from + a, i, CR));
+          if (s == 0) oCR = both(oCR, all_trees.where(ends));
+          if (call.single_root) oCR = both(oCR, pull(&all_trees, in.left + s, 1, CR).where(ends));
+          in.put(in.oCR, s, t, oCR);
+          const Num oIR = both(IR_right.sums[i][j], pull(in.oCR + from + t, in.CR + to + t, j + 1, IR));
+          Num oX = pass(oIR, IR, in.weights[to + s], X);
+          write(call, group, shifts, t, s, probability(oIR, IR));
+          if (s > 0) {
+            const Num CL = in.CL[from + t], IL = in.IL[from + t];
+            Num oCL = both(CL_left.sums[j][i], CL_right.sums[i][j]);
+            oCL = both(oCL, pull(in.oX + to + a, in.CR + from - size + a, i, CL));
+            oCL = both(oCL, pull(in.oCL + from + t + 1, in.IL + to + t + 1, j, CL));
+            if (call.single_root && s == 1) {
+              oCL = both(oCL, pass(pull(&all_trees, in.right + t, 1, in.left[t]), in.left[t], in.weights[to], CL));
+            }
+            in.put(in.oCL, s, t, oCL);
+            const Num oIL = both(IL_left.sums[j][i], pull(in.oCL + to + a, in.CL + from + a, i + 1, IL));
+            oX = both(oX, pass(oIL, IL, in.weights[from + t], X));
+            write(call, group, shifts, s, t, probability(oIL, IL));
+          }
+          in.put(in.oX, s, t, oX);
+        }
+      }
+    }
+  };
 
   template <class T>
   static STRUCTATTN_INLINE void write(const Call<T>& call, const Group& group, const Shift* shifts, int64_t word,
@@ -214,116 +155,25 @@ struct Arcs {
   }
 };
 
-struct BestArcs {
-  static int64_t num_cells(int64_t length) { return Arcs::num_cells(length); }
-
-  template <class Num, class T>
-  static unsigned char evaluate(const Call<T>& call, const Group& group, Num* workspace) {
-    const Tables<Num> in(workspace, group.longest);
-    Shift shifts[kLanes];
-    Arcs::load(call, group, in, shifts);
-    Arcs::inside(in, call.single_root ? 1 : 0);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      if (group.items[lane] < 0) continue;
-      T* parts = call.parts + group.items[lane] * call.num_parts;
-      std::memset(parts, 0, call.num_parts * sizeof(T));
-      if (group.lengths[lane] > 0) Descent<T>{in, lane, call.words + 1, parts}.run(group.lengths[lane], call.single_root);
-    }
-    return 0;
-  }
-
-  // Splits are found again by their value, instead of being stored by the inner loops.
-  template <class T>
-  struct Descent {
-    const Tables<Best>& in;
-    int lane;
-    int64_t heads;
-    T* parts;
-
-    enum Kind : int64_t { kRight, kLeft };
-    struct Span {
-      Kind kind;
-      int64_t s, t;
-    };
-
-    double at(const Best* table, int64_t s, int64_t t) const { return table[s * in.size + t].value[lane]; }
-
-    // The first best position of a range, by the sum of two rows.
-    int64_t split(const Best* first, const Best* second, int64_t count) const {
-      int64_t found = 0;
-      for (int64_t i = 1; i < count; ++i) {
-        if (first[i].value[lane] + second[i].value[lane] > first[found].value[lane] + second[found].value[lane]) found = i;
-      }
-      return found;
-    }
-
-    void run(int64_t length, bool single_root) {
-      // Fewer spans wait than there are words; the rows of shifts have room for them.
-      Span* const bottom = reinterpret_cast<Span*>(in.left);
-      Span* top = bottom;
-      const auto push = [&top](Kind kind, int64_t s, int64_t t) {
-        if (s < t) *top++ = Span{kind, s, t};
-      };
-      if (single_root) {
-        double best = -kInfinity;
-        int64_t root = 0;
-        for (int64_t r = 1; r <= length; ++r) {
-          const double value = at(in.weights, r, 0) + at(in.CL, 1, r) + at(in.CR, r, length);
-          if (value > best) best = value, root = r;
-        }
-        if (root == 0) return;
-        parts[(root - 1) * heads] = 1;
-        push(kLeft, 1, root);
-        push(kRight, root, length);
-      } else {
-        if (at(in.CR, 0, length) == -kInfinity) return;
-        push(kRight, 0, length);
-      }
-      while (top != bottom) {
-        const Span span = *--top;
-        const int64_t s = span.s, t = span.t, row = s * in.size, column = t * in.size;
-        int64_t from = s, to = t;
-        if (span.kind == kRight) {
-          to = s + 1 + split(in.IR + row + s + 1, in.CR + column + s + 1, t - s);
-          parts[(to - 1) * heads + s] = 1;
-          push(kRight, to, t);
-        } else {
-          from = s + split(in.CL + row + s, in.IL + column + s, t - s);
-          parts[(from - 1) * heads + t] = 1;
-          push(kLeft, s, from);
-        }
-        const int64_t middle = from + split(in.CR + from * in.size + from, in.CL + to * in.size + from + 1, to - from);
-        push(kRight, from, middle);
-        push(kLeft, middle + 1, to);
-      }
-    }
-  };
-};
-
-template <class T>
-Call<T> call_of(const T* scores, const int64_t* lengths, const T* vector, T* log_partition, T* parts, int64_t batch,
-                int64_t words, int64_t single_root) {
-  return {scores, lengths, vector, log_partition, parts, batch, words, words * (words + 1), single_root != 0};
-}
-
 }  // namespace
+}  // namespace dependency
 }  // namespace structattn
+
+using structattn::Dual;
+using structattn::Plain;
+using structattn::dependency::Arcs;
+using structattn::dependency::call_of;
 
 #define STRUCTATTN_EXPORT_DEPENDENCY(T, NAME)                                                                         \
   int structattn_dependency_marginals_##NAME(const T* scores, const int64_t* lengths, T* log_partition, T* parts,     \
                                              int64_t batch, int64_t words, int64_t single_root) {                     \
-    return structattn::evaluate_all<structattn::Arcs, structattn::Plain>(                                             \
-        structattn::call_of<T>(scores, lengths, nullptr, log_partition, parts, batch, words, single_root));           \
+    return structattn::evaluate_all<Arcs, Plain>(                                                                     \
+        call_of<T>(scores, lengths, nullptr, log_partition, parts, batch, words, single_root));                       \
   }                                                                                                                   \
   int structattn_dependency_hvp_##NAME(const T* scores, const int64_t* lengths, const T* vector, T* product,          \
                                        int64_t batch, int64_t words, int64_t single_root) {                           \
-    return structattn::evaluate_all<structattn::Arcs, structattn::Dual>(                                              \
-        structattn::call_of<T>(scores, lengths, vector, nullptr, product, batch, words, single_root));                \
-  }                                                                                                                   \
-  int structattn_dependency_argmax_##NAME(const T* scores, const int64_t* lengths, T* parts, int64_t batch,           \
-                                          int64_t words, int64_t single_root) {                                       \
-    return structattn::select_all<structattn::BestArcs>(                                                              \
-        structattn::call_of<T>(scores, lengths, nullptr, nullptr, parts, batch, words, single_root));                 \
+    return structattn::evaluate_all<Arcs, Dual>(                                                                      \
+        call_of<T>(scores, lengths, vector, nullptr, product, batch, words, single_root));                            \
   }
 
 extern "C" {
