@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float, Int, Num
 from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
+from structattn.distributions.flat_parts import cross_entropy, finite, refuse_other_structures, refuse_undefined_scores
+
 
 @runtime_checkable
 class Selector(Protocol):
@@ -61,7 +63,7 @@ class StructuredDistribution(Distribution, ABC):
         self.lengths = lengths
         super().__init__(scores.shape[:-1], event_shape, validate_args=validate_args)
         if self._validate_args and not torch.compiler.is_compiling():
-            self._refuse_undefined_scores()
+            refuse_undefined_scores(type(self).__name__, scores.detach(), self._real_parts)
 
     @abstractmethod
     def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,7 +168,7 @@ class StructuredDistribution(Distribution, ABC):
         mine, theirs = self._comparable(other)
         _, log_partition, parts, _ = mine._evaluate()
         scores, other_log_partition, _, _ = theirs._evaluate()
-        return self._per_item(_cross_entropy(log_partition, parts, scores, other_log_partition))
+        return self._per_item(cross_entropy(log_partition, parts, scores, other_log_partition))
 
     def log_prob(self, value: Num[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``score(z) - A`` of parts ``(*sample, *batch, *event)``; ``-inf`` if they use a forbidden part.
@@ -183,7 +185,7 @@ class StructuredDistribution(Distribution, ABC):
         scores, log_partition, _, _ = self._evaluate()
         scores = scores.view_as(self._scores)
         log_partition = log_partition.view(self.batch_shape)
-        log_prob = (parts * _finite(scores)).sum(-1) - log_partition
+        log_prob = (parts * finite(scores)).sum(-1) - log_partition
         impossible = ((parts > 0) & (scores == -torch.inf)).any(-1) | (log_partition == -torch.inf)
         return log_prob.masked_fill(impossible, -torch.inf).to(self._scores.dtype)
 
@@ -271,32 +273,13 @@ class StructuredDistribution(Distribution, ABC):
         shape = torch.broadcast_shapes(self.batch_shape, other.batch_shape)
         return self.expand(shape), other.expand(shape)
 
-    def _refuse_undefined_scores(self) -> None:
-        # One look at the highest score is enough almost always: nan is neither below nor above infinity.
-        scores = self._scores.detach()
-        if not scores.numel() or scores.max() < torch.inf:
-            return
-        undefined = (torch.isnan(scores) | (scores == torch.inf)) & self._real_parts()
-        if undefined.any():
-            raise ValueError(
-                f"{type(self).__name__}: {int(undefined.sum())} of {undefined.numel()} scores are nan or +inf; "
-                "expected finite scores, or -inf to forbid a part"
-            )
-
     def _refuse_parts_of_no_structure(self, parts: Tensor) -> None:
         with torch.no_grad():
+            lengths = self.lengths.expand(parts.shape[:-1]).reshape(parts.shape[:-1].numel())
+            parts = parts.reshape(parts.shape[:-1].numel(), parts.shape[-1])
             only = torch.zeros_like(parts).masked_fill(parts == 0, -torch.inf)
-            shape = only.shape[:-1]
-            lengths = self.lengths.expand(shape).reshape(shape.numel())
-            log_count, used = self._infer(only.reshape(shape.numel(), parts.shape[-1]), lengths)
-            # One structure uses these parts, and all of them: counts are whole numbers, so rounding cannot mislead.
-            same = ((used.view_as(parts) - parts).abs() < 0.5).all(-1).reshape(shape.numel())
-            right = (log_count.abs() < 0.5) & same
-        if not right.all():
-            raise ValueError(
-                f"log_prob: {int((~right).sum())} of {right.numel()} items are no structure of {type(self).__name__} "
-                "for their lengths; expected the 0/1 parts of one structure each"
-            )
+            log_count, used = self._infer(only, lengths)
+        refuse_other_structures(type(self).__name__, parts, log_count=log_count, used=used)
 
 
 @register_kl(StructuredDistribution, StructuredDistribution)  # type: ignore[untyped-decorator]
@@ -305,17 +288,6 @@ def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tens
     p, q = p._comparable(q)
     scores, log_partition, parts, _ = p._evaluate()
     other_scores, other_log_partition, _, _ = q._evaluate()
-    negative_entropy = -_cross_entropy(log_partition, parts, scores, log_partition)
-    divergence = negative_entropy + _cross_entropy(log_partition, parts, other_scores, other_log_partition)
+    negative_entropy = -cross_entropy(log_partition, parts, scores, log_partition)
+    divergence = negative_entropy + cross_entropy(log_partition, parts, other_scores, other_log_partition)
     return p._per_item(divergence)
-
-
-def _cross_entropy(log_partition: Tensor, parts: Tensor, scores: Tensor, other_log_partition: Tensor) -> Tensor:
-    impossible = ((parts > 0) & (scores == -torch.inf)).any(-1) | (other_log_partition == -torch.inf)
-    expected = other_log_partition - (parts * _finite(scores)).sum(-1)
-    return expected.masked_fill(impossible, torch.inf).masked_fill(log_partition == -torch.inf, 0)
-
-
-def _finite(scores: Tensor) -> Tensor:
-    """Scores without ``-inf``: a forbidden part has probability zero, and ``0 * -inf`` shall be zero."""
-    return scores.masked_fill(scores == -torch.inf, 0)
