@@ -25,8 +25,8 @@ class _HeadDistribution(StructuredDistribution):
         self,
         scores: Float[Tensor, "*batch word head_id"],
         lengths: Tensor | None = None,
-        *,
         single_root: bool = False,
+        *,
         validate_args: bool | None = True,
     ) -> None:
         self.single_root = single_root
