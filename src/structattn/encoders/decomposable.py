@@ -25,17 +25,18 @@ INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
 
 
 class GivenHead(nn.Module):
-    """The head of each word in the tree that its sentence has; a learned state for the root: Kim et al. (2017), 4.4.
+    """The head of each word in the tree that its sentence has; a learned value for the root: Kim et al. (2017), 4.4.
 
     Args:
-        dim: width of the states.
+        dim: width of the values.
 
     Example:
         >>> import structattn as sa
         >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
         >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
         >>> layer = GivenHead(1)
-        >>> heads = layer(torch.tensor([[[3.0], [5.0]]]), batch)
+        >>> values = torch.tensor([[[3.0], [5.0]]])
+        >>> heads = layer(values, batch, values=values)
         >>> heads[0, 0].item(), bool(heads[0, 1] == layer.root)
         (5.0, True)
     """
@@ -44,20 +45,26 @@ class GivenHead(nn.Module):
         super().__init__()
         self.root = nn.Parameter(torch.randn(dim) / dim**0.5)
 
-    def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
-        """The state of each word's head; padding gets zeros."""
+    def forward(
+        self,
+        states: Float[Tensor, "batch word width"],
+        batch: SentenceBatch,
+        *,
+        values: Float[Tensor, "batch word dim"],
+    ) -> Float[Tensor, "batch word dim"]:
+        """The value of each word's head, whatever the states; padding gets zeros."""
         parents = batch.require("dependency", wanted_by="GivenHead").parents
         own = torch.arange(parents.shape[1], device=parents.device)
-        heads = states.gather(1, parents.unsqueeze(-1).expand_as(states))
-        heads = torch.where((parents == own).unsqueeze(-1), self.root.to(states.dtype), heads)
+        heads = values.gather(1, parents.unsqueeze(-1).expand_as(values))
+        heads = torch.where((parents == own).unsqueeze(-1), self.root.to(values.dtype), heads)
         return heads.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
 
 
 class LatentHead(nn.Module):
-    """The expected head of each word, as a contextualizer: attention that needs no more of a batch than its mask.
+    """The expected head of each word, in the place of a given one: attention needs no more of a batch than its mask.
 
     Args:
-        attention: ``(states, mask)`` to ``(output, weights)``.
+        attention: ``(states, mask, values=...)`` to ``(output, weights)``.
     """
 
     def __init__(self, attention: nn.Module) -> None:
@@ -65,36 +72,42 @@ class LatentHead(nn.Module):
         self.attention = attention
 
     def forward(
-        self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch
+        self,
+        states: Float[Tensor, "batch word width"],
+        batch: SentenceBatch,
+        *,
+        values: Float[Tensor, "batch word dim"],
     ) -> Float[Tensor, "batch word output"]:
-        """What each word attends to."""
-        output: Tensor = self.attention(states, batch.mask)[0]
+        """What each word attends to: the states score, the values are looked at."""
+        output: Tensor = self.attention(states, batch.mask, values=values)[0]
         return output
 
 
 class Decomposable(nn.Module):
     r"""The contextualizer of pairs: Parikh et al. (2016), equations 1 to 4.
 
-    ``x = [W a; inside(W a)]``, ``e_ij = F(x_i) . F(y_j)``, ``beta_i = sum_j softmax_j(e_ij) y_j``,
+    ``x = [W a; inside(a, W a)]``, ``e_ij = F(x_i) . F(y_j)``, ``beta_i = sum_j softmax_j(e_ij) y_j``,
     ``alpha_j = sum_i softmax_i(e_ij) x_i``, ``v_i = G([x_i; beta_i])``, ``w_j = G([y_j; alpha_j])``. The states are
     ``[v_i; 0]`` and ``[0; w_j]``, so that their sum is ``[sum_i v_i; sum_j w_j]`` (equation 5).
 
     Args:
-        dim: width of the words and of the hidden layers.
-        inside: ``(states, batch)`` to what stands beside each word, as wide as the words; nothing if ``None``.
+        width: width of the word vectors.
+        dim: width of the projected words and of the hidden layers.
+        inside: ``(states, batch, values=...)`` to what stands beside each word: heads are scored by the word vectors,
+            and projected words are looked at, as in Kim et al. (2017), section 4.4. Nothing if ``None``.
         dropout: before each linear map of ``F`` and ``G``.
     """
 
-    def __init__(self, dim: int, *, inside: nn.Module | None = None, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, dim: int, *, inside: nn.Module | None = None, dropout: float = 0.0) -> None:
         super().__init__()
-        self.project = glorot_linear(dim, dim, bias=False)
+        self.project = glorot_linear(width, dim, bias=False)
         self.inside = inside
-        width = dim if inside is None else 2 * dim
-        self.attend = _two_layers(width, dim, dropout)
-        self.compare = _two_layers(2 * width, dim, dropout)
+        beside = dim if inside is None else 2 * dim
+        self.attend = _two_layers(beside, dim, dropout)
+        self.compare = _two_layers(2 * beside, dim, dropout)
 
     def forward(
-        self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch, *others: SentenceBatch
+        self, states: Float[Tensor, "batch word width"], batch: SentenceBatch, *others: SentenceBatch
     ) -> Encoding:
         """Compare the words of two sentences.
 
@@ -107,9 +120,8 @@ class Decomposable(nn.Module):
                 "take a task on pairs, and combine 'together'"
             )
         second = others[0]
-        projected = self.project(states)
-        width = batch.tokens.shape[1]
-        x, y = self._beside(projected[:, :width], batch), self._beside(projected[:, width:], second)
+        length = batch.tokens.shape[1]
+        x, y = self._beside(states[:, :length], batch), self._beside(states[:, length:], second)
         scores = self.attend(x) @ self.attend(y).mT
         beta = masked_softmax(scores, _pairs(batch.mask, second.mask)) @ y
         alpha = masked_softmax(scores.mT, _pairs(second.mask, batch.mask)) @ x
@@ -119,7 +131,10 @@ class Decomposable(nn.Module):
         return Encoding(both, torch.cat([batch.mask, second.mask], 1))
 
     def _beside(self, states: Tensor, batch: SentenceBatch) -> Tensor:
-        return states if self.inside is None else torch.cat([states, self.inside(states, batch)], -1)
+        projected: Tensor = self.project(states)
+        if self.inside is None:
+            return projected
+        return torch.cat([projected, self.inside(states, batch, values=projected)], -1)
 
 
 class SumPooling(nn.Module):
@@ -157,7 +172,7 @@ def decomposable(
         vocabulary_size: number of word ids.
         inside: what stands beside each word: ``none``, the word it chooses (``simple``), its head in the given tree
             (``hard``), or its expected head in a latent tree (``projective``, ``nonprojective``).
-        dim: width of the words and of the hidden layers.
+        dim: width of the projected words and of the hidden layers.
         hidden: width of each direction of the LSTM that scores heads.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -174,6 +189,7 @@ def decomposable(
     """
     if inside not in INSIDE:
         raise ConfigError(f"inside expects one of {', '.join(INSIDE)}; got {inside!r}")
+    width = dim if embedding_dim is None else embedding_dim
     layer: nn.Module | None = None
     if inside == "hard":
         layer = GivenHead(dim)
@@ -184,11 +200,11 @@ def decomposable(
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=False),
         }[inside]
         scorer = DependencyScorer(2 * hidden, family=family)  # type: ignore[arg-type]  # one signature
-        layer = LatentHead(SyntacticAttention(dim, ReadingScorer(dim, hidden, scorer=scorer)))
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
-    return SentenceEncoder(
-        embedding, Decomposable(dim, inside=layer, dropout=dropout), pooler=SumPooling(), output_dim=2 * dim
-    )
+        reader = ReadingScorer(width, hidden, scorer=scorer)
+        layer = LatentHead(SyntacticAttention(width, reader, value_dim=dim))
+    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    contextualizer = Decomposable(width, dim, inside=layer, dropout=dropout)
+    return SentenceEncoder(embedding, contextualizer, pooler=SumPooling(), output_dim=2 * dim)
 
 
 def _two_layers(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
