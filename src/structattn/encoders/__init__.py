@@ -17,7 +17,7 @@ from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
 from structattn.encoders.lstm import LSTM, LastPooling, lstm
 from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
-from structattn.encoders.structured import Beside, ReadingScorer, structured
+from structattn.encoders.structured import Beside, ReadingScorer, latent_trees, structured
 from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
 from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
 from structattn.encoders.tree_transformer import OwnValues, TreeTransformer, lengthened_transformer, tree_transformer
@@ -57,6 +57,7 @@ __all__ = [
     "emb_additive",
     "emb_s2t",
     "heads_prior",
+    "latent_trees",
     "lengthened_transformer",
     "lstm",
     "mh_s2t",

@@ -86,6 +86,34 @@ class Beside(nn.Module):
         return Encoding(states.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
 
 
+def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribution:
+    """The distribution over the heads of words that an encoder attends with: its best tree, likelihood or entropy.
+
+    In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors.
+
+    Args:
+        encoder: one with a single `SyntacticAttention`, over the states of its embedder.
+        batch: sentences.
+
+    Raises:
+        ConfigError: if the encoder attends to no heads.
+
+    Example:
+        >>> import structattn as sa
+        >>> batch = sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))
+        >>> trees = latent_trees(structured(4, dim=6), batch)
+        >>> round(trees.log_count().exp().item())
+        3
+    """
+    found = [module for module in encoder.modules() if isinstance(module, SyntacticAttention)]
+    if len(found) != 1:
+        raise ConfigError(
+            f"expected an encoder that attends to heads, such as structured or decomposable with a latent tree, "
+            f"got one with {len(found)} such attentions"
+        )
+    return found[0].distribution(encoder.embedder(batch), batch.mask)
+
+
 def structured(
     vocabulary_size: int,
     *,

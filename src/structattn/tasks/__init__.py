@@ -1,5 +1,6 @@
 """What is asked of an encoder: tasks, the model that answers them, and the metrics that judge the answers."""
 
+from structattn.tasks.attachment import AttachmentModel
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
@@ -37,6 +38,7 @@ __all__ = [
     "PAIR_CLASSIFICATION",
     "SENTIMENT",
     "TASKS",
+    "AttachmentModel",
     "Classifier",
     "Decoder",
     "Evaluation",

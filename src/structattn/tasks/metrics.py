@@ -17,7 +17,7 @@ from jaxtyping import Float, Int, Shaped
 
 from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.sequence_metrics import bleu_values, has_depth, prefix_values
+from structattn.tasks.sequence_metrics import attachment_values, bleu_values, has_depth, prefix_values
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
@@ -230,6 +230,7 @@ METRICS: Mapping[str, Metric] = {
         Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
         Metric("mean_squared_error", is_numeric=True, greater_is_better=False, function=_mean_squared_error),
         Metric("bleu", is_numeric=False, greater_is_better=True, function=bleu_values),
+        Metric("attachment", is_numeric=False, greater_is_better=True, function=attachment_values),
         Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=prefix_values),
         *(
             Metric(

@@ -1,4 +1,4 @@
-"""Metrics of texts, in the form of ``metrics.py``: gold, predicted and weights, one value for each row of weights.
+"""Metrics of texts, and of trees written as texts, in the form of ``metrics.py``: one value for each row of weights.
 
 BLEU is sacrebleu's: its counts for each sentence, its formula for each weighted sum of counts. So a resample of the
 paired bootstrap is scored as sacrebleu would score it.
@@ -62,6 +62,24 @@ def correct_prefix(gold: str, predicted: str) -> float:
     while right < min(len(wanted), len(given)) and wanted[right] == given[right]:
         right += 1
     return right / len(wanted) if wanted else float(not given)
+
+
+def attachment_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
+    """Share of words that have their right head, of trees written as heads with spaces between.
+
+    Raises:
+        ValueError: if a predicted tree has another number of words than the right one.
+    """
+    right, words = np.zeros(len(gold)), np.zeros(len(gold))
+    for row, (tree, answer) in enumerate(zip(gold.tolist(), predicted.tolist(), strict=True)):
+        heads, guesses = tree.split(), answer.split()
+        if len(heads) != len(guesses):
+            raise ValueError(f"attachment: expected {len(heads)} heads for tree {row}, got {len(guesses)}")
+        right[row] = sum(head == guess for head, guess in zip(heads, guesses, strict=True))
+        words[row] = len(heads)
+    total = weights @ words
+    share: np.ndarray = np.divide(weights @ right, total, out=np.zeros(len(weights)), where=total > 0)
+    return share
 
 
 def has_depth(depth: int, gold: Texts) -> Shaped[np.ndarray, " example"]:

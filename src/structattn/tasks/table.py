@@ -57,6 +57,7 @@ TASKS: Mapping[str, Task] = {
         Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
         Task("agreement", format="agreement", labels=("singular", "plural")),
         Task("fact_selection", format="babi", arity=2, answer="facts", metrics=("accuracy",)),
+        Task("attachment", format="conllu", metrics=("attachment",), target="heads", answer="tree"),
         Task("translation", format="parallel", metrics=("bleu",), answer="text"),
         Task(
             "transduction",

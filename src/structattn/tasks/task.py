@@ -17,7 +17,7 @@ from structattn.syntax.errors import ConfigError, ParseError
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
 
-Answer = Literal["label", "text", "facts"]
+Answer = Literal["label", "text", "facts", "tree"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Task:
         classifier_hidden: width of the classifier's hidden layer.
         target: which of several answers in the file is asked for, where its reader offers a choice.
         answer: what an example is answered with, and so which kind of model learns it: a ``label`` (or score); a
-            ``text``, which is then the label of the example; or ``facts``, on which the label rests.
+            ``text``, which is then the label of the example; ``facts``, on which the label rests; or a dependency
+            ``tree``, whose heads are the label.
         generated: name of a generator in ``GENERATORS`` that makes the data where no file is named.
 
     Raises:

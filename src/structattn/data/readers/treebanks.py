@@ -98,13 +98,19 @@ def read_snli(path: str | os.PathLike[str]) -> Iterator[Example]:
 def read_treebank(path: str | os.PathLike[str], *, target: str = "class") -> Iterator[Example]:
     """CoNLL-U sentences; the label is the comment ``# label = ...`` and the id ``# sent_id = ...``.
 
+    With the target ``heads`` the label is the tree: the CoNLL ids of the heads with spaces between.
+
     Raises:
         ParseError: as ``read_conllu``; or for a label that is not what ``target`` says.
     """
-    check_target(target)
+    check_target(target, ("class", "score", "heads"))
     for count, sentence in enumerate(read_conllu(path)):
         text = sentence.metadata.get("label")
         name = sentence.metadata.get("sent_id", str(count))
+        if target == "heads":
+            tree = sentence.dependency
+            yield Example((sentence,), None if tree is None else " ".join(map(str, tree.heads)), id=name)
+            continue
         try:
             label = None if text is None else label_of(text, Place(path, 0), target=target)
         except ParseError as error:

@@ -1,0 +1,176 @@
+"""``AttachmentModel``: the latent trees of an encoder, learnt from and compared with given ones.
+
+Separate because nothing but the scores of heads is asked of the encoder. Its heads can so be trained before it learns
+its own task, and what it has induced afterwards can be measured.
+
+Reference: Kim et al. (2017), Structured attention networks, section 4.4 (the pretrained parsing network).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.encoders import SentenceEncoder, latent_trees
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.metrics import metric
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of
+from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.sentence_model import num_words
+from structattn.tasks.task import Task
+
+
+class AttachmentModel(nn.Module):
+    r"""``p(tree | sentence)`` as the encoder attends with it; the loss is ``-sum log p(tree) / sum of words``.
+
+    An encoder of projective trees learns from given trees that are not projective after these are made so.
+
+    Args:
+        encoder: one that attends to heads, see ``latent_trees``.
+        task: what is asked.
+        vocabulary: the words.
+
+    Raises:
+        ConfigError: if the encoder has no latent trees; words that choose their heads alone, as in simple attention,
+            make none.
+
+    Example:
+        >>> from structattn.encoders import build
+        >>> from structattn.syntax import DependencyTree
+        >>> from structattn.tasks import get_task
+        >>> vocabulary = Vocabulary(["bark", "dogs"])
+        >>> encoder = build("structured", vocabulary_size=len(vocabulary), dim=4)
+        >>> model = AttachmentModel(encoder, get_task("attachment"), vocabulary=vocabulary)
+        >>> gold = Example((Sentence(["dogs", "bark"], dependency=DependencyTree([2, 0])),), "2 0")
+        >>> bool(model.loss([gold]) > 0), len(model.predict(["Dogs bark"])[0].text.split())
+        (True, 2)
+    """
+
+    # A tree is none of a few classes.
+    labels: tuple[str, ...] = ()
+
+    def __init__(self, encoder: SentenceEncoder, task: Task, *, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.task = task
+        self.vocabulary = vocabulary
+        with evaluating(self):
+            found = latent_trees(encoder, collate([Sentence(["word"])], vocabulary))
+        if not isinstance(found, DependencyCRF | NonProjectiveDependencyCRF):
+            raise ConfigError(
+                f"task {task.name!r} expects an encoder with latent trees, got one with {type(found).__name__}"
+            )
+        self.projective = isinstance(found, DependencyCRF)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def forward(self, batch: SentenceBatch) -> Float[Tensor, " batch"]:
+        """The log-likelihood of each sentence's own tree.
+
+        Raises:
+            MissingStructure: if a sentence has no dependency tree.
+        """
+        parents = batch.require("dependency", wanted_by=f"task {self.task.name!r}").parents
+        own = torch.arange(parents.shape[1], device=parents.device)
+        trees = self._trees(batch)
+        return trees.log_prob(trees.from_structure((parents + 1).masked_fill(parents == own, 0)))
+
+    def loss(self, batch: SentenceBatch | Sequence[Example]) -> Float[Tensor, ""]:
+        """Minus the log-likelihood of all trees, divided by the number of words."""
+        if not isinstance(batch, SentenceBatch):
+            batch = self.collate(batch)
+        return self.loss_of(self(batch), batch)
+
+    def loss_of(self, log_likelihood: Float[Tensor, " batch"], batch: SentenceBatch) -> Float[Tensor, ""]:
+        """The loss, given the result of ``forward``."""
+        return -log_likelihood.sum() / batch.lengths.sum().clamp(min=1)
+
+    def collate(self, examples: Sequence[Item]) -> SentenceBatch:
+        """Examples as tensors; works for sentences without trees too.
+
+        Raises:
+            ValueError: for an example of two sentences.
+            TypeError: if an item is none of example, sentence, text or tuple of these.
+        """
+        return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
+
+    def predict(self, examples: Sequence[Item], *, batch_size: int = 64) -> list[Prediction]:
+        """The best tree of each sentence, its heads as CoNLL ids with spaces between, in the order of the examples.
+
+        Args:
+            examples: examples, sentences or texts.
+            batch_size: how many examples run at a time.
+
+        Raises:
+            ConfigError: if the batch size is below 1.
+            ValueError: for an example of two sentences.
+            TypeError: if an item is none of example, sentence, text or tuple of these.
+        """
+        if isinstance(examples, str):
+            raise TypeError(f"expected a list of examples, got one text; write predict([{examples[:20]!r}])")
+        if batch_size < 1:
+            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
+        with evaluating(self):
+            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+            return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size)
+
+    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
+        """Predict, and measure against the trees.
+
+        Raises:
+            ValueError: if an example has no tree, or there are no examples.
+        """
+        return self.measure(examples, self.predict(examples, batch_size=batch_size))
+
+    def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
+        """The task's metrics for given predictions.
+
+        Raises:
+            ValueError: if an example has no tree, or there are no examples.
+        """
+        gold = []
+        for index, example in enumerate(examples):
+            if not isinstance(example.label, str):
+                raise ValueError(f"example {example.id or index} has no tree to compare with")
+            gold.append(example.label)
+        answers = [str(prediction.answer) for prediction in predictions]
+        metrics = {name: metric(name).value(gold, answers) for name in self.task.metrics}
+        return Evaluation(metrics, tuple(predictions), tuple(gold))
+
+    def _batch(self, examples: Sequence[Example]) -> SentenceBatch:
+        sentences = [example.sentences[0] for example in examples]
+        return collate([_projectivised(one) if self.projective else one for one in sentences], self.vocabulary)
+
+    def _trees(self, batch: SentenceBatch) -> DependencyCRF | NonProjectiveDependencyCRF:
+        trees: DependencyCRF | NonProjectiveDependencyCRF = latent_trees(self.encoder, batch)  # type: ignore[assignment]
+        return trees
+
+    def _answers(self, examples: list[Example]) -> list[Prediction]:
+        trees = self._trees(self._batch(examples).to(self.device))
+        parts = trees.argmax()
+        rows = zip(examples, trees.to_structure(parts).tolist(), trees.log_prob(parts).tolist(), strict=True)
+        return [
+            Prediction(
+                example.id,
+                None,
+                None,
+                {},
+                text=" ".join(map(str, heads[: len(example.sentences[0])])),
+                log_probability=score,
+            )
+            for example, heads, score in rows
+        ]
+
+
+def _projectivised(sentence: Sentence) -> Sentence:
+    tree = sentence.dependency
+    if tree is None or tree.is_projective:
+        return sentence
+    return Sentence(sentence.words, sentence.tags, tree.projectivised())
