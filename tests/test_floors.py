@@ -92,7 +92,7 @@ def test_torch_stays_above_the_ground_floor_and_extras_are_lazy(path: Path) -> N
 
 
 # Files that are themselves loaded only where the extra is needed: they subclass its classes.
-LAZY_FILES = {("training", "trainer.py"), ("training", "hugging_face.py")}
+LAZY_FILES = {("training", "callbacks.py"), ("training", "trainer.py"), ("training", "hugging_face.py")}
 
 
 def test_the_guard_can_fail(tmp_path: Path) -> None:

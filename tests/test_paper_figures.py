@@ -9,7 +9,7 @@ import pytest
 
 from structattn.data import Vocabulary
 from structattn.tasks import SENTIMENT
-from structattn.training.checkpoint import build_model
+from structattn.training.trained_model import build_model
 
 SCRIPT = Path(__file__).parent.parent / "examples" / "paper_figures.py"
 WORDS = ["two", "kids", "at", "a", "ballgame", "wash", "their", "hands", "glass", "close", "is"]

@@ -6,23 +6,17 @@ two Hugging Face classes is asked for.
 
 from typing import TYPE_CHECKING, Any
 
-from structattn.training.checkpoint import TrainedModel, build_model, load, save
+from structattn.training.checkpoint import load, save
 from structattn.training.compare import Comparison, Difference, Flip, Group, compare
-from structattn.training.config import (
-    ClassifierConfig,
-    DataConfig,
-    DecoderConfig,
-    OptimizationConfig,
-    RunConfig,
-    dump_config,
-    load_config,
-)
+from structattn.training.config import RunConfig, dump_config, load_config
+from structattn.training.config_parts import ClassifierConfig, DataConfig, DecoderConfig, OptimizationConfig
 from structattn.training.cross_validation import cross_validate
 from structattn.training.folder import RunFolder
 from structattn.training.preparation import count_parameters
 from structattn.training.processes import is_first as is_first_process
 from structattn.training.run import RunResult, resume, run
 from structattn.training.significance import Significance, compare_answers
+from structattn.training.trained_model import TrainedModel, build_model
 
 if TYPE_CHECKING:
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification

@@ -5,196 +5,44 @@ The folder is a Hugging Face model folder (see ``hugging_face.py``), but reading
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 import structattn
-from structattn.data import Example, SentenceBatch, Vocabulary
+from structattn.data import Vocabulary
 from structattn.data.tensors import load_tensors, save_tensors
-from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.folders import read_json, replaced_folder
 from structattn.tasks import (
-    Evaluation,
+    AttachmentModel,
     FactModel,
-    Prediction,
-    SentenceModel,
     SequenceModel,
     Task,
-    TaskBatch,
     TaskModel,
     build_fact_model,
-    num_words,
 )
-from structattn.tasks.model import Item
 from structattn.training import sequences
+from structattn.training.trained_model import (
+    TrainedModel,
+    build_attachment_model,
+    build_from_config,
+    vocabulary_of,
+)
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetensors"
-MODEL_TYPE, TEXT_MODEL_TYPE, FACT_MODEL_TYPE = "structattn", "structattn_text", "structattn_facts"
+MODEL_TYPE, TEXT_MODEL_TYPE = "structattn", "structattn_text"
+FACT_MODEL_TYPE, TREE_MODEL_TYPE = "structattn_facts", "structattn_trees"
 _KEYS = {
     MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier"),
     TEXT_MODEL_TYPE: sequences.KEYS,
     FACT_MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task", "labels"),
+    TREE_MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task"),
 }
 # Raised when an older folder can no longer be read as it is.
 FORMAT_VERSION = 1
-
-
-class TrainedModel(nn.Module):
-    """A model of any task that remembers how it was built, so that it can be saved and built again.
-
-    Args:
-        model: the model itself.
-        config: what ``build_model`` takes, as plain values.
-
-    Example:
-        >>> from structattn.tasks import SENTIMENT
-        >>> vocabulary = Vocabulary(["dull", "fine"])
-        >>> model = build_model("emb_s2t", SENTIMENT, vocabulary=vocabulary, options={"dim": 4})
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp()) / "model"
-        >>> model.save_pretrained(folder)
-        >>> load(folder).predict(["fine"]) == model.predict(["fine"])
-        True
-    """
-
-    def __init__(self, model: TaskModel, config: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.model = model
-        self.config = dict(config)
-
-    @property
-    def module(self) -> nn.Module:
-        """The model as a module, whose parameters are saved."""
-        return self.get_submodule("model")
-
-    @property
-    def encoder(self) -> nn.Module:
-        """The encoder."""
-        encoder: nn.Module = self.model.encoder
-        return encoder
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The classes; none for texts."""
-        return self.model.labels
-
-    @property
-    def task(self) -> Task:
-        """What the model was trained for."""
-        return self.model.task
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words the model knows."""
-        return _vocabulary(self.model)
-
-    def forward(self, batch: Any) -> Float[Tensor, "batch *label"]:
-        """Scores of what ``collate`` made, see ``SentenceModel.forward``."""
-        logits: Tensor = self.model(batch)
-        return logits
-
-    def size_of(self, example: Example) -> int:
-        """How long an example is: the words of its sentences; for texts the longer one of both sides, in pieces."""
-        return self.model.size_of(example) if isinstance(self.model, SequenceModel) else num_words(example)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Tell the model which epoch begins, counted from 0, if that matters to it."""
-        if isinstance(self.model, FactModel):
-            self.model.set_epoch(epoch)
-
-    def collate(self, examples: Sequence[Item]) -> Any:
-        """Examples as tensors, see ``SentenceModel.collate``."""
-        return self.model.collate(examples)
-
-    def loss(self, batch: Any) -> Float[Tensor, ""]:
-        """What training minimises, see ``SentenceModel.loss``."""
-        return self.model.loss(batch)
-
-    def predict(
-        self, examples: Sequence[Item] | TaskBatch | SentenceBatch, *, batch_size: int = 64
-    ) -> list[Prediction]:
-        """Answers, see ``SentenceModel.predict``."""
-        return self.model.predict(examples, batch_size=batch_size)
-
-    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Answers and how good they are, see ``SentenceModel.evaluate``."""
-        return self.model.evaluate(examples, batch_size=batch_size)
-
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model folder; see ``save``."""
-        save(self, folder)
-
-
-def build_model(
-    encoder: str,
-    task: Task,
-    *,
-    vocabulary: Vocabulary,
-    labels: tuple[str, ...] | None = None,
-    options: Mapping[str, Any] | None = None,
-    classifier: Mapping[str, Any] | None = None,
-) -> TrainedModel:
-    """A fresh model from names and options.
-
-    Args:
-        encoder: name of an encoder.
-        task: what is asked of it.
-        vocabulary: its words; frozen ones get untrained vectors.
-        labels: the classes, where the task takes them from its training data.
-        options: keyword arguments of the encoder's builder.
-        classifier: further keyword arguments of ``SentenceModel``, such as ``dropout`` and ``nodes``.
-
-    Raises:
-        ConfigError: for an unknown encoder or option.
-    """
-    frozen = {"num_frozen": vocabulary.num_frozen} if vocabulary.num_frozen else {}
-    given = {**(options or {}), **frozen}
-    built = build(encoder, vocabulary_size=len(vocabulary), **given)
-    model = SentenceModel(built, task, labels, vocabulary=vocabulary, **(classifier or {}))
-    config = {
-        "encoder": encoder,
-        "encoder_options": given,
-        "vocabulary_size": len(vocabulary),
-        "task": task.to_dict(),
-        "labels": list(model.labels),
-        "classifier": dict(classifier or {}),
-    }
-    return TrainedModel(model, config)
-
-
-def new_fact_model(
-    name: str, task: Task, labels: tuple[str, ...], *, vocabulary: Vocabulary, options: Mapping[str, Any]
-) -> TrainedModel:
-    """A fresh model that selects facts.
-
-    Raises:
-        ConfigError: for an unknown name or option.
-    """
-    config = {
-        "encoder": name,
-        "encoder_options": dict(options),
-        "vocabulary_size": len(vocabulary),
-        "task": task.to_dict(),
-        "labels": list(labels),
-    }
-    return TrainedModel(build_fact_model(name, task, labels, vocabulary=vocabulary, **options), config)
-
-
-def build_from_config(config: Mapping[str, Any], vocabulary: Vocabulary | None) -> SentenceModel:
-    """The model that a ``config.json`` describes, with fresh parameters.
-
-    Raises:
-        ConfigError: for an unknown encoder, task or option.
-        KeyError: if something is missing.
-    """
-    encoder = build(config["encoder"], vocabulary_size=config["vocabulary_size"], **config["encoder_options"])
-    task = Task.from_dict(config["task"])
-    return SentenceModel(encoder, task, config["labels"], vocabulary=vocabulary, **config["classifier"])
 
 
 def save(model: TrainedModel, folder: str | os.PathLike[str]) -> None:
@@ -215,8 +63,9 @@ def write_into(trained: TrainedModel, *, folder: Path) -> None:
     if isinstance(model, SequenceModel):
         content = {"model_type": TEXT_MODEL_TYPE, **versions, **config}
         files = sequences.sequence_files(model)
-    elif isinstance(model, FactModel):
-        content = {"model_type": FACT_MODEL_TYPE, **versions, **config}
+    elif isinstance(model, FactModel | AttachmentModel):
+        kind = FACT_MODEL_TYPE if isinstance(model, FactModel) else TREE_MODEL_TYPE
+        content = {"model_type": kind, **versions, **config}
         files = {VOCABULARY: model.vocabulary.to_json()}
     else:
         labels = list(model.labels)
@@ -230,7 +79,7 @@ def write_into(trained: TrainedModel, *, folder: Path) -> None:
             "id2label": dict(enumerate(labels)),
             "label2id": {label: index for index, label in enumerate(labels)},
         }
-        files = {VOCABULARY: _vocabulary(model).to_json()}
+        files = {VOCABULARY: vocabulary_of(model).to_json()}
     files[CONFIG] = json.dumps(content, ensure_ascii=False, indent=2)
     for name, text in files.items():
         (folder / name).write_text(text + "\n", encoding="utf-8")
@@ -266,6 +115,8 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
                 vocabulary=vocabulary,
                 **config["encoder_options"],
             )
+        elif kind == TREE_MODEL_TYPE:
+            model = build_attachment_model(config, vocabulary)
         else:
             options = {name: _place(value, path) for name, value in config["encoder_options"].items()}
             config = {**config, "encoder_options": options}
@@ -342,9 +193,3 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except OSError as error:
         raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
-
-
-def _vocabulary(model: TaskModel) -> Vocabulary:
-    if model.vocabulary is None:
-        raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
-    return model.vocabulary

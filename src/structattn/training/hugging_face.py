@@ -23,12 +23,11 @@ from structattn.training.checkpoint import (
     FORMAT_VERSION,
     MODEL_TYPE,
     VOCABULARY,
-    TrainedModel,
-    build_from_config,
     check_config,
     read_vocabulary,
     save,
 )
+from structattn.training.trained_model import TrainedModel, build_from_config
 
 
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here

@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from structattn.layers import WordEmbedding
-from structattn.training.config import OptimizationConfig
+from structattn.training.config_parts import OptimizationConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:

@@ -8,7 +8,7 @@ from typing import Any
 
 from structattn.parsing.treecrf import Loss, Trees
 from structattn.syntax.errors import ConfigError
-from structattn.training.config import OptimizationConfig
+from structattn.training.config_parts import OptimizationConfig
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from structattn.layers import WordEmbedding
 from structattn.syntax import read_lines
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Task, get_task
-from structattn.training.checkpoint import TrainedModel, build_model, new_fact_model
-from structattn.training.config import ClassifierConfig, DataConfig, DecoderConfig, RunConfig
+from structattn.training.config import RunConfig
+from structattn.training.config_parts import ClassifierConfig, DataConfig, DecoderConfig
 from structattn.training.sequences import learn_texts, new_sequence_model
+from structattn.training.trained_model import TrainedModel, build_model, new_attachment_model, new_fact_model
 
 # Splits are the same for every seed of a run, so that runs can be compared.
 _SPLIT_SEED = 0
@@ -120,7 +121,10 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
     else:
         vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
         matrix = _pretrained(config, vocabulary, options)
-        model = _classifying(config, task, split, vocabulary, options)
+        if task.answer == "tree":
+            model = new_attachment_model(config.encoder, task, vocabulary=vocabulary, options=options)
+        else:
+            model = _classifying(config, task, split, vocabulary, options)
     if matrix is not None:
         embedder = model.encoder.embedder
         if not isinstance(embedder, WordEmbedding):

@@ -21,7 +21,7 @@ from structattn.data.text_vocabulary import (
 from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Search, SequenceModel, Task, Texts, build_decoder
-from structattn.training.config import DecoderConfig
+from structattn.training.config_parts import DecoderConfig
 
 VOCABULARY, SOURCE_TOKENIZER = "vocabulary.json", "source_tokenizer.json"
 # What a config.json of a sequence model has, apart from what every model has.

@@ -18,8 +18,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.integrations import TensorBoardCallback
+from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import get_last_checkpoint
@@ -30,14 +29,16 @@ from structattn.syntax.errors import StructAttnError
 from structattn.syntax.folders import read_json, read_json_lines, remove, replaced_folder, write_json, write_json_lines
 from structattn.training import processes
 from structattn.training.averaging import Averaging
-from structattn.training.checkpoint import TrainedModel, save
-from structattn.training.config import OptimizationConfig
+from structattn.training.callbacks import Progress, Schedule, short, tensorboard
+from structattn.training.checkpoint import save
+from structattn.training.config_parts import OptimizationConfig
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.predictions import write_predictions
 from structattn.training.sampler import BatchSampler, LengthBatchSampler, TokenBatchSampler
 from structattn.training.state import check_checkpoint, load_optimizer, random_state, save_optimizer, set_random_state
+from structattn.training.trained_model import TrainedModel
 
 LOGGER = logging.getLogger("structattn.training")
 _WEIGHTS, _HISTORY, _PLAIN = "model.safetensors", "history.jsonl", "states.json"
@@ -136,9 +137,9 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         )
         self.started = time.monotonic()
         self._latest: dict[str, float] = {}
-        callbacks: list[TrainerCallback] = [_Schedule(model, self.sampler, optimization.evaluations_per_epoch)]
+        callbacks: list[TrainerCallback] = [Schedule(model, self.sampler, optimization.evaluations_per_epoch)]
         if processes.is_first():
-            callbacks += [_Progress(), *_tensorboard(folder.path / "tensorboard")]
+            callbacks += [Progress(), *tensorboard(folder.path / "tensorboard")]
         super().__init__(model.module, arguments, train_dataset=train, callbacks=callbacks)
         self.remove_callback(PrinterCallback)
 
@@ -203,7 +204,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
                 write_predictions(self.folder.predictions("dev"), self.dev, evaluation)
                 save(self.trained, self.folder.best)
             write_json_lines(self.folder.metrics, self.history.rows)
-            LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
+            LOGGER.info("%s", " ".join(f"{name} {short(value)}" for name, value in self.history.last.items()))
         super().log({f"dev/{name}": value for name, value in evaluation.metrics.items()})
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, dict(evaluation.metrics))
         self.control.should_training_stop |= self.history.has_run_out(self.optimization.patience)
@@ -245,57 +246,3 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
         if checkpoint is not None:
             states = read_json(Path(checkpoint) / _PLAIN)["random"]
             set_random_state(states[processes.index() % len(states)])
-
-
-class _Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """Asks for log, evaluation and checkpoint at evenly spaced steps; tells sampler and model when an epoch begins."""
-
-    def __init__(self, model: TrainedModel, sampler: BatchSampler, evaluations: int) -> None:
-        self.model = model
-        self.sampler = sampler
-        steps = len(sampler)
-        self.steps = {round(steps * part / evaluations) for part in range(1, evaluations + 1)} - {0}
-
-    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        epoch = state.global_step // len(self.sampler)
-        self.sampler.set_epoch(epoch)
-        self.model.set_epoch(epoch)
-
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if (state.global_step - 1) % len(self.sampler) + 1 in self.steps:
-            control.should_log = control.should_evaluate = control.should_save = True
-
-
-class _Progress(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """A bar on stderr, on terminals only; ``TQDM_DISABLE=1`` turns it off."""
-
-    def __init__(self) -> None:
-        self.bar: Any = None
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        from tqdm import tqdm  # type: ignore[import-untyped]
-
-        self.bar = tqdm(total=state.max_steps, initial=state.global_step, disable=None, unit="step", dynamic_ncols=True)
-
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.bar.update(1)
-
-    def on_evaluate(
-        self, args: Any, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any
-    ) -> None:
-        self.bar.set_postfix({name: _short(value) for name, value in metrics.items()})
-
-    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.bar.close()
-
-
-def _tensorboard(folder: Path) -> list[TrainerCallback]:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return []
-    return [TensorBoardCallback(SummaryWriter(str(folder)))]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
