@@ -5,8 +5,9 @@ scores, on every row for labels of pieces and for the two ends of an answer; los
 """
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +20,60 @@ from structattn.pretrained.hydra import HydraModel
 from structattn.syntax.errors import ConfigError, require
 from structattn.syntax.folders import read_json, replaced_folder, write_json
 
+_Model = TypeVar("_Model", bound="_HydraTaskModel")
 _MODEL, _WEIGHTS = "hydra_task.json", "model.safetensors"
 
 
-class HydraModelForSequenceClassification(nn.Module):
+class _HydraTaskModel(nn.Module, ABC):
+    """What the three share: a body with heads, a last layer, and a folder."""
+
+    settings: tuple[str, ...] = ()  # arguments after ``hydra`` that a folder remembers, each an attribute of that name
+
+    def __init__(self, hydra: HydraModel, num_outputs: int) -> None:
+        super().__init__()
+        if num_outputs < 1:
+            raise ConfigError(f"num_labels: expected at least 1, got {num_outputs}")
+        self.hydra = hydra
+        self.classifier = nn.Linear(hydra.dim, num_outputs)
+        nn.init.normal_(self.classifier.weight, std=INITIAL_DEVIATION)
+        nn.init.zeros_(self.classifier.bias)
+
+    @abstractmethod
+    def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any) -> Any:
+        """Loss and logits."""
+
+    @property
+    def num_labels(self) -> int:
+        """Number of outputs."""
+        return self.classifier.out_features
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the whole model, body included; see ``from_pretrained``."""
+        hydra: Any = self.hydra
+        with replaced_folder(Path(folder)) as temporary:
+            hydra.config.save_pretrained(temporary / "body")
+            hydra.hydra.save_skeleton(temporary)
+            save_tensors(self.state_dict(), temporary / _WEIGHTS)
+            given = {name: getattr(self, name) for name in self.settings}
+            write_json(temporary / _MODEL, {"model": type(self).__name__, **given})
+
+    @classmethod
+    def from_pretrained(cls: type[_Model], folder: str | os.PathLike[str]) -> _Model:
+        """Read a folder that ``save_pretrained`` wrote.
+
+        Raises:
+            ParseError: if a file is missing or damaged.
+            ConfigError: if it holds a model for another kind of task.
+        """
+        found = read_json(Path(folder) / _MODEL)
+        if found.get("model") != cls.__name__:
+            raise ConfigError(f"{Path(folder) / _MODEL}: expected a {cls.__name__}, got {found.get('model')!r}")
+        model = cls(_skeleton(Path(folder)), **{name: found[name] for name in cls.settings})
+        load_tensors(model, Path(folder) / _WEIGHTS)
+        return model.eval()
+
+
+class HydraModelForSequenceClassification(_HydraTaskModel):
     """Labels, or with a single output a score, of whole texts.
 
     Args:
@@ -39,16 +90,11 @@ class HydraModelForSequenceClassification(nn.Module):
         torch.Size([1, 3])
     """
 
-    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
-        super().__init__()
-        self.hydra = hydra
-        self.dropout = nn.Dropout(dropout)
-        self.classifier = _last_layer(hydra.dim, num_labels)
+    settings = ("num_labels",)
 
-    @property
-    def num_labels(self) -> int:
-        """Number of outputs."""
-        return self.classifier.out_features
+    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
+        super().__init__(hydra, num_labels)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(
         self,
@@ -67,25 +113,8 @@ class HydraModelForSequenceClassification(nn.Module):
             loss = F.mse_loss(logits[:, 0], labels.to(logits.dtype)) if is_score else F.cross_entropy(logits, labels)
         return require("transformers", "train").modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the whole model, body included; see ``from_pretrained``."""
-        _save(self, folder, num_labels=self.num_labels)
 
-    @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> "HydraModelForSequenceClassification":
-        """Read a folder that ``save_pretrained`` wrote.
-
-        Raises:
-            ParseError: if a file is missing or damaged.
-            ConfigError: if it holds a model for another kind of task.
-        """
-        hydra, settings = _load(cls.__name__, folder)
-        model = cls(hydra, settings["num_labels"])
-        load_tensors(model, Path(folder) / _WEIGHTS)
-        return model.eval()
-
-
-class HydraModelForTokenClassification(nn.Module):
+class HydraModelForTokenClassification(_HydraTaskModel):
     """Labels of pieces; label -100 marks pieces that do not count, such as special ones and later pieces of words.
 
     Args:
@@ -94,16 +123,11 @@ class HydraModelForTokenClassification(nn.Module):
         dropout: on the states.
     """
 
-    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
-        super().__init__()
-        self.hydra = hydra
-        self.dropout = nn.Dropout(dropout)
-        self.classifier = _last_layer(hydra.dim, num_labels)
+    settings = ("num_labels",)
 
-    @property
-    def num_labels(self) -> int:
-        """Number of classes."""
-        return self.classifier.out_features
+    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
+        super().__init__(hydra, num_labels)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(
         self,
@@ -122,20 +146,8 @@ class HydraModelForTokenClassification(nn.Module):
             loss = total / (labels != -100).sum().clamp(min=1)
         return require("transformers", "train").modeling_outputs.TokenClassifierOutput(loss=loss, logits=logits)
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the whole model, body included; see ``from_pretrained``."""
-        _save(self, folder, num_labels=self.num_labels)
 
-    @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> "HydraModelForTokenClassification":
-        """Read a folder that ``save_pretrained`` wrote; errors as in ``HydraModelForSequenceClassification``."""
-        hydra, settings = _load(cls.__name__, folder)
-        model = cls(hydra, settings["num_labels"])
-        load_tensors(model, Path(folder) / _WEIGHTS)
-        return model.eval()
-
-
-class HydraModelForQuestionAnswering(nn.Module):
+class HydraModelForQuestionAnswering(_HydraTaskModel):
     """First and last piece of an answer within a text; ``question_answering.py`` makes windows and answers of it.
 
     Args:
@@ -143,9 +155,7 @@ class HydraModelForQuestionAnswering(nn.Module):
     """
 
     def __init__(self, hydra: HydraModel) -> None:
-        super().__init__()
-        self.hydra = hydra
-        self.classifier = _last_layer(hydra.dim, 2)
+        super().__init__(hydra, 2)
 
     def forward(
         self,
@@ -171,46 +181,13 @@ class HydraModelForQuestionAnswering(nn.Module):
         outputs = require("transformers", "train").modeling_outputs
         return outputs.QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end)
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the whole model, body included; see ``from_pretrained``."""
-        _save(self, folder)
 
-    @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> "HydraModelForQuestionAnswering":
-        """Read a folder that ``save_pretrained`` wrote; errors as in ``HydraModelForSequenceClassification``."""
-        hydra, _ = _load(cls.__name__, folder)
-        model = cls(hydra)
-        load_tensors(model, Path(folder) / _WEIGHTS)
-        return model.eval()
-
-
-def _last_layer(dim: int, num_outputs: int) -> nn.Linear:
-    if num_outputs < 1:
-        raise ConfigError(f"num_labels: expected at least 1, got {num_outputs}")
-    linear = nn.Linear(dim, num_outputs)
-    nn.init.normal_(linear.weight, std=INITIAL_DEVIATION)
-    nn.init.zeros_(linear.bias)
-    return linear
-
-
-def _save(model: nn.Module, folder: str | os.PathLike[str], **settings: Any) -> None:
-    hydra: Any = model.hydra
-    with replaced_folder(Path(folder)) as temporary:
-        hydra.config.save_pretrained(temporary / "body")
-        hydra.hydra.save_skeleton(temporary)
-        save_tensors(model.state_dict(), temporary / _WEIGHTS)
-        write_json(temporary / _MODEL, {"model": type(model).__name__, **settings})
-
-
-def _load(kind: str, folder: str | os.PathLike[str]) -> tuple[HydraModel, dict[str, Any]]:
-    """A fresh model as a folder describes it, whose parameters the caller fills."""
-    settings = read_json(Path(folder) / _MODEL)
-    if settings.get("model") != kind:
-        raise ConfigError(f"{Path(folder) / _MODEL}: expected a {kind}, got {settings.get('model')!r}")
+def _skeleton(folder: Path) -> HydraModel:
+    """A fresh body with fresh heads as a folder describes them."""
     transformers = require("transformers", "train")
     try:
-        config = transformers.AutoConfig.from_pretrained(Path(folder) / "body", local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder / "body", local_files_only=True)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{Path(folder) / 'body'}: expected the configuration of a body: {error}") from error
+        raise ConfigError(f"{folder / 'body'}: expected the configuration of a body: {error}") from error
     body = transformers.AutoModel.from_config(config)
-    return HydraModel(body, config_of(read_config(folder), body, Path(folder) / CONFIG)), settings
+    return HydraModel(body, config_of(read_config(folder), body, folder / CONFIG))
