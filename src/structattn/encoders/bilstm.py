@@ -4,23 +4,27 @@ Hochreiter and Schmidhuber 1997; as compared with in Shen et al. 2018 (DiSAN), t
 by maximum as in Conneau et al. 2017 (InferSent).
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.disan import activation_of
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
-from structattn.layers import MaxPooling, MeanPooling, Source2Token, WordEmbedding
+from structattn.layers import (
+    MaxPooling,
+    MeanPooling,
+    Source2Token,
+    WordEmbedding,
+    bidirectional_lstm,
+    read_both_ways,
+)
 from structattn.syntax.errors import ConfigError
 
 
 class BiLSTM(nn.Module):
-    r"""The contextualizer: one LSTM reads forward, one backward, and their states stand side by side.
+    """The contextualizer: one LSTM reads forward, one backward, and their states stand side by side.
 
-    ``i, f, g, o = W x_t + U h_{t-1} + b`` (each its own), ``c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g)``,
-    ``h_t = sigmoid(o) tanh(c_t)``. The gates have one bias as in the papers, not the two of ``torch.nn.LSTM``: it is
-    the column of ``W`` that meets a constant 1 put beside every word.
+    Layers of ``bidirectional_lstm``, where the equations are.
 
     Args:
         dim: width of the words.
@@ -29,7 +33,7 @@ class BiLSTM(nn.Module):
         dropout: applied to what enters each layer.
 
     Example:
-        >>> import structattn as sa
+        >>> import structattn as sa, torch
         >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
         >>> bilstm = BiLSTM(300, 300)
         >>> bilstm(torch.ones(1, 1, 300), batch).states.shape, sum(p.numel() for p in bilstm.parameters())
@@ -39,19 +43,14 @@ class BiLSTM(nn.Module):
     def __init__(self, dim: int, hidden: int, *, num_layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
         widths = (dim, *[2 * hidden] * (num_layers - 1))
-        self.layers = nn.ModuleList(_lstm(width, hidden) for width in widths)
+        self.layers = nn.ModuleList(bidirectional_lstm(width, hidden) for width in widths)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states come out zero."""
-        # There are no biases, so an LSTM that has read only zeros is as it was at its start: with zeros at padding,
-        # the constant 1 included, the backward reader starts at the last word, exactly. Kernels for padded batches are
-        # much faster than those for packed ones.
-        real = batch.mask.unsqueeze(-1)
         for layer in self.layers:
-            given = torch.cat([self.dropout(states), real.to(states.dtype)], dim=-1).masked_fill(~real, 0.0)
-            states, _ = layer(given)
-        return Encoding(states.masked_fill(~real, 0.0), batch.mask)
+            states = read_both_ways(layer, self.dropout(states), batch.mask)
+        return Encoding(states, batch.mask)
 
 
 def bilstm(
@@ -132,17 +131,3 @@ def _parts(
     width = dim if embedding_dim is None else embedding_dim
     embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
     return embedding, BiLSTM(width, dim, num_layers=num_layers, dropout=dropout)
-
-
-def _lstm(dim: int, hidden: int) -> nn.LSTM:
-    """Glorot-uniform for every gate's matrix, zero biases, but one for forgetting (Jozefowicz et al. 2015)."""
-    lstm = nn.LSTM(dim + 1, hidden, bias=False, batch_first=True, bidirectional=True)
-    with torch.no_grad():
-        for name, weight in lstm.named_parameters():
-            for gate, block in zip("ifgo", weight.chunk(4), strict=True):
-                if name.startswith("weight_hh"):
-                    nn.init.xavier_uniform_(block)
-                else:
-                    nn.init.xavier_uniform_(block[:, :-1])
-                    nn.init.constant_(block[:, -1], 1.0 if gate == "f" else 0.0)
-    return lstm

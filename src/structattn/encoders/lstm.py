@@ -5,7 +5,6 @@ Hochreiter and Schmidhuber 1997; as in Luong, Pham and Manning (2015), section 3
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
@@ -36,9 +35,8 @@ class LSTM(nn.Module):
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states come out zero."""
-        lengths = batch.lengths.clamp(min=1).cpu()
-        packed, _ = self.layers(pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False))
-        read, _ = pad_packed_sequence(packed, batch_first=True, total_length=states.shape[1])
+        # Padding comes after the words, so nothing of it is in their states.
+        read, _ = self.layers(states)
         return Encoding(read.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
 
 

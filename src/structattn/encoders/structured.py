@@ -9,7 +9,6 @@ from functools import partial
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
@@ -22,7 +21,9 @@ from structattn.layers import (
     SpanScorer,
     SyntacticAttention,
     WordEmbedding,
+    bidirectional_lstm,
     independent_heads,
+    read_both_ways,
 )
 from structattn.syntax.errors import ConfigError
 
@@ -48,16 +49,14 @@ class ReadingScorer(nn.Module):
 
     def __init__(self, dim: int, hidden: int, *, scorer: nn.Module) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(dim, hidden, batch_first=True, bidirectional=True)
+        self.lstm = bidirectional_lstm(dim, hidden)
         self.scorer = scorer
 
     def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
         """A distribution over structures; where there is one state more than words, it is the root in front."""
         in_front = states.shape[1] - mask.shape[1]
-        lengths = (mask.sum(-1) + in_front).clamp(min=1).cpu()
-        packed, _ = self.lstm(pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False))
-        read, _ = pad_packed_sequence(packed, batch_first=True, total_length=states.shape[1])
-        distribution: PartDistribution = self.scorer(read, mask)
+        real = torch.cat([mask.new_ones(len(mask), in_front), mask], 1)
+        distribution: PartDistribution = self.scorer(read_both_ways(self.lstm, states, real), mask)
         return distribution
 
 

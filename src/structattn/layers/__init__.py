@@ -28,6 +28,7 @@ from structattn.layers.independent import IndependentChoice, IndependentSelectio
 from structattn.layers.linear import glorot_linear
 from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
 from structattn.layers.positions import SinusoidalPositions, sinusoids
+from structattn.layers.recurrent import bidirectional_lstm, read_both_ways
 from structattn.layers.regularisers import HasEntropy, entropy_term, squared_norm
 from structattn.layers.relation_heads import RelationHeads, relation_loss
 from structattn.layers.relative import (
@@ -109,6 +110,7 @@ __all__ = [
     "TwoStateChain",
     "WordEmbedding",
     "XLPosition",
+    "bidirectional_lstm",
     "binary_potentials",
     "double_counted_potentials",
     "entropy_term",
@@ -119,6 +121,7 @@ __all__ = [
     "offsets_to_pairs",
     "pairs_to_offsets",
     "pool_words",
+    "read_both_ways",
     "relation_loss",
     "roots",
     "scaled_dot_product",
