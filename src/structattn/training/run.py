@@ -23,6 +23,7 @@ from structattn.training.checkpoint import load
 from structattn.training.config import RunConfig, dump_config, load_config
 from structattn.training.folder import RunFolder
 from structattn.training.history import BOOKKEEPING
+from structattn.training.initial import start_from
 from structattn.training.predictions import write_predictions
 from structattn.training.preparation import Split, checksums, count_parameters, prepare_model, read_split, task_of
 from structattn.training.state import preserved_randomness
@@ -181,6 +182,8 @@ def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) ->
     split = read_split(config, task)
     torch.manual_seed(config.seed)
     model = prepare_model(config, task, split)
+    if config.init is not None:
+        start_from(model, config.init)
     if processes.is_first():
         write_description(folder, config, environment(config))
     history = fit(
