@@ -47,12 +47,7 @@ def binary_potentials(
     ``theta_{k,k+1}(i, j) = <m_i^k, u^k> + <m_i^k, m_j^{k+1}> + <m_j^{k+1}, u^{k+1}>``, and ``-inf`` for ``i = j``: no
     fact follows itself. A step between two others is on two edges, so its own term counts twice, as the equation says.
 
-    Args:
-        keys: ``m_i^k``.
-        queries: ``u^k``.
-
-    Returns:
-        Scores of the facts at each step, and of a fact after another.
+    Takes and gives what `unary_potentials` does.
 
     Example:
         >>> binary_potentials(torch.ones(1, 3, 2, 1), torch.ones(1, 3, 1))[0].tolist()
@@ -72,12 +67,7 @@ def double_counted_potentials(
     In the code of Kim et al. (2017) the edge from the start to the first fact and the edge from the last fact to the
     stop score that fact once more; the equation of section 4.3 has no such edges.
 
-    Args:
-        keys: ``m_i^k``.
-        queries: ``u^k``.
-
-    Returns:
-        Scores of the facts at each step, and of a fact after another.
+    Takes and gives what `unary_potentials` does.
 
     Example:
         >>> double_counted_potentials(torch.ones(1, 2, 2, 1), torch.ones(1, 2, 1))[0].tolist()
