@@ -1,0 +1,95 @@
+"""What rows B and C share: scores of arcs, and how each library wants them and returns its trees."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from benchmarks.structures import peers
+from benchmarks.structures.contest import Contender, jax_contender, torch_contender
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Family:
+    """Dependency trees with a single root in each library.
+
+    Attributes:
+        ours: from scores to a distribution.
+        supar: likewise, given the module; so is ``torch_struct``.
+        torch_struct_argmax: whether torch-struct has a best tree.
+        projective: for SynJax.
+    """
+
+    ours: Callable[[Tensor], Any]
+    supar: Callable[[Any, Tensor], Any]
+    torch_struct: Callable[[Any, Tensor], Any]
+    torch_struct_argmax: bool
+    projective: bool
+
+    def build(self, batch: int, size: tuple[int, ...], name: str) -> Contender:
+        """A contender on random scores ``(batch, n, n + 1)``, row = word, column = its head."""
+        (n,) = size
+        generator = torch.Generator().manual_seed(n)
+        scores, weight = (torch.randn(batch, n, n + 1, generator=generator) for _ in range(2))
+        if name == "structattn":
+            return torch_contender(
+                name,
+                [scores],
+                weight,
+                log_partition=lambda s: self.ours(s).log_partition(),
+                marginals=lambda s: self.ours(s).marginals(),
+                argmax=lambda s: self.ours(s).argmax(),
+                best=lambda parts: parts.argmax(-1),
+            )
+        peer = peers.load(name)
+        if name == "SuPar":  # [dependent, head], the root in front
+            return torch_contender(
+                name,
+                [_with_root(scores)],
+                _with_root(weight),
+                log_partition=lambda s: self.supar(peer, s).log_partition,
+                marginals=lambda s: self.supar(peer, s).marginals,
+                argmax=lambda s: self.supar(peer, s).argmax,
+                parts=lambda parts: parts[:, 1:],
+                best=lambda heads: heads[:, 1:],
+            )
+        if name == "torch-struct":  # [head, dependent], scores of the root on the diagonal
+            return torch_contender(
+                name,
+                [_root_on_diagonal(scores)],
+                _root_on_diagonal(weight),
+                log_partition=lambda s: self.torch_struct(peer, s).partition,
+                marginals=lambda s: self.torch_struct(peer, s).marginals,
+                argmax=(lambda s: self.torch_struct(peer, s).argmax) if self.torch_struct_argmax else None,
+                parts=_root_in_front,
+                best=lambda parts: _root_in_front(parts).argmax(-1),
+            )
+        return jax_contender(
+            name,
+            _with_root(scores).mT,
+            _with_root(weight).mT,
+            distribution=lambda s: peer.SpanningTreeCRF(
+                s, directed=True, projective=self.projective, single_root_edge=True
+            ),
+            parts=lambda parts: parts.mT[:, 1:],
+            best=lambda parts: parts.mT[:, 1:].argmax(-1),
+        )
+
+
+def _with_root(scores: Tensor) -> Tensor:
+    """A row for the root in front, which nobody reads."""
+    return torch.cat([torch.zeros_like(scores[:, :1]), scores], 1)
+
+
+def _root_on_diagonal(scores: Tensor) -> Tensor:
+    """Heads in rows, the root's scores where a word would head itself."""
+    itself = torch.eye(scores.shape[1], dtype=torch.bool)
+    return torch.where(itself, scores[..., :1], scores[..., 1:]).mT.contiguous()
+
+
+def _root_in_front(parts: Tensor) -> Tensor:
+    """Back to rows of words, and a column for the root."""
+    arcs = parts.mT
+    root = arcs.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+    return torch.cat([root, arcs - torch.diag_embed(root.squeeze(-1))], -1)
