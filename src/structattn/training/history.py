@@ -7,7 +7,7 @@ from typing import Any
 from structattn.tasks import Metric
 
 # What a row has besides metrics.
-BOOKKEEPING = frozenset({"step", "epoch", "loss", "learning_rate", "seconds", "is_best"})
+BOOKKEEPING = frozenset({"step", "epoch", "loss", "learning_rate", "tree_entropy", "seconds", "is_best"})
 
 
 @dataclass

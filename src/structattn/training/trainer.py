@@ -34,6 +34,7 @@ from structattn.training.checkpoint import save
 from structattn.training.config_parts import OptimizationConfig
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
+from structattn.training.latent import tree_entropy
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.predictions import write_predictions
 from structattn.training.sampler import BatchSampler, LengthBatchSampler, TokenBatchSampler
@@ -42,6 +43,8 @@ from structattn.training.trained_model import TrainedModel
 
 LOGGER = logging.getLogger("structattn.training")
 _WEIGHTS, _HISTORY, _PLAIN = "model.safetensors", "history.jsonl", "states.json"
+# The entropy of latent trees is a mean over so many development examples.
+_LOOKED_AT = 500
 
 
 def fit(
@@ -189,6 +192,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
     def _measured(self, loss: float) -> dict[str, float]:
         own = self.trained.model.predict(self.dev[processes.index() :: processes.count()])
         evaluation = self.trained.model.measure(self.dev, processes.gathered(own))
+        entropy = tree_entropy(self.trained, self.dev[:_LOOKED_AT])
         self.history.add(
             {
                 "step": self.state.global_step,
@@ -196,6 +200,7 @@ class _Trainer(Trainer):  # type: ignore[misc]  # transformers is untyped here
                 "loss": loss,
                 "learning_rate": self._latest.get("learning_rate"),
                 **evaluation.metrics,
+                **({} if entropy is None else {"tree_entropy": entropy}),
                 "seconds": round(time.monotonic() - self.started, 2),
             }
         )

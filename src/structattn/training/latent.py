@@ -1,0 +1,52 @@
+"""What a run notes of latent trees while it trains: how unsure the encoder is of them.
+
+Separate because it judges no answer, and so is no metric of a task.
+
+Reference: Kim et al. (2017), Structured attention networks, section 3.2 (the distribution over trees).
+"""
+
+from collections.abc import Sequence
+
+from structattn.data import Example, SentenceBatch
+from structattn.encoders import latent_trees
+from structattn.layers import SyntacticAttention
+from structattn.tasks import SequenceBatch, TaskBatch
+from structattn.tasks.model import evaluating
+from structattn.training.trained_model import TrainedModel
+
+
+def tree_entropy(model: TrainedModel, examples: Sequence[Example], *, batch_size: int = 64) -> float | None:
+    """Mean entropy for each word, in nats, of the heads that the encoder attends to; ``None`` if it attends to none.
+
+    Args:
+        model: any model.
+        examples: its examples; words without structure choose their heads alone, and their entropies add up.
+        batch_size: how many examples run at a time.
+
+    Example:
+        >>> import structattn as sa
+        >>> from structattn.tasks import SENTIMENT
+        >>> from structattn.training.trained_model import build_model
+        >>> model = build_model("structured", SENTIMENT, vocabulary=sa.Vocabulary(["dull"]), options={"dim": 4})
+        >>> tree_entropy(model, [Example([sa.Sentence(["dull"])])])
+        0.0
+    """
+    if not any(isinstance(module, SyntacticAttention) for module in model.encoder.modules()):
+        return None
+    device = next(model.parameters()).device
+    entropy, words = 0.0, 0
+    with evaluating(model):
+        for start in range(0, len(examples), batch_size):
+            for batch in _sentences(model.collate(examples[start : start + batch_size])):
+                trees = latent_trees(model.encoder, batch.to(device))  # type: ignore[arg-type]  # found above
+                entropy += float(trees.entropy().sum())  # type: ignore[attr-defined]  # as all families of heads have
+                words += int(batch.lengths.sum())
+    return entropy / max(words, 1)
+
+
+def _sentences(batch: object) -> tuple[SentenceBatch, ...]:
+    if isinstance(batch, TaskBatch):
+        return batch.sentences
+    if isinstance(batch, SequenceBatch):
+        return (batch.source,)
+    return (batch,) if isinstance(batch, SentenceBatch) else ()
