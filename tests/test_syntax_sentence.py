@@ -70,5 +70,6 @@ def test_words_are_strings_and_not_one_string():
 
 
 def test_from_text():
-    assert Sentence.from_text("They're here.") == Sentence(["They", "'re", "here", "."])
-    assert Sentence.from_text("  ") == Sentence([])
+    text = "They're here."
+    assert Sentence.from_text(text) == Sentence(["They", "'re", "here", "."], metadata={"text": text})
+    assert Sentence.from_text("  ").words == ()

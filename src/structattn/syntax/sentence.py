@@ -82,13 +82,13 @@ class Sentence:
 
     @classmethod
     def from_text(cls, text: str) -> "Sentence":
-        """Make a sentence from raw text, split by ``split_words``.
+        """Make a sentence from raw text, split by ``split_words``; the text itself stays in the metadata.
 
         Example:
             >>> Sentence.from_text("It isn't.").words
             ('It', 'is', "n't", '.')
         """
-        return cls(split_words(text))
+        return cls(split_words(text), metadata={"text": text})
 
     def _check(self) -> None:
         num_words = len(self.words)
