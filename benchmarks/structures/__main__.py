@@ -2,7 +2,8 @@
 
 Rows: A linear chains, B projective trees, C all dependency trees, D phrase trees. Modes: train, marg, attn, argmax; see
 ``contest.py``. Every row runs in a process of its own for each number of threads, held to as many cores; inside, the
-libraries take turns. Peers that are not installed are named with the way to install them (``make peers``).
+libraries take turns. Peers that are not installed are named with the way to install them (``make peers``). Memory is
+that of marg and attn on one thread; see ``memory.py``.
 
     python -m benchmarks.structures --rows B --sizes 40 80 --modes attn --threads 1 2 --json results.json
 """
@@ -14,17 +15,20 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
+
 from benchmarks.structures import memory, peers, table
-from benchmarks.structures.contest import MODES, Pace, Result, compete
+from benchmarks.structures.contest import MODES, Contender, Pace, Result, compete
 from benchmarks.structures.rows import ROWS
 
 PEERS = ("torch-struct", "SuPar", "pytorch-crf", "SynJax")
 COLUMNS = ("structattn", "structattn, edges", *PEERS)
-MEMORY_WORDS, MEMORY_STATES = (50, 100, 200, 400), 10
 
 
 def main() -> None:
@@ -38,11 +42,12 @@ def main() -> None:
     parser.add_argument("--names", nargs="+", choices=COLUMNS, default=list(COLUMNS), help="who competes")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=30, help="turns of each contender at most")
-    parser.add_argument("--seconds", type=float, default=0.5, help="time for the turns of each contender in a cell")
+    parser.add_argument("--seconds", type=float, default=0.15, help="time for the turns of each contender in a cell")
     parser.add_argument(
         "--limit", type=float, default=1.0, help="a call that takes longer is not tried at larger sizes"
     )
-    parser.add_argument("--memory", nargs="*", choices=list(ROWS), default=["A", "B", "D"], help="families to weigh")
+    parser.add_argument("--memory", nargs="*", choices=list(ROWS), default=list(ROWS), help="families to weigh")
+    parser.add_argument("--words", nargs="+", type=int, default=[50, 100, 200, 400], help="sizes to weigh them at")
     parser.add_argument("--json", metavar="FILE", help="all numbers, for machines")
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -50,9 +55,14 @@ def main() -> None:
         return _compete_here(options)
 
     start = time.perf_counter()
-    print(f"{_cpu()}; torch {torch.__version__}; medians of at most {options.repeats} turns, milliseconds", flush=True)
+    print(f"{_cpu()}; torch {torch.__version__}. Medians of at most {options.repeats} turns, milliseconds.")
     for reason in filter(None, map(peers.missing, [name for name in PEERS if name in options.names])):
         print(reason)
+    for letter in options.rows:
+        row = ROWS[letter]
+        print(f"{letter}: {row.title}, batch of {row.batch}, by {', '.join(row.axes)}.")
+        for name, size in row.left_out:
+            print(f"   Without {name} from {', '.join(map(str, size))} on, which takes seconds.")
     print("\n" + table.header(options.names), flush=True)
     results: list[dict[str, Any]] = []
     for threads in options.threads:
@@ -88,50 +98,53 @@ def _compete_elsewhere(letter: str, threads: int, options: argparse.Namespace) -
 def _compete_here(options: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")  # of the peers, about the torch they were written for
     (threads,) = options.threads
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    cores = _hold_to(threads)
     torch.set_num_threads(threads)
     (row,) = (ROWS[letter] for letter in options.rows)
     pace = Pace(options.repeats, options.seconds, options.limit)
+    pace.too_slow += [(name, mode, size) for name, size in row.left_out for mode in MODES]
     names = [name for name in _present(row.names) if name in options.names]
     for size in sorted(row.sizes, key=lambda size: size[::-1]):
         if options.sizes and ",".join(map(str, size)) not in options.sizes:
             continue
         contenders = [row.build(row.batch, size, name) for name in names]
+        _prepare(
+            [(c, mode) for c in contenders for mode in options.modes if not pace.gave_up(c.name, mode, size)], cores
+        )
         for mode in options.modes:
             print(
                 json.dumps([asdict(result) for result in compete(row.letter, contenders, size, mode, pace)]), flush=True
             )
 
 
+def _hold_to(threads: int) -> set[int]:
+    """Keep this process on so many cores, where the system can, and return all that it might have."""
+    if not hasattr(os, "sched_setaffinity"):
+        return set()
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:threads])
+    return cores
+
+
+def _prepare(wanted: Sequence[tuple[Contender, str]], cores: set[int]) -> None:
+    """Compile on all cores what is then run on a few."""
+    widen = partial(os.sched_setaffinity, 0, cores) if cores else None
+    with ThreadPoolExecutor(max(len(cores), 1), initializer=widen) as pool:
+        for _ in pool.map(lambda pair: pair[0].prepare(pair[1]), wanted):
+            pass
+
+
 def _weigh(options: argparse.Namespace) -> list[dict[str, Any]]:
-    if options.memory:
-        print("\nadded peak memory in MB, forward (marg) and with the gradient of the marginals (attn)\n")
-        print("| row | words | mode | structattn | SuPar | smaller |\n|---|---|---|---|---|---|", flush=True)
+    if not options.memory:
+        return []
+    names = [name for name in memory.NAMES if name in options.names and name in _present(memory.NAMES)]
+    print(f"\nMegabytes added to the peak, one thread; over {memory.LIMIT} MB or {memory.SECONDS} s it is stopped.\n")
+    print(table.memory_header(names), flush=True)
     weights = []
-    for letter in options.memory:
-        row = ROWS[letter]
-        for words in MEMORY_WORDS:
-            size = (words, MEMORY_STATES)[: len(row.axes)]
-            for mode in ("marg", "attn"):
-                found = {name: memory.added(row, size, name, mode) for name in _present(("structattn", "SuPar"))}
-                ours, peer = found["structattn"], found.get("SuPar")
-                ratio = f"{peer / max(ours, 0.1):.0f}x" if peer is not None and ours is not None else ""
-                cells = [
-                    letter,
-                    str(words),
-                    mode,
-                    _megabytes(ours),
-                    _megabytes(peer) if "SuPar" in found else "",
-                    ratio,
-                ]
-                print(f"| {' | '.join(cells)} |", flush=True)
-                weights.append({"row": letter, "size": size, "mode": mode, **found})
+    for found in memory.weigh(options.memory, options.words, names):
+        print(table.memory_line(found, names), flush=True)
+        weights.append(found)
     return weights
-
-
-def _megabytes(value: float | None) -> str:
-    return f"over {memory.LIMIT}" if value is None else f"{value:.1f}"
 
 
 def _present(names: tuple[str, ...]) -> list[str]:

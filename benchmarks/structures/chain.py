@@ -5,10 +5,10 @@ position.
 """
 
 import torch
-from benchmarks.structures import peers
-from benchmarks.structures.contest import Contender, Row, jax_contender, torch_contender
 from torch import Tensor
 
+from benchmarks.structures import peers
+from benchmarks.structures.contest import Contender, Row, jax_contender, torch_contender
 from structattn.distributions import LinearChainCRF
 
 
@@ -109,4 +109,5 @@ ROW = Row(
     batch=32,
     build=build,
     names=("structattn", "structattn, edges", "torch-struct", "SuPar", "pytorch-crf", "SynJax"),
+    left_out=(("torch-struct", (20, 50)),),  # cubic in the states: one to ten seconds a call
 )

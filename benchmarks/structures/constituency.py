@@ -1,10 +1,10 @@
 """Row D: binary phrase trees over scored spans, one label."""
 
 import torch
-from benchmarks.structures import peers
-from benchmarks.structures.contest import Contender, Row, jax_contender, torch_contender
 from torch import Tensor
 
+from benchmarks.structures import peers
+from benchmarks.structures.contest import Contender, Row, jax_contender, torch_contender
 from structattn.distributions import ConstituencyCRF
 
 

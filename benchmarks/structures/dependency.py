@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from benchmarks.structures import peers
 from benchmarks.structures.contest import Contender, jax_contender, torch_contender
-from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from functools import partial
 
 from benchmarks.structures.contest import Row
 from benchmarks.structures.dependency import Family
-
 from structattn.distributions import NonProjectiveDependencyCRF
 
 FAMILY = Family(

@@ -4,7 +4,6 @@ from functools import partial
 
 from benchmarks.structures.contest import Row
 from benchmarks.structures.dependency import Family
-
 from structattn.distributions import DependencyCRF
 
 FAMILY = Family(

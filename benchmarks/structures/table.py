@@ -1,16 +1,17 @@
-"""Results as one table in Markdown: milliseconds of ours, of each peer, and how many times faster we are."""
+"""Results in Markdown: milliseconds and megabytes of ours and of each peer, and how many times better ours are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from benchmarks import markdown
 from benchmarks.structures.contest import Result
 
 OURS = "structattn"
 
 
 def header(names: Sequence[str]) -> str:
-    """The first two lines."""
-    columns = ["row", "size", "mode", "threads", *names, "faster than the best peer", "exact to"]
-    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+    """The first two lines of the table of times."""
+    return markdown.header(["row", "size", "mode", "threads", *names, "faster than the best peer", "exact to"])
 
 
 def line(results: Sequence[Result], names: Sequence[str]) -> str:
@@ -24,7 +25,28 @@ def line(results: Sequence[Result], names: Sequence[str]) -> str:
     size = ", ".join(map(str, first.size))
     cells = [_cell(found[name], ours) if name in found else "" for name in names]
     gap = f"{max(gaps):.0e}" if len(gaps) > 1 else ""
-    return f"| {' | '.join([first.row, size, first.mode, str(first.threads), *cells, ratio, gap])} |"
+    return markdown.line([first.row, size, first.mode, first.threads, *cells, ratio, gap])
+
+
+def memory_header(names: Sequence[str]) -> str:
+    """The first two lines of the table of memory."""
+    return markdown.header(["row", "size", "mode", *names, "less than the best torch peer"])
+
+
+def memory_line(found: Mapping[str, Any], names: Sequence[str]) -> str:
+    """One row, size and mode: megabytes, or why there are none."""
+    weights: Mapping[str, float | str] = found["weights"]
+    cells = [weights.get(name, "") for name in names]
+    shown = [cell if isinstance(cell, str) else f"{cell:.1f}" for cell in cells]
+    ours = weights[OURS]
+    peers = [
+        weight
+        for name, weight in weights.items()
+        if name != "SynJax" and not name.startswith(OURS) and not isinstance(weight, str)
+    ]
+    # Below a tenth of a megabyte pages decide.
+    ratio = f"{min(peers) / max(ours, 0.1):.1f}x" if peers and not isinstance(ours, str) else ""
+    return markdown.line([found["row"], ", ".join(map(str, found["size"])), found["mode"], *shown, ratio])
 
 
 def _cell(result: Result, ours: float | None) -> str:

@@ -1,0 +1,37 @@
+"""Contenders take turns in one process, so that a busy machine slows all of them alike."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Name = TypeVar("Name")
+
+
+def seconds(work: Callable[[], object], count: int = 1) -> float:
+    """Seconds of one call, as the mean of so many."""
+    start = time.perf_counter()
+    for _ in range(count):
+        work()
+    return (time.perf_counter() - start) / count
+
+
+def medians(
+    names: Sequence[Name], work: Callable[[Name, int], float], *, turns: int, warm: int = 2
+) -> dict[Name, float]:
+    """Median seconds of each contender.
+
+    Args:
+        names: of the contenders.
+        work: from name and number of the turn to seconds; numbers below zero are not counted.
+        turns: how often each has its turn; every turn begins with another contender.
+        warm: turns before those that count.
+    """
+    times: dict[Name, list[float]] = {name: [] for name in names}
+    for turn in range(-warm, turns):
+        first = turn % len(names)
+        for name in (*names[first:], *names[:first]):
+            taken = work(name, turn)
+            if turn >= 0:
+                times[name].append(taken)
+    return {name: statistics.median(taken) for name, taken in times.items()}
