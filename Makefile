@@ -22,9 +22,8 @@ lint: $(READY_TO_DEVELOP)  ## style
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
 
-bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes: structures next to other libraries, then the scripts of benchmarks/
-	$(or $(wildcard .venv-peers/bin/python),$(BIN)/python) -m benchmarks.structures
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in benchmarks.md
+	$(BIN)/python -m benchmarks --out benchmarks.md
 
 peers: $(COMPILED)  ## an environment with the libraries that bench compares with
 	$(PYTHON) -m venv .venv-peers

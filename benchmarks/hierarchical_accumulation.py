@@ -5,13 +5,11 @@ and phrases interpolated to (phrases + 1) x leaves x channels, cumulated upwards
 weights and both embeddings. Time is forward and backward, once with the matrices of the trees at hand, as layers share
 them, and once with those built anew; memory is the largest tensor and the most that is alive at once.
 
-    python benchmarks/hierarchical_accumulation.py [--leaves 30 60 120 400] [--batch-size 32] [--threads 1] [--chain]
+    python -m benchmarks.hierarchical_accumulation [--leaves 30 60 120 400] [--batch-size 32] [--threads 1] [--chain]
 """
 
 import argparse
 import random
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +18,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
+from benchmarks import markdown
+from benchmarks.turns import medians, seconds
 from structattn.functional import TreeOperator, accumulate
 
 
@@ -95,39 +95,35 @@ class Memory(TorchDispatchMode):
         return result
 
 
-def measure(work: Callable[[], None], repeats: int) -> float:
-    """Median seconds."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def batch_size(num_leaves: int, dim: int, most: int) -> int:
+    """As many trees as keep the literal form, which has some four tensors of the size of S alive, below 1 GB."""
+    return max(1, min(most, 10**9 // (4 * 4 * (num_leaves - 1) * num_leaves * dim)))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leaves", type=int, nargs="+", default=[30, 60, 120, 400])
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--chain", action="store_true", help="right-branching trees")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     generator = random.Random(0)
-    print(f"batches of {options.batch_size} trees (4 of 400 leaves), {options.threads} threads, forward and backward")
     print(
-        f"{'leaves':>6} {'dim':>4} {'heads':>5} {'deepest':>7} | {'literal':>9} {'operator':>9} {'+ built':>9} ms "
-        f"| {'times faster':>14} | {'largest, MB':>14} {'peak, MB':>14} | difference"
+        f"Forward and backward, {options.threads} threads, median of {options.repeats}; batches of "
+        f"{options.batch_size} trees, of fewer where the literal form would take more than 1 GB.\n"
     )
+    columns = ["leaves", "dim", "heads", "trees", "deepest", "literal, ms", "operator, ms", "with building, ms"]
+    columns += ["faster", "with building", "literal, largest / peak MB", "operator, largest / peak MB", "smaller"]
+    print(markdown.header([*columns, "difference"]), flush=True)
     for num_leaves in options.leaves:
-        size = options.batch_size if num_leaves < 400 else max(1, options.batch_size // 8)
-        spans, parents = batch_of(
-            [chain(num_leaves) if options.chain else random_tree(generator, num_leaves) for _ in range(size)]
-        )
         for dim, heads in ((64, 4), (512, 8)):
-            compare(spans, parents, num_leaves, dim=dim, heads=heads, repeats=options.repeats)
+            trees = [
+                chain(num_leaves) if options.chain else random_tree(generator, num_leaves)
+                for _ in range(batch_size(num_leaves, dim, options.batch_size))
+            ]
+            compare(*batch_of(trees), num_leaves, dim=dim, heads=heads, repeats=options.repeats)
 
 
 def compare(spans: Tensor, parents: Tensor, num_leaves: int, *, dim: int, heads: int, repeats: int) -> None:
@@ -156,24 +152,20 @@ def compare(spans: Tensor, parents: Tensor, num_leaves: int, *, dim: int, heads:
         "operator": lambda: accumulate(*inputs, trees, **tables).backward(gradient),
         "built": lambda: accumulate(*inputs, build(), **tables).backward(gradient),
     }
-    difference = float((literal(*inputs, trees, **tables) - accumulate(*inputs, trees, **tables)).detach().abs().max())
-    seconds, memory = {}, {}
+    with torch.no_grad():
+        gap = float((literal(*inputs, trees, **tables) - accumulate(*inputs, trees, **tables)).abs().max())
+    memory = {}
     for name, work in works.items():
-        seconds[name] = measure(work, repeats)
         with Memory() as memory[name]:
             work()
-    ratios = (seconds["literal"] / seconds[name] for name in ("operator", "built"))
-    print(
-        f"{num_leaves:>6} {dim:>4} {heads:>5} {int(trees.depths.max()):>7} | "
-        + " ".join(f"{1000 * seconds[name]:>9.2f}" for name in works)
-        + f"    | {'x / '.join(f'{ratio:.1f}' for ratio in ratios) + 'x':>14} | "
-        + " ".join(
-            f"{getattr(memory['literal'], what) / 1e6:>7.1f}{getattr(memory['operator'], what) / 1e6:>7.2f}"
-            for what in ("largest", "peak")
-        )
-        + f" | {difference:.1e}",
-        flush=True,
+    taken = medians(list(works), lambda name, _: seconds(works[name]), turns=repeats, warm=0)
+    cells = [num_leaves, dim, heads, size, int(trees.depths.max()), *(f"{1000 * taken[name]:.2f}" for name in works)]
+    cells += [f"{taken['literal'] / taken[name]:.1f}x" for name in ("operator", "built")]
+    cells += [f"{memory[name].largest / 1e6:.2f} / {memory[name].peak / 1e6:.1f}" for name in ("literal", "operator")]
+    largest, peak = (
+        getattr(memory["literal"], what) / getattr(memory["operator"], what) for what in ("largest", "peak")
     )
+    print(markdown.line([*cells, f"{largest:.0f}x / {peak:.0f}x", f"{gap:.0e}"]), flush=True)
 
 
 if __name__ == "__main__":

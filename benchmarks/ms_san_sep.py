@@ -3,30 +3,21 @@
 Qi et al. 2020 (arXiv 2012.14642) report 2 ms against 4 ms a batch of 32. Models take turns batch by batch in one run,
 so that a busy machine slows all of them alike; the median is printed. Word vectors are left out: all share them.
 
-    python benchmarks/ms_san_sep.py [--batches 30] [--batch-size 32] [--dim 300] [--device cpu] [--threads 2]
+    python -m benchmarks.ms_san_sep [--batches 12] [--batch-size 32] [--dim 300] [--device cpu] [--threads 2]
 """
 
 import argparse
 import random
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
 import structattn as sa
+from benchmarks import markdown, turns
+from benchmarks.sentences import WORDS, lengths_about, random_batch
 
-NAMES = ("ms_san", "ms_san_sep", "transformer")
-
-
-def random_sentence(generator: random.Random, length: int) -> sa.Sentence:
-    """A sentence with a random dependency tree: every word hangs on an earlier one in a random order of the words."""
-    order = generator.sample(range(1, length + 1), length)
-    heads = [0] * length
-    for place, word in enumerate(order[1:], start=1):
-        heads[word - 1] = order[generator.randrange(place)]
-    return sa.Sentence([f"w{generator.randrange(1000)}" for _ in range(length)], dependency=sa.DependencyTree(heads))
+NAMES, KINDS = ("ms_san", "ms_san_sep", "transformer"), ("encode", "train")
 
 
 def synchronise(device: str) -> None:
@@ -35,11 +26,12 @@ def synchronise(device: str) -> None:
 
 
 def seconds(work: Callable[[], None], device: str) -> float:
+    def waiting() -> None:
+        work()
+        synchronise(device)
+
     synchronise(device)
-    start = time.perf_counter()
-    work()
-    synchronise(device)
-    return time.perf_counter() - start
+    return turns.seconds(waiting)
 
 
 class Step:
@@ -75,7 +67,7 @@ class Step:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", type=int, default=30)
+    parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--dim", type=int, default=300)
     parser.add_argument("--device", default="cpu")
@@ -83,35 +75,30 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
-    generator = random.Random(1)
-    vocabulary = sa.Vocabulary([f"w{number}" for number in range(1000)])
+    vocabulary = sa.Vocabulary(WORDS)
     steps = {name: Step(name, dim=options.dim, device=options.device) for name in NAMES}
-    times: dict[tuple[str, str], list[float]] = {(name, kind): [] for name in NAMES for kind in ("encode", "train")}
-    for number in range(-3, options.batches):  # three batches to warm up
-        # Lengths as in SNLI's premises: about 14 words on average, up to 30.
-        lengths = [min(30, max(3, round(generator.gauss(14, 6)))) for _ in range(options.batch_size)]
-        batch = sa.collate([random_sentence(generator, length) for length in lengths], vocabulary).to(options.device)
-        states = torch.randn(*batch.mask.shape, options.dim, device=options.device) * batch.mask.unsqueeze(-1)
-        for name in generator.sample(NAMES, len(NAMES)):
-            step = steps[name]
-            for kind, work in (("encode", step.encode), ("train", step.train)):
-                # The distances in the trees are found once per batch and kept; each model pays for them here.
-                fresh = batch.to(options.device)
-                taken = seconds(lambda work=work, fresh=fresh, states=states: work(states, fresh), options.device)
-                if number >= 0:
-                    times[name, kind].append(taken)
 
+    def work(contender: tuple[str, str], turn: int) -> float:
+        name, kind = contender
+        generator = random.Random(turn)
+        # About as long as SNLI's premises. Distances in the trees are found once per batch and kept; each model pays
+        # for them here: a batch of its own.
+        lengths = lengths_about(generator, 14, 6, options.batch_size)
+        batch = random_batch(generator, lengths, vocabulary).to(options.device)
+        states = torch.randn(*batch.mask.shape, options.dim, device=options.device) * batch.mask.unsqueeze(-1)
+        step = steps[name]
+        run = step.encode if kind == "encode" else step.train
+        return seconds(lambda: run(states, batch), options.device)
+
+    found = turns.medians([(name, kind) for name in NAMES for kind in KINDS], work, turns=options.batches)
     place = options.device if options.device != "cpu" else f"cpu, {torch.get_num_threads()} threads"
-    print(f"batch of {options.batch_size}, width {options.dim}, {place}, median of {options.batches} batches")
-    print(f"{'model':<14}{'parameters':>12}{'encode, ms':>13}{'train, ms':>13}{'encode':>10}{'train':>8}")
-    base = {kind: statistics.median(times["ms_san", kind]) for kind in ("encode", "train")}
+    print(f"batch of {options.batch_size}, width {options.dim}, {place}, median of {options.batches} batches\n")
+    columns = ["encoder", "parameters", "encode, ms", "train, ms", "encode, to ms_san", "train, to ms_san"]
+    print(markdown.header(columns))
     for name in NAMES:
-        medians = {kind: statistics.median(times[name, kind]) for kind in ("encode", "train")}
-        ratios = {kind: medians[kind] / base[kind] for kind in medians}
-        print(
-            f"{name:<14}{steps[name].size:>12,}{1000 * medians['encode']:>13.1f}{1000 * medians['train']:>13.1f}"
-            f"{ratios['encode']:>9.2f}x{ratios['train']:>7.2f}x"
-        )
+        times = [f"{1000 * found[name, kind]:.1f}" for kind in KINDS]
+        ratios = [f"{found[name, kind] / found['ms_san', kind]:.2f}x" for kind in KINDS]
+        print(markdown.line([name, f"{steps[name].size:,}", *times, *ratios]))
 
 
 if __name__ == "__main__":

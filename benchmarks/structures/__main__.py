@@ -29,6 +29,8 @@ from benchmarks.structures.rows import ROWS
 
 PEERS = ("torch-struct", "SuPar", "pytorch-crf", "SynJax")
 COLUMNS = ("structattn", "structattn, edges", *PEERS)
+# Compiles for about as long as all else takes; with more threads it competes when it is named.
+ON_ONE_THREAD = "SynJax"
 
 
 def main() -> None:
@@ -39,7 +41,7 @@ def main() -> None:
         "--sizes", nargs="+", metavar="WORDS[,STATES]", help="only these sizes; all of a row if not given"
     )
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
-    parser.add_argument("--names", nargs="+", choices=COLUMNS, default=list(COLUMNS), help="who competes")
+    parser.add_argument("--names", nargs="+", choices=COLUMNS, help="who competes; all if not given")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=30, help="turns of each contender at most")
     parser.add_argument("--seconds", type=float, default=0.15, help="time for the turns of each contender in a cell")
@@ -55,19 +57,25 @@ def main() -> None:
         return _compete_here(options)
 
     start = time.perf_counter()
+    left_out = ON_ONE_THREAD if options.names is None and max(options.threads) > 1 else None
+    options.names = list(COLUMNS) if options.names is None else options.names
     print(f"{_cpu()}; torch {torch.__version__}. Medians of at most {options.repeats} turns, milliseconds.")
     for reason in filter(None, map(peers.missing, [name for name in PEERS if name in options.names])):
         print(reason)
+    if left_out:
+        print(f"{left_out}, which compiles for long, on one thread only.")
     for letter in options.rows:
         row = ROWS[letter]
         print(f"{letter}: {row.title}, batch of {row.batch}, by {', '.join(row.axes)}.")
         for name, size in row.left_out:
             print(f"   Without {name} from {', '.join(map(str, size))} on, which takes seconds.")
-    print("\n" + table.header(options.names), flush=True)
+    if options.rows:
+        print("\n" + table.header(options.names), flush=True)
     results: list[dict[str, Any]] = []
     for threads in options.threads:
         for letter in options.rows:
-            results += _compete_elsewhere(letter, threads, options)
+            names = [name for name in options.names if threads == 1 or name != left_out]
+            results += _compete_elsewhere(letter, threads, names, options)
     weights = _weigh(options)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
@@ -76,10 +84,12 @@ def main() -> None:
     return None
 
 
-def _compete_elsewhere(letter: str, threads: int, options: argparse.Namespace) -> list[dict[str, Any]]:
+def _compete_elsewhere(
+    letter: str, threads: int, names: Sequence[str], options: argparse.Namespace
+) -> list[dict[str, Any]]:
     """One row in a fresh process with its own threads; its lines are printed as they come."""
     command = [sys.executable, "-m", "benchmarks.structures", "--in-this-process", "--rows", letter]
-    command += ["--threads", str(threads), "--modes", *options.modes, "--names", *options.names]
+    command += ["--threads", str(threads), "--modes", *options.modes, "--names", *names]
     command += ["--repeats", str(options.repeats), "--seconds", str(options.seconds), "--limit", str(options.limit)]
     command += ["--sizes", *options.sizes] if options.sizes else []
     # Without passive waiting two threads can stall each other for seconds on a machine that does something else.

@@ -109,5 +109,6 @@ ROW = Row(
     batch=32,
     build=build,
     names=("structattn", "structattn, edges", "torch-struct", "SuPar", "pytorch-crf", "SynJax"),
+    growth=1,
     left_out=(("torch-struct", (20, 50)),),  # cubic in the states: one to ten seconds a call
 )

@@ -40,6 +40,7 @@ class Row:
     """A family of structures, the inputs it is timed on, and who competes.
 
     Attributes:
+        growth: the number of scores grows with this power of the words.
         left_out: contenders that are known to take seconds, and from which size on.
     """
 
@@ -50,6 +51,7 @@ class Row:
     batch: int
     build: Callable[[int, tuple[int, ...], str], Contender]
     names: tuple[str, ...]
+    growth: int = 2
     left_out: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 

@@ -1,8 +1,8 @@
 """Megabytes that a computation adds to the peak of a process, each measured in a fresh one.
 
 A measurement is a fork of a process that has loaded the libraries and not yet used them. It may neither take more than
-`LIMIT` megabytes, so that the machine does not swap, nor more than `SECONDS` of processor time; what does is not tried
-on larger inputs. Modes: ``marg`` and ``attn``, see ``contest.py``. Prints one JSON object for each row, size and mode.
+`LIMIT` megabytes, so that the machine does not swap, nor more than `SECONDS` of processor time; what does, or would
+if memory grew no faster than the number of scores, is not tried on larger inputs. Modes: ``marg`` and ``attn``, see ``contest.py``. Prints one JSON object for each row, size and mode.
 
     python -m benchmarks.structures.memory --rows B C --words 50 100 --names structattn SuPar
 """
@@ -95,14 +95,20 @@ def main() -> None:
     present = [name for name in options.names if name.startswith("structattn") or peers.missing(name) is None]
     for row in (ROWS[letter] for letter in options.rows):
         too_much: dict[str, str] = {}
+        weighed: dict[tuple[str, str], tuple[int, float]] = {}
         for words in options.words:
             size = (words, STATES)[: len(row.axes)]
             for mode in MODES:
                 weights: dict[str, float | str] = {}
                 for name in (name for name in present if name in row.names):
+                    smaller, before = weighed.get((name, mode), (words, 0.0))
+                    if before * (words / smaller) ** row.growth > LIMIT:
+                        too_much.setdefault(name, f"over {LIMIT}")
                     found = too_much.get(name) or added(row, size, name, mode)
                     if isinstance(found, str):
                         too_much[name] = found
+                    else:
+                        weighed[name, mode] = words, found
                     weights[name] = found
                 print(json.dumps({"row": row.letter, "size": size, "mode": mode, "weights": weights}), flush=True)
 
