@@ -1,0 +1,264 @@
+"""The figures of structured attention, from runs of your own; every option draws what it names.
+
+    python examples/structured_attention_figures.py --heads simple=RUN structured=RUN --formula "( * ( + 15 7 ) 1 8 )"
+    python examples/structured_attention_figures.py --depth none=RUN,RUN simple=RUN,RUN structured=RUN,RUN
+    python examples/structured_attention_figures.py --entropy simple=RUN structured=RUN
+    python examples/structured_attention_figures.py --trees induced=RUN pretrained=RUN --data trees.conllu
+    python examples/structured_attention_figures.py --translations simple=RUN sigmoid=RUN segmentation=RUN \\
+        --data train.ja,train.en --pair "SOURCE" "TARGET"
+    python examples/structured_attention_figures.py --times
+
+What runs: tree transduction for the first three, any encoder with latent trees for the fourth, translation for the
+fifth. Figures are written to --out.
+"""
+
+import argparse
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import structattn as sa
+from structattn.data import Example
+from structattn.data.formulas import TESTED_ON
+from structattn.data.text_vocabulary import in_pieces
+from structattn.encoders import latent_trees
+from structattn.pictures import Panel, Series, bar_chart, dependency_tree, heatmap_grid, line_chart
+from structattn.syntax.folders import read_json, read_json_lines
+from structattn.tasks import SequenceModel
+
+Runs = Mapping[str, list[str]]
+FORMULA = "( * ( + ( + 15 7 ) 1 8 ) ( + 19 0 11 ) )"
+
+
+def brackets(words: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of every opening bracket and the one that closes it."""
+    pairs, open_ones = [], []
+    for place, word in enumerate(words):
+        if word == "(":
+            open_ones.append(place)
+        elif word == ")" and open_ones:
+            pairs.append((open_ones.pop(), place))
+    return pairs
+
+
+@torch.no_grad()
+def heads_of(run: str, sentences: Sequence[sa.Sentence]) -> list[Tensor]:
+    """For each sentence the marginals of heads, a row for each word; column 0 is the root."""
+    model = sa.load(run)
+    batch = sa.collate(sentences, model.vocabulary)
+    marginals = latent_trees(model.encoder, batch).marginals()
+    return [rows[: len(one), : len(one) + 1] for rows, one in zip(marginals, sentences, strict=True)]
+
+
+def heads_figure(runs: Runs, formula: str) -> str:
+    """Kim et al. (2017), figure of section 4.1: a column is a word, and says where its head is."""
+    words = formula.split()
+    marks = [(1 + start, end) for start, end in brackets(words)]
+    panels = [
+        Panel(["root", *words], words, heads_of(folders[0], [sa.Sentence(words)])[0].T, name, marks)
+        for name, folders in runs.items()
+    ]
+    return heatmap_grid(
+        panels,
+        columns=2,
+        title="where each word has its head",
+        minimum=0,
+        maximum=1,
+        row_axis="head",
+        column_axis="child",
+        value_label="p(head)",
+        marks_label="the bracket that a closing one closes",
+    )
+
+
+def depth_figure(runs: Runs) -> str:
+    """Correct prefix against depth on the test formulas, mean and deviation over seeds."""
+    series = []
+    for name, folders in runs.items():
+        results = [read_json(Path(folder, "result.json")) for folder in folders]
+        rows = [[result["test"][f"correct_prefix_depth{depth}"] for result in results] for depth in TESTED_ON]
+        errors = [stdev(row) for row in rows] if len(folders) > 1 else None
+        series.append(Series(name, list(range(len(rows))), [fmean(row) for row in rows], errors))
+    return line_chart(
+        series,
+        title="tree transduction",
+        x_label="depth of the formula",
+        y_label="correct prefix",
+        x_names=[str(depth) for depth in TESTED_ON],
+        percent=True,
+        from_zero=True,
+    )
+
+
+def entropy_figure(runs: Runs) -> str:
+    """How unsure the heads are while a run trains; words that choose alone could reach log(n + 1)."""
+    series = []
+    for name, folders in runs.items():
+        rows = list(read_json_lines(Path(folders[0], "metrics.jsonl")))
+        series.append(Series(name, [row["epoch"] for row in rows], [row["tree_entropy"] for row in rows]))
+    return line_chart(
+        series, title="entropy of heads", x_label="epoch", y_label="nats for each word (dev)", from_zero=True
+    )
+
+
+def tree_figures(runs: Runs, data: str) -> Iterator[tuple[str, str]]:
+    """The best latent tree above a sentence and its parse below; and how often heads agree, by part of speech."""
+    gold = [one for one in islice(sa.read_conllu(data), 1000) if one.dependency is not None and len(one)]
+    shown = next((one for one in gold if 8 <= len(one) <= 14), gold[0])
+    tags = [tag for one in gold for tag in one.tags or ["?"] * len(one)]
+    common = [tag for tag, _ in Counter(tags).most_common(12)]
+    series = []
+    for name, folders in runs.items():
+        found = dict(zip(map(id, gold), best_heads(folders[0], gold), strict=True))
+        yield (
+            f"structured-tree-{name}",
+            dependency_tree(
+                shown.words, found[id(shown)], other=shown.dependency.heads, names=(name, "parse"), tags=shown.tags
+            ),
+        )
+        right = [head == true for one in gold for head, true in zip(found[id(one)], one.dependency.heads, strict=True)]
+        agree = {tag: [hit for hit, its in zip(right, tags, strict=True) if its == tag] for tag in common}
+        series.append(Series(f"{name} ({fmean(right):.1%})", [], [fmean(agree[tag]) for tag in common]))
+    yield (
+        "structured-attachment",
+        bar_chart(common, series, title="heads that agree with the parse", value_label="share of words", percent=True),
+    )
+
+
+@torch.no_grad()
+def best_heads(run: str, sentences: Sequence[sa.Sentence]) -> Iterator[list[int]]:
+    """The heads of each sentence's best tree, as CoNLL ids."""
+    model = sa.load(run)
+    for start in range(0, len(sentences), 64):
+        part = sentences[start : start + 64]
+        best = latent_trees(model.encoder, sa.collate(part, model.vocabulary)).argmax().argmax(-1).tolist()
+        yield from (heads[: len(one)] for heads, one in zip(best, part, strict=True))
+
+
+@torch.no_grad()
+def alignment(model: SequenceModel, example: Example) -> Tensor:
+    """What the decoder attends to as it is made to write the text; a row for each of its pieces."""
+    attention, seen = model.decoder.attention, []
+    asks = attention.register_forward_pre_hook(
+        lambda _, given, named: (given, named | {"need_weights": True}), with_kwargs=True
+    )
+    keeps = attention.register_forward_hook(lambda _, given, output: seen.append(output[1]))
+    try:
+        model.eval()(model.collate([example]))
+    finally:
+        asks.remove()
+        keeps.remove()
+    weights: Tensor = seen[0][0, 0]
+    return weights
+
+
+def word_translations(pairs: Sequence[tuple[list[str], list[str]]], *, rounds: int = 6) -> dict[str, dict[str, float]]:
+    """``t(target | source)`` of IBM Model 1 by expectation maximisation (Brown et al. 1993, section 4.1)."""
+    table: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(lambda: 1.0))
+    for _ in range(rounds):
+        counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for source, target in pairs:
+            for word in target:
+                total = sum(table[one][word] for one in source)
+                for one in source:
+                    counts[one][word] += table[one][word] / total
+        table = defaultdict(lambda: defaultdict(float))
+        for one, row in counts.items():
+            total = sum(row.values())
+            table[one] = defaultdict(float, {word: count / total for word, count in row.items()})
+    return table
+
+
+def translation_figure(runs: Runs, data: str, pair: tuple[str, str], *, num_pairs: int) -> str:
+    """Kim et al. (2017), figure of section 4.2; where nobody aligned the words, IBM Model 1 guesses."""
+    models: dict[str, Any] = {name: sa.load(folders[0]).model for name, folders in runs.items()}
+    texts = next(iter(models.values())).texts
+    example = Example((sa.Sentence.from_text(pair[0]),), pair[1])
+    source = list(in_pieces(example.sentences[0], texts.splitter).words)
+    target = texts.target.splitter.split(pair[1])
+    known = [
+        (list(in_pieces(one.sentences[0], texts.splitter).words), texts.target.splitter.split(str(one.label)))
+        for one in islice(sa.data.read_examples(data, format="parallel"), num_pairs)
+    ]
+    table = word_translations([*known, (source, target)])
+    guess = torch.tensor([[table[one][word] for one in source] for word in target])
+    panels = [Panel(target, source, alignment(model, example)[: len(target)], name) for name, model in models.items()]
+    panels.append(Panel(target, source, guess / guess.sum(1, keepdim=True), "IBM Model 1"))
+    return heatmap_grid(panels, columns=2, row_axis="written", column_axis="read", value_label="weight")
+
+
+def times_figure(lengths: Sequence[int] = (5, 10, 20, 40, 80), *, batch: int = 16, repeats: int = 3) -> str:
+    """Milliseconds forward and back of a transduction encoder, by what its words attend to."""
+    series = []
+    for kind in ("none", "simple", "projective", "nonprojective", "constituency"):
+        encoder, times = sa.encoders.build("structured", vocabulary_size=30, attention=kind, dim=50), []
+        for length in lengths:
+            words = [f"w{place % 20}" for place in range(length)]
+            given = sa.collate([sa.Sentence(words)] * batch, sa.Vocabulary(dict.fromkeys(words)))
+            taken = []
+            for _ in range(repeats + 1):
+                begun = time.perf_counter()
+                encoder(given).states.sum().backward()
+                taken.append(time.perf_counter() - begun)
+            times.append(1000 * min(taken[1:]))
+        series.append(Series(kind, lengths, times))
+    return line_chart(
+        series,
+        title=f"{batch} sentences on {torch.get_num_threads()} thread(s)",
+        x_label="words in each",
+        y_label="milliseconds, forward and back",
+        from_zero=True,
+    )
+
+
+def figures(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    if options.heads:
+        yield "structured-heads", heads_figure(named(options.heads), options.formula)
+    if options.depth:
+        yield "structured-depth", depth_figure(named(options.depth))
+    if options.entropy:
+        yield "structured-entropy", entropy_figure(named(options.entropy))
+    if options.trees:
+        yield from tree_figures(named(options.trees), options.data)
+    if options.translations:
+        runs = named(options.translations)
+        yield "structured-translation", translation_figure(runs, options.data, options.pair, num_pairs=options.pairs)
+    if options.times:
+        yield "structured-times", times_figure()
+
+
+def named(systems: Sequence[str]) -> Runs:
+    """``name=RUN,RUN`` as names and their runs."""
+    return {name: folders.split(",") for name, _, folders in (system.partition("=") for system in systems)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for option in ("heads", "depth", "entropy", "trees", "translations"):
+        parser.add_argument(f"--{option}", nargs="+", default=[], metavar="NAME=RUN")
+    parser.add_argument("--formula", default=FORMULA)
+    parser.add_argument("--data", help="trees (CoNLL-U) for --trees, parallel text for --translations")
+    parser.add_argument("--pair", nargs=2, metavar=("SOURCE", "TARGET"))
+    parser.add_argument("--pairs", type=int, default=5000, help="so many pairs of --data teach IBM Model 1")
+    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("figures"))
+    options = parser.parse_args()
+    if (options.trees or options.translations) and not options.data:
+        parser.error("--trees and --translations need --data")
+    if options.translations and not options.pair:
+        parser.error("--translations needs --pair")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, drawing in figures(options):
+        (options.out / f"{name}.svg").write_text(drawing, encoding="utf-8")
+        print(options.out / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
