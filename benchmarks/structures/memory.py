@@ -1,8 +1,9 @@
 """Megabytes that a computation adds to the peak of a process, each measured in a fresh one.
 
 A measurement is a fork of a process that has loaded the libraries and not yet used them. It may neither take more than
-`LIMIT` megabytes, so that the machine does not swap, nor more than `SECONDS` of processor time; what does, or would
-if memory grew no faster than the number of scores, is not tried on larger inputs. Modes: ``marg`` and ``attn``, see ``contest.py``. Prints one JSON object for each row, size and mode.
+`LIMIT` megabytes, so that the machine does not swap, nor more than `SECONDS` of processor time; what does, or would if
+memory grew no faster than the number of scores, is not tried on larger inputs. Modes: ``marg`` and ``attn``, see
+``contest.py``. Prints one JSON object for each row, size and mode.
 
     python -m benchmarks.structures.memory --rows B C --words 50 100 --names structattn SuPar
 """
