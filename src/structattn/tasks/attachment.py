@@ -17,8 +17,7 @@ from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder, latent_trees
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, measured_texts
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.sentence_model import num_words
 from structattn.tasks.task import Task
@@ -135,14 +134,7 @@ class AttachmentModel(nn.Module):
         Raises:
             ValueError: if an example has no tree, or there are no examples.
         """
-        gold = []
-        for index, example in enumerate(examples):
-            if not isinstance(example.label, str):
-                raise ValueError(f"example {example.id or index} has no tree to compare with")
-            gold.append(example.label)
-        answers = [str(prediction.answer) for prediction in predictions]
-        metrics = {name: metric(name).value(gold, answers) for name in self.task.metrics}
-        return Evaluation(metrics, tuple(predictions), tuple(gold))
+        return measured_texts(self.task, examples, predictions, what="tree")
 
     def _batch(self, examples: Sequence[Example]) -> SentenceBatch:
         sentences = [example.sentences[0] for example in examples]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from structattn.data import Example, Vocabulary
 from structattn.syntax import Sentence
+from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
@@ -123,6 +124,31 @@ def answers_by_length(
         chosen = order[start : start + batch_size]
         found.update(zip(chosen, answer([examples[index] for index in chosen]), strict=True))
     return [found[index] for index in range(len(examples))]
+
+
+def measured_texts(
+    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], *, what: str = "text"
+) -> Evaluation:
+    """The task's metrics for answers that are written, such as translations; those that concern nothing are left out.
+
+    Args:
+        task: says which metrics.
+        examples: with the right texts as labels.
+        predictions: one for each.
+        what: what an error calls the text.
+
+    Raises:
+        ValueError: if an example has no text, or there are no examples.
+    """
+    gold = []
+    for index, example in enumerate(examples):
+        if not isinstance(example.label, str):
+            raise ValueError(f"example {example.id or index} has no {what} to compare with")
+        gold.append(example.label)
+    answers = [str(prediction.answer) for prediction in predictions]
+    chosen = [metric(name) for name in task.metrics]
+    metrics = {one.name: one.value(gold, answers) for one in chosen if one.concerns_any(gold)}
+    return Evaluation(metrics, tuple(predictions), tuple(gold))
 
 
 @contextmanager

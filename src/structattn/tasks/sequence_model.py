@@ -19,8 +19,7 @@ from structattn.encoders import SentenceEncoder
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.decoder import Decoder
-from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, measured_texts
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.task import Task
@@ -231,15 +230,7 @@ class SequenceModel(nn.Module):
         Raises:
             ValueError: if an example has no text, or there are no examples.
         """
-        gold = []
-        for index, example in enumerate(examples):
-            if not isinstance(example.label, str):
-                raise ValueError(f"example {example.id or index} has no text to compare with")
-            gold.append(example.label)
-        answers = [str(prediction.answer) for prediction in predictions]
-        chosen = [metric(name) for name in self.task.metrics]
-        metrics = {one.name: one.value(gold, answers) for one in chosen if one.concerns_any(gold)}
-        return Evaluation(metrics, tuple(predictions), tuple(gold))
+        return measured_texts(self.task, examples, predictions)
 
     def size_of(self, example: Example) -> int:
         """What an example costs: the longer one of its source and its text, in pieces."""
