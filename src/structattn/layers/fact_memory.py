@@ -38,8 +38,8 @@ class FactEmbedding(nn.Module):
         self.words = nn.Embedding(vocabulary_size, dim, padding_idx=0)
         self.times = nn.Embedding(num_times, dim)
         for table in (self.words, self.times):
-            # A variance of one tenth, as in the code of Kim et al.
-            nn.init.normal_(table.weight, std=0.1**0.5)
+            # As memory networks start. From the variance of one tenth of the code of Kim et al. they learn by heart.
+            nn.init.normal_(table.weight, std=0.1)
         with torch.no_grad():
             self.words.weight[0] = 0.0
 

@@ -6,6 +6,7 @@ Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (201
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -186,7 +187,9 @@ class FactModel(nn.Module):
         kept = [story[-self.num_facts :] for story in stories]
         most = max(1, *(len(story) for story in kept))
         width = max([1, *(len(fact) for story in kept for fact in story)])
-        words = [[_padded(self.vocabulary.encode(fact), width) for fact in story] for story in kept]
+        # The stories of a batch tell the same few facts again and again.
+        encode = cache(lambda fact: _padded(self.vocabulary.encode(fact), width))
+        words = [[encode(fact) for fact in story] for story in kept]
         questions = [self.vocabulary.encode(example.sentences[1].words) for example in examples]
         known = torch.tensor([example.label in self._indices for example in examples])
         weight = torch.tensor([example.weight for example in examples]) * known
