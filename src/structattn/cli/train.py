@@ -88,5 +88,9 @@ def _summary(results: list[RunResult]) -> Iterator[str]:
     if results[0].test:
         # As papers have it that report the run which is best on held-out data.
         main = metric(next(iter(results[0].metrics)))
-        best = max(results, key=lambda result: result.metrics[main.name] * (1 if main.greater_is_better else -1))
-        yield f"best on dev: {best.folder}  test: {figures(best.test)}"
+        sign = 1 if main.greater_is_better else -1
+        best = sorted(results, key=lambda result: -sign * result.metrics[main.name])
+        yield f"best on dev: {best[0].folder}  test: {figures(best[0].test)}"
+        half = best[: (len(best) + 1) // 2]
+        means = {name: mean(result.test[name] for result in half) for name in half[0].test}
+        yield f"best {len(half)} of {len(best)} on dev, mean  test: {figures(means)}"
