@@ -9,6 +9,7 @@ together are made to end within ten minutes on two quiet cores; what was left ou
 import argparse
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -61,13 +62,18 @@ def _run(command: list[str], threads: int, file: TextIO) -> None:
     """
     # Without passive waiting two threads can stall each other for seconds on a machine that does something else.
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
-    start = time.perf_counter()
+    start, before = time.perf_counter(), _processor()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         for line in process.stdout or ():
             _say(line, file)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
-    _say(f"\n({time.perf_counter() - start:.0f} seconds)\n", file)
+    _say(f"\n({time.perf_counter() - start:.0f} seconds, {_processor() - before:.0f} of processor time)\n", file)
+
+
+def _processor() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _say(text: str, file: TextIO) -> None:
