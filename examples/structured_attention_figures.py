@@ -70,7 +70,6 @@ def heads_figure(runs: Runs, formula: str) -> str:
         columns=2,
         title="where each word has its head",
         minimum=0,
-        maximum=1,
         row_axis="head",
         column_axis="child",
         value_label="p(head)",
