@@ -22,8 +22,8 @@ lint: $(READY_TO_DEVELOP)  ## style
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
 
-bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in benchmarks.md
-	$(BIN)/python -m benchmarks --out benchmarks.md
+bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in runs/benchmarks.md
+	$(BIN)/python -m benchmarks --out runs/benchmarks.md
 
 peers: $(COMPILED)  ## an environment with the libraries that bench compares with
 	$(PYTHON) -m venv .venv-peers

@@ -3,7 +3,7 @@
 Structures run in the environment of the peers if there is one (``make peers``), the rest in this one. All parts
 together are made to end within ten minutes on two quiet cores; what was left out for that is said above the tables.
 
-    python -m benchmarks [--out benchmarks.md] [--parts structures token2token] [--threads 1 2]
+    python -m benchmarks [--out runs/benchmarks.md] [--parts structures token2token] [--threads 1 2]
 """
 
 import argparse
@@ -35,6 +35,8 @@ def main() -> None:
     parser.add_argument("--peers", default=_peers(), metavar="PYTHON", help="the Python that structures run with")
     options = parser.parse_args()
     start = time.perf_counter()
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
     whole = Path(os.devnull) if options.out is None else options.out.with_name(options.out.name + ".part")
     with whole.open("w", encoding="utf-8") as file:
         _say(f"# Speed and memory\n\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores.\n", file)
