@@ -26,6 +26,7 @@ class FactEmbedding(nn.Module):
         vocabulary_size: number of word ids; 0 is padding.
         dim: width of the vectors.
         num_times: how many places in time there are; what is older is as old as the oldest.
+        deviation: standard deviation of both tables at the start.
 
     Example:
         >>> embedding = FactEmbedding(9, 4, num_times=5)
@@ -33,13 +34,12 @@ class FactEmbedding(nn.Module):
         torch.Size([1, 2, 4])
     """
 
-    def __init__(self, vocabulary_size: int, dim: int, *, num_times: int) -> None:
+    def __init__(self, vocabulary_size: int, dim: int, *, num_times: int, deviation: float = 0.1) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary_size, dim, padding_idx=0)
         self.times = nn.Embedding(num_times, dim)
         for table in (self.words, self.times):
-            # As memory networks start. From the variance of one tenth of the code of Kim et al. they learn by heart.
-            nn.init.normal_(table.weight, std=0.1)
+            nn.init.normal_(table.weight, std=deviation)
         with torch.no_grad():
             self.words.weight[0] = 0.0
 
