@@ -66,6 +66,12 @@ def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn["structured-entropy"].count('class="sa-point"') == 3
 
 
+def test_times_of_every_structure() -> None:
+    svg = runpy.run_path(str(SCRIPT))["times_figure"]((2, 4), batch=2, repeats=1)
+    assert all(f">{kind}<" in svg for kind in ("none", "simple", "projective", "nonprojective", "constituency"))
+    assert svg.count('class="sa-point"') == 10
+
+
 def test_alignments_and_what_a_model_of_words_guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [("ein hund", "a dog"), ("ein haus", "a house"), ("hund", "dog")]
     data = tmp_path / "pairs.tsv"
