@@ -196,3 +196,31 @@ def test_marginals_of_states_alone_and_their_gradients(num_words: int, shared: b
         expected = [*states_and_gradients(False), *states_and_gradients(True)]
     for got, wanted in zip(found, expected, strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "single"])
+@pytest.mark.parametrize("num_words", [0, 1, 2, 7])
+def test_the_log_partition_alone_and_its_gradients(num_words: int, shared: bool) -> None:
+    """The eager path from two arrays, kept and asked again, and differentiated twice: as in the plain program."""
+    unary, transition, lengths = random_chain(num_words, 3, shared=shared)
+    given = [unary.requires_grad_(), (transition[0] if shared else transition).detach().requires_grad_()]
+    signs = torch.linspace(-1, 1, 7, dtype=unary.dtype)
+
+    def values() -> list[Tensor]:
+        log_partition = LinearChainCRF(given[0], given[1], lengths).log_partition()
+        loss = (log_partition.masked_fill(log_partition == -torch.inf, 0) * signs).sum()
+        once = torch.autograd.grad(loss, given, retain_graph=True)
+        kept = [gradient.clone() for gradient in once]
+        twice = torch.autograd.grad(loss, given, retain_graph=True)
+        again = torch.autograd.grad(loss, given, create_graph=True)
+        second = torch.autograd.grad(sum(gradient.square().sum() for gradient in again), given)
+        alone = torch.autograd.grad(LinearChainCRF(unary, given[1].detach(), lengths).log_partition().sum(), unary)
+        return [log_partition, *kept, *once, *twice, *again, *second, *alone]
+
+    found = values()
+    with native.plain_torch():
+        expected = values()
+    for got, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, wanted, atol=1e-8, rtol=1e-8)
+    with torch.no_grad():
+        torch.testing.assert_close(LinearChainCRF(given[0], given[1], lengths).log_partition(), expected[0])

@@ -242,6 +242,22 @@ def test_libraries_newer_than_the_sources_are_kept(tmp_path: Path, monkeypatch: 
         build.build(tmp_path)
 
 
+@compiled
+@every_family
+def test_a_graph_that_is_kept_answers_again(name: str) -> None:
+    """The gradient of a log-partition takes the memory of the marginals; the second time there are none."""
+    scores = random_scores(name, 5, 4).requires_grad_()
+    log_partition = FAMILIES[name][0](scores).log_partition()
+    once = torch.autograd.grad(log_partition.sum(), scores, retain_graph=True)[0]
+    kept = once.clone()
+    twice = torch.autograd.grad(log_partition.sum(), scores, retain_graph=True)[0]
+    with_graph = torch.autograd.grad(log_partition.sum(), scores, create_graph=True)[0]
+    for found in (once, twice, with_graph):
+        torch.testing.assert_close(found, kept, atol=1e-12, rtol=0)
+    with torch.no_grad():
+        torch.testing.assert_close(FAMILIES[name][0](scores).marginals(), kept, atol=1e-12, rtol=0)
+
+
 LAWS: list[Callable[[Family], None]] = [
     lambda family: laws.test_agrees_with_the_list_of_all_structures(family, 4, 0.15),
     lambda family: laws.test_exact_derivatives_of_second_order(family, "marginals"),

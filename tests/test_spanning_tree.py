@@ -78,3 +78,26 @@ def test_the_number_of_threads_changes_nothing() -> None:
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@one_root_or_several
+def test_sentences_that_doubles_cannot_answer_are_answered_beside_the_others(single_root: bool) -> None:
+    scores, lengths = random_arcs(8, 6, 1.0, forbidden=0.0)
+    lengths[:] = 8
+    scores[1::2] *= 2000.0
+
+    def values(scores: Tensor, lengths: Tensor) -> list[Tensor]:
+        scores = scores.nan_to_num(neginf=0.0).requires_grad_()
+        trees = NonProjectiveDependencyCRF(scores, lengths, single_root=single_root)
+        marginals, log_partition = trees.marginals(), trees.log_partition()
+        gradients = [
+            torch.autograd.grad(loss, scores, retain_graph=True)[0]
+            for loss in (log_partition.sum(), log_partition.sum(), marginals.square().sum())
+        ]
+        return [marginals.detach(), log_partition.detach(), *gradients]
+
+    together = values(scores, lengths)
+    with native.plain_torch():
+        plain = values(scores, lengths)
+    for got, wanted in zip(together, plain, strict=True):
+        torch.testing.assert_close(got, wanted, atol=1e-9, rtol=1e-9)

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from structattn import kernels
 from structattn.distributions.distribution import Selector, StructuredDistribution
+from structattn.distributions.flat_parts import as_type, at_least_single
 from structattn.distributions.lengths import checked_lengths, within
 from structattn.distributions.semirings import ChartSelector
+from structattn.kernels import chain_arrays
+from structattn.kernels.operators import Operators
 
 
 class LinearChainCRF(StructuredDistribution):
@@ -54,40 +57,56 @@ class LinearChainCRF(StructuredDistribution):
         steps = max(words - 1, 0)
         expected = (*batch, steps, states, states)
         self._shared = transition.dim() == 2
-        as_given = (unary, transition) if torch.is_grad_enabled() else (unary.detach(), transition.detach())
-        # None where the kernel for states does not read the arrays as they are.
-        fits = len(batch) == 1 and (self._shared or transition.shape == expected)
-        self._given = as_given if fits else None
-        try:
-            transition = transition.expand(*batch, states, states) if self._shared else transition.expand(expected)
-        except RuntimeError:
-            raise ValueError(
-                f"LinearChainCRF: transition of shape {tuple(transition.shape)}: "
-                f"expected {(states, states)} or {expected}"
-            ) from None
+        wanted = expected[-2:] if self._shared else expected
+        if transition.shape != wanted:
+            try:
+                transition = transition.expand(wanted)
+            except RuntimeError:
+                raise ValueError(
+                    f"LinearChainCRF: transition of shape {tuple(transition.shape)}: "
+                    f"expected {expected[-2:]} or {expected}"
+                ) from None
         lengths = checked_lengths(lengths, unary.shape[:-2], num_words=words, like=unary)
-        super().__init__(
-            torch.cat([unary.flatten(-2), transition.to(unary.dtype).flatten(len(batch))], -1),
-            lengths=lengths,
-            event_shape=unary.shape[-2:],
-            validate_args=validate_args,
-        )
+        transition = as_type(transition, unary.dtype)
+        super().__init__(unary, transition, lengths=lengths, event_shape=unary.shape[-2:], validate_args=validate_args)
+
+    @property
+    def _scores(self) -> Float[Tensor, "*batch part"]:
+        unary, transition = self._given
+        batch = self._batch_shape
+        if self._shared:
+            transition = transition.expand(*batch, *transition.shape)
+        return torch.cat([unary.flatten(-2), transition.flatten(len(batch))], -1)
+
+    def _given_for(self, shape: torch.Size) -> tuple[Tensor, ...]:
+        unary, transition = self._given
+        matrices = transition if self._shared else transition.expand(*shape, *transition.shape[-3:])
+        return unary.expand(*shape, *self._event_shape), matrices
+
+    def _separate(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Unaries, transitions and lengths with one batch axis, for kernels that read them as they are."""
+        transition = at_least_single(self._given[1])
+        if not self._shared:
+            transition = self._one_batch_axis(transition, 3)
+        return super()._raw_scores(), transition, self._flat_lengths()
+
+    def log_partition(self) -> Float[Tensor, "*batch"]:
+        """``A = log sum_y exp(score(y))``; ``-inf`` if nothing is allowed."""
+        found = chain_arrays.log_partition(*self._separate())
+        return super().log_partition() if found is None else self._per_item(found)
 
     def marginals(self) -> Float[Tensor, "*batch word state"]:
         """``mu = E[z]``, the probability of every state at every word; zero on padding."""
-        found = None
-        if self._given is not None and self._given[0].shape[:-2] == self._batch_shape:
-            # The gradient goes straight to the scores as they were given: no graph packs and unpacks them.
-            packed = self._scores.detach()
-            found = kernels.chain.state_marginals(*self._given, self.lengths, packed=packed)
-        return super().marginals() if found is None else found
+        found = chain_arrays.state_marginals(*self._separate())
+        return super().marginals() if found is None else super()._to_parts(found)
 
     def edge_marginals(self) -> Float[Tensor, "*batch position state state"]:
         """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero where padding begins."""
-        _, parts = self._per_position()._inferred()
+        chain = self._per_position()
+        parts = chain._operators.parts(chain._raw_scores(), chain._flat_lengths(), chain._sizes())
         words, states = self.event_shape
         edges = parts[..., words * states :]
-        return edges.reshape(*self.batch_shape, max(words - 1, 0), states, states).to(self._scores.dtype)
+        return edges.reshape(*self.batch_shape, max(words - 1, 0), states, states).to(self._given[0].dtype)
 
     def to_structure(self, parts: Float[Tensor, "*shape word state"]) -> Int[Tensor, "*shape word"]:
         """Tags; 0 beyond the end of a sentence."""
@@ -98,17 +117,15 @@ class LinearChainCRF(StructuredDistribution):
         words, states = self.event_shape
         real = within(self.lengths, words)
         parts = torch.nn.functional.one_hot(structure.where(real, 0), states) * real[..., None]
-        return parts.to(self._scores.dtype)
+        return parts.to(self._given[0].dtype)
 
     def _per_position(self) -> "LinearChainCRF":
         """The same chain with a transition matrix for every position."""
         if not self._shared:
             return self
         words, states = self.event_shape
-        unary, transition = self._scores.split([words * states, states * states], -1)
-        matrix = (*self.batch_shape, max(words - 1, 0), states, states)
-        transition = transition.unflatten(-1, (1, states, states)).expand(matrix)
-        unary = unary.unflatten(-1, (words, states))
+        unary, transition = self._given
+        transition = transition.expand(*self.batch_shape, max(words - 1, 0), states, states)
         return LinearChainCRF(unary, transition, self.lengths, validate_args=False)
 
     def _comparable(self, other: StructuredDistribution) -> tuple[StructuredDistribution, StructuredDistribution]:
@@ -120,14 +137,18 @@ class LinearChainCRF(StructuredDistribution):
     def _sizes(self) -> list[int]:
         return [*self.event_shape, int(self._shared)]
 
-    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels.chain.OPERATORS.marginals(scores, lengths, self._sizes())
+    @property
+    def _operators(self) -> Operators:
+        return kernels.chain.OPERATORS
 
-    def _inferred(self) -> tuple[Tensor, Tensor]:
-        return self._infer(self._raw_scores(), self._flat_lengths())
+    def _raw_scores(self) -> Float[Tensor, "batch part"]:
+        return self._one_batch_axis(at_least_single(self._scores), 1)
 
-    def _argmax(self) -> Tensor | None:
-        return kernels.chain.OPERATORS.argmax(self._raw_scores().detach(), self._flat_lengths(), self._sizes())
+    def argmax(self) -> Float[Tensor, "*batch word state"]:
+        """States of a best sequence; of several equal ones see `ChartSelector`."""
+        unary, transition, lengths = self._separate()
+        found = chain_arrays.argmax(unary.detach(), transition.detach(), lengths)
+        return super().argmax() if found is None else super()._to_parts(found)
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
         return kernels.chain.ENTROPY(scores, lengths, self._sizes())[0]
@@ -189,17 +210,9 @@ class SemiMarkovCRF(StructuredDistribution):
             raise ValueError(
                 f"SemiMarkovCRF: scores of shape {tuple(scores.shape)}: expected (..., n, max_width, states, states)"
             )
-        words, widths, states, _ = scores.shape[-4:]
-        lengths = checked_lengths(lengths, scores.shape[:-4], num_words=words, like=scores)
-        start = torch.arange(words, device=scores.device)[:, None]
-        end = start + torch.arange(1, widths + 1, device=scores.device)
-        part = (end <= lengths[..., None, None])[..., None, None]
-        first = ((start > 0)[..., None, None]) | (torch.arange(states, device=scores.device)[:, None] == 0)
-        real = (part & first).expand_as(scores).flatten(-4)
+        lengths = checked_lengths(lengths, scores.shape[:-4], num_words=scores.shape[-4], like=scores)
         event_shape = scores.shape[-4:]
-        super().__init__(
-            scores.flatten(-4), real, lengths=lengths, event_shape=event_shape, validate_args=validate_args
-        )
+        super().__init__(scores, lengths=lengths, event_shape=event_shape, validate_args=validate_args)
 
     def to_structure(self, parts: Float[Tensor, "*shape word width state state"]) -> Int[Tensor, "*shape word 3"]:
         """Segments ``(start, end, label)`` from left to right, half-open; ``(0, 0, 0)`` where there are no more."""
@@ -221,17 +234,23 @@ class SemiMarkovCRF(StructuredDistribution):
         if self._validate_args and (width > widths).any():
             raise ValueError(f"a segment has {int(width.max())} words: expected at most {widths}")
         index = ((start * widths + width - 1) * states + before) * states + label
-        parts = torch.zeros(*structure.shape[:-2], self._scores.shape[-1], device=structure.device)
+        parts = torch.zeros(*structure.shape[:-2], self._event_shape.numel(), device=structure.device)
         real = (end > start).to(parts.dtype)
         parts = parts.scatter_add(-1, index * real.long(), real)
-        return parts.reshape((*structure.shape[:-2], *self.event_shape)).to(self._scores.dtype)
+        return parts.reshape((*structure.shape[:-2], *self.event_shape)).to(self._given[0].dtype)
 
-    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        log_partition, parts = kernels.segments.marginals(scores.unflatten(-1, tuple(self.event_shape)), lengths)
-        return log_partition, parts.flatten(1)
+    @property
+    def _operators(self) -> Operators:
+        return kernels.segments.OPERATORS
+
+    def _sizes(self) -> list[int]:
+        return list(self.event_shape[:3])
+
+    def _real_parts(self) -> Tensor:
+        return kernels.segments.real_segments(self.lengths, self._sizes()).flatten(-4)
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        return kernels.segments.entropy(scores.unflatten(-1, tuple(self.event_shape)), lengths)
+        return kernels.segments.ENTROPY(scores, lengths, self._sizes())[0]
 
     def _selector(self) -> Selector:
         words, widths, states, _ = self.event_shape

@@ -14,6 +14,7 @@ from structattn import kernels
 from structattn.distributions.distribution import Selector, StructuredDistribution
 from structattn.distributions.lengths import checked_lengths
 from structattn.distributions.semirings import ChartSelector
+from structattn.kernels.operators import Operators
 
 
 class ConstituencyCRF(StructuredDistribution):
@@ -51,9 +52,7 @@ class ConstituencyCRF(StructuredDistribution):
             raise ValueError(f"ConstituencyCRF: scores of shape {tuple(scores.shape)}: expected (..., n + 1, n + 1)")
         fences = scores.shape[-1]
         lengths = checked_lengths(lengths, scores.shape[:-2], num_words=fences - 1, like=scores)
-        super().__init__(
-            scores.flatten(-2), lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args
-        )
+        super().__init__(scores, lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args)
 
     def to_structure(self, parts: Float[Tensor, "*shape fence fence"]) -> Int[Tensor, "*shape span 2"]:
         """Spans ``(start, end)``, ``2 n - 1`` rows, parent before child, left before right; then ``(0, 0)``."""
@@ -71,20 +70,17 @@ class ConstituencyCRF(StructuredDistribution):
         start, end = structure.unbind(-1)
         parts = torch.zeros(*structure.shape[:-2], fences * fences, device=structure.device)
         parts = parts.scatter_add(-1, start * fences + end, (end > start).to(parts.dtype))
-        return parts.reshape((*structure.shape[:-2], fences, fences)).to(self._scores.dtype)
+        return parts.reshape((*structure.shape[:-2], fences, fences)).to(self._given[0].dtype)
 
-    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels.constituency.OPERATORS.marginals(scores, lengths, [self.event_shape[0] - 1])
+    @property
+    def _operators(self) -> Operators:
+        return kernels.constituency.OPERATORS
 
-    def _inferred(self) -> tuple[Tensor, Tensor]:
-        return self._infer(self._raw_scores(), self._flat_lengths())
-
-    def _argmax(self) -> Tensor | None:
-        scores = self._raw_scores().detach()
-        return kernels.constituency.OPERATORS.argmax(scores, self._flat_lengths(), [self.event_shape[0] - 1])
+    def _sizes(self) -> list[int]:
+        return [self.event_shape[0] - 1]
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        return kernels.constituency.ENTROPY(scores, lengths, [self.event_shape[0] - 1])[0]
+        return kernels.constituency.ENTROPY(scores, lengths, self._sizes())[0]
 
     def _selector(self) -> Selector:
         return ChartSelector(kernels.constituency.chart(self.event_shape[0] - 1))

@@ -16,6 +16,8 @@ from structattn.distributions.distribution import Selector, StructuredDistributi
 from structattn.distributions.lengths import checked_lengths, within
 from structattn.distributions.semirings import ChartSelector
 from structattn.distributions.spanning_tree import SpanningTreeSelector
+from structattn.kernels import heads
+from structattn.kernels.operators import Operators
 
 
 class _HeadDistribution(StructuredDistribution):
@@ -33,9 +35,7 @@ class _HeadDistribution(StructuredDistribution):
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
             raise ValueError(f"{type(self).__name__}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1)")
         lengths = checked_lengths(lengths, scores.shape[:-2], num_words=scores.shape[-2], like=scores)
-        super().__init__(
-            scores.flatten(-2), lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args
-        )
+        super().__init__(scores, lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args)
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
         """Heads as CoNLL ids; 0 beyond the end of a sentence."""
@@ -46,17 +46,17 @@ class _HeadDistribution(StructuredDistribution):
         words = structure.shape[-1]
         real = within(self.lengths, words)
         arcs = torch.nn.functional.one_hot(structure.where(real, 0), words + 1) * real[..., None]
-        return arcs.to(self._scores.dtype)
+        return arcs.to(self._given[0].dtype)
 
     def _real_parts(self) -> Tensor:
-        return kernels.dependency.real_arcs(self.lengths, self.event_shape[0]).flatten(-2)
+        return heads.real_arcs(self.lengths, self.event_shape[0]).flatten(-2)
 
     def _sizes(self) -> list[int]:
         return [self.event_shape[0], int(self.single_root)]
 
     def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         arcs = scores.unflatten(-1, tuple(self.event_shape))
-        shift, total = kernels.dependency.best_heads(arcs, single_root=self.single_root)
+        shift, total = heads.best_heads(arcs, single_root=self.single_root)
         return shift.flatten(1), total
 
 
@@ -85,14 +85,9 @@ class DependencyCRF(_HeadDistribution):
         (7, [[0, 1, 1], [0, 3, 1]])
     """
 
-    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels.dependency.OPERATORS.marginals(scores, lengths, self._sizes())
-
-    def _inferred(self) -> tuple[Tensor, Tensor]:
-        return self._infer(self._raw_scores(), self._flat_lengths())
-
-    def _argmax(self) -> Tensor | None:
-        return kernels.dependency.OPERATORS.argmax(self._raw_scores().detach(), self._flat_lengths(), self._sizes())
+    @property
+    def _operators(self) -> Operators:
+        return kernels.dependency.OPERATORS
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
         return kernels.dependency.ENTROPY(scores, lengths, self._sizes())[0]
@@ -123,14 +118,13 @@ class NonProjectiveDependencyCRF(_HeadDistribution):
         (9, 1.0)
     """
 
-    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        arcs = scores.unflatten(-1, tuple(self.event_shape))
-        log_partition, parts = kernels.spanning_tree.marginals(arcs, lengths, single_root=self.single_root)
-        return log_partition, parts.flatten(1)
+    @property
+    def _operators(self) -> Operators:
+        return kernels.spanning_tree.OPERATORS
 
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
         """``A - <mu, scores>``: trees with crossing arcs have no chart that adds up surprisals."""
-        log_partition, parts = self._infer(scores, lengths)
+        log_partition, parts = self._operators.marginals(scores, lengths, self._sizes())
         expected = (parts * scores.masked_fill(scores == -torch.inf, 0)).sum(-1)
         return (log_partition - expected).masked_fill(log_partition == -torch.inf, 0)
 

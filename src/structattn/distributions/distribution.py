@@ -11,11 +11,20 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Float, Int, Num
 from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
-from structattn.distributions.flat_parts import cross_entropy, finite, refuse_other_structures, refuse_undefined_scores
+from structattn.distributions.flat_parts import (
+    as_type,
+    at_least_single,
+    cross_entropy,
+    finite,
+    is_below_infinity,
+    refuse_other_structures,
+    refuse_undefined_scores,
+)
+from structattn.kernels.operators import Operators
 
 
 @runtime_checkable
@@ -39,8 +48,8 @@ class StructuredDistribution(Distribution, ABC):
     part. If nothing is allowed, the log-partition is ``-inf``, and marginals, samples and the best structure are zero.
 
     Args:
-        scores: score of every part, flat.
-        real: what `_real_parts` shall return, for families that do not compute it.
+        scores: what the scores of the parts are made of, each with the batch axes in front unless it is shared; the
+            first one as the parts of a structure are.
         lengths: number of words of each sentence.
         event_shape: shape of the parts of one structure.
         validate_args: check scores and arguments; None takes the default of ``torch.distributions``.
@@ -50,24 +59,32 @@ class StructuredDistribution(Distribution, ABC):
 
     def __init__(
         self,
-        scores: Float[Tensor, "*batch part"],
-        real: Bool[Tensor, "*batch part"] | None = None,
-        *,
+        *scores: Float[Tensor, "..."],
         lengths: Int[Tensor, "*batch"],
         event_shape: torch.Size,
         validate_args: bool | None = True,
     ) -> None:
-        # Scores are masked at each use: nothing of the graph that leads to them is shared by two calls.
-        self._scores = scores
-        self._real = real
+        # Scores are packed and masked at each use: nothing of the graph that leads to them is shared by two calls.
+        self._given = scores if torch.is_grad_enabled() else tuple(tensor.detach() for tensor in scores)
         self.lengths = lengths
-        super().__init__(scores.shape[:-1], event_shape, validate_args=validate_args)
-        if self._validate_args and not torch.compiler.is_compiling():
-            refuse_undefined_scores(type(self).__name__, scores.detach(), self._real_parts)
+        shape = scores[0].shape
+        super().__init__(shape[: len(shape) - len(event_shape)], event_shape, validate_args=validate_args)
+        if self._validate_args and not torch.compiler.is_compiling() and not all(map(is_below_infinity, scores)):
+            refuse_undefined_scores(type(self).__name__, self._scores.detach(), self._real_parts())
+
+    @property
+    def _scores(self) -> Tensor:
+        """Score of every part, flat: ``(*batch, part)``."""
+        return self._given[0].flatten(len(self._batch_shape))
+
+    @property
+    @abstractmethod
+    def _operators(self) -> Operators:
+        """The kernel of the family."""
 
     @abstractmethod
-    def _infer(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-partition ``(batch,)`` and marginals ``(batch, part)`` of flat scores, by the kernel of the family."""
+    def _sizes(self) -> list[int]:
+        """What else than scores and lengths the kernel has to know."""
 
     @abstractmethod
     def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
@@ -84,20 +101,9 @@ class StructuredDistribution(Distribution, ABC):
         It keeps huge scores from swallowing small differences. Zero is always right.
         """
 
+    @abstractmethod
     def _real_parts(self) -> Tensor:
-        """False where a part is padding or no part at all; its score is not read."""
-        if self._real is None:
-            raise NotImplementedError(f"{type(self).__name__} neither passes nor computes its real parts")
-        return self._real
-
-    def _inferred(self) -> tuple[Tensor, Tensor]:
-        """Log-partition ``(batch,)`` and marginals ``(batch, part)``; a kernel that reads raw scores does it faster."""
-        _, log_partition, parts, total = self._evaluate()
-        return log_partition + total, parts
-
-    def _argmax(self) -> Tensor | None:
-        """Parts ``(batch, part)`` of a best structure, by a kernel; None where the selector has to find it."""
-        return None
+        """False where a flat part is padding or no part at all; its score is not read."""
 
     @abstractmethod
     def to_structure(self, parts: Tensor) -> Tensor:
@@ -109,11 +115,11 @@ class StructuredDistribution(Distribution, ABC):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         """``A = log sum_z exp(score(z))``; ``-inf`` if nothing is allowed."""
-        return self._per_item(self._inferred()[0])
+        return self._per_item(self._operators.log_partition(self._raw_scores(), self._flat_lengths(), self._sizes()))
 
     def marginals(self) -> Float[Tensor, "..."]:
         """``mu = E[z]``, the probability of every part: the gradient of the log-partition; zero on padding."""
-        return self._to_parts(self._inferred()[1])
+        return self._to_parts(self._operators.parts(self._raw_scores(), self._flat_lengths(), self._sizes()))
 
     @property
     def mean(self) -> Tensor:
@@ -127,7 +133,7 @@ class StructuredDistribution(Distribution, ABC):
 
     def argmax(self) -> Float[Tensor, "..."]:
         """Parts of a best structure; which of several equal ones, see `ChartSelector` and `SpanningTreeSelector`."""
-        parts = self._argmax()
+        parts = self._operators.argmax(self._raw_scores().detach(), self._flat_lengths(), self._sizes())
         return self.topk(1)[0] if parts is None else self._to_parts(parts)
 
     def topk(self, k: int) -> Float[Tensor, "{k} ..."]:
@@ -183,18 +189,18 @@ class StructuredDistribution(Distribution, ABC):
         if self._validate_args and not torch.compiler.is_compiling():
             self._refuse_parts_of_no_structure(parts)
         scores, log_partition, _, _ = self._evaluate()
-        scores = scores.view_as(self._scores)
+        scores = scores.view(*self.batch_shape, scores.shape[-1])
         log_partition = log_partition.view(self.batch_shape)
         log_prob = (parts * finite(scores)).sum(-1) - log_partition
         impossible = ((parts > 0) & (scores == -torch.inf)).any(-1) | (log_partition == -torch.inf)
-        return log_prob.masked_fill(impossible, -torch.inf).to(self._scores.dtype)
+        return log_prob.masked_fill(impossible, -torch.inf).to(self._given[0].dtype)
 
     def log_count(self) -> Float[Tensor, "*batch"]:
         """Logarithm of the number of structures that are allowed."""
         with torch.no_grad():
             scores = self._flat_scores()
             allowed = torch.zeros_like(scores).masked_fill(scores == -torch.inf, -torch.inf)
-            count, _ = self._infer(allowed, self._flat_lengths())
+            count = self._operators.log_partition(allowed, self._flat_lengths(), self._sizes())
         return self._per_item(count)
 
     def expand(
@@ -207,12 +213,14 @@ class StructuredDistribution(Distribution, ABC):
         """
         shape = torch.Size(batch_shape)
         new = copy.copy(self)
-        new._scores = self._scores.expand(*shape, self._scores.shape[-1])
-        if self._real is not None:
-            new._real = self._real.expand(*shape, self._real.shape[-1])
+        new._given = self._given_for(shape)
         new.lengths = self.lengths.expand(shape)
         new._batch_shape = shape
         return new
+
+    def _given_for(self, shape: torch.Size) -> tuple[Tensor, ...]:
+        """What the scores are made of, for a larger batch."""
+        return tuple(tensor.expand(*shape, *self._event_shape) for tensor in self._given)
 
     def _best(self, count: int) -> tuple[Tensor, Tensor]:
         if count < 1:
@@ -225,7 +233,7 @@ class StructuredDistribution(Distribution, ABC):
     def _evaluate(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Shifted scores, their log-partition, the marginals, and what the shift took from the log-partition."""
         scores, total = self._shifted()
-        log_partition, parts = self._infer(scores, self._flat_lengths())
+        log_partition, parts = self._operators.marginals(scores, self._flat_lengths(), self._sizes())
         return scores, log_partition, parts, total
 
     def _shifted(self) -> tuple[Tensor, Tensor]:
@@ -237,9 +245,8 @@ class StructuredDistribution(Distribution, ABC):
         return self._one_batch_axis(self._scores.double().masked_fill(~self._real_parts(), -torch.inf), 1)
 
     def _raw_scores(self) -> Tensor:
-        """Scores as they came, ``(batch, part)``, for kernels that do not read padding; float32 at least."""
-        scores = self._scores if self._scores.dtype in (torch.float32, torch.float64) else self._scores.float()
-        return self._one_batch_axis(scores, 1)
+        """Scores as they came, ``(batch, *event)``, for kernels that do not read padding; float32 at least."""
+        return self._one_batch_axis(at_least_single(self._given[0]), len(self._event_shape))
 
     def _flat_lengths(self) -> Tensor:
         return self._one_batch_axis(self.lengths, 0)
@@ -253,11 +260,13 @@ class StructuredDistribution(Distribution, ABC):
     def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
         if sample_shape or len(self._batch_shape) != 1:
             values = values.reshape((*sample_shape, *self._batch_shape))
-        return values.to(self._scores.dtype)
+        return as_type(values, self._given[0].dtype)
 
     def _to_parts(self, flat: Tensor, *sample_shape: int) -> Tensor:
         """Parts from flat parts; a family that keeps more parts than it shows drops the others here."""
-        return flat.reshape((*sample_shape, *self.batch_shape, *self.event_shape)).to(self._scores.dtype)
+        shape = torch.Size(sample_shape) + self._batch_shape + self._event_shape
+        # Not even a view of what a kernel has written in the right shape.
+        return as_type(flat if flat.shape == shape else flat.reshape(shape), self._given[0].dtype)
 
     def _from_parts(self, parts: Tensor) -> Tensor:
         """Flat parts ``(*sample, *batch, part)`` from parts."""
@@ -278,7 +287,7 @@ class StructuredDistribution(Distribution, ABC):
             lengths = self.lengths.expand(parts.shape[:-1]).reshape(parts.shape[:-1].numel())
             parts = parts.reshape(parts.shape[:-1].numel(), parts.shape[-1])
             only = torch.zeros_like(parts).masked_fill(parts == 0, -torch.inf)
-            log_count, used = self._infer(only, lengths)
+            log_count, used = self._operators.marginals(only, lengths, self._sizes())
         refuse_other_structures(type(self).__name__, parts, log_count=log_count, used=used)
 
 

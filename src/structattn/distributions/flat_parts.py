@@ -5,7 +5,7 @@ Separate because they need tensors only, no distribution.
 Reference: Wainwright and Jordan (2008), section 3.
 """
 
-from collections.abc import Callable
+import math
 
 import torch
 from torch import Tensor
@@ -43,24 +43,63 @@ def cross_entropy(log_partition: Tensor, parts: Tensor, scores: Tensor, other_lo
     return expected.masked_fill(impossible, torch.inf).masked_fill(log_partition == -torch.inf, 0)
 
 
-def refuse_undefined_scores(family: str, scores: Tensor, real_parts: Callable[[], Tensor]) -> None:
+def as_type(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor in another type; itself if it has it, without asking torch, which costs as much as a short sentence.
+
+    Args:
+        tensor: what is converted.
+        dtype: the type that is wanted.
+
+    Example:
+        >>> numbers = torch.zeros(2)
+        >>> as_type(numbers, torch.float32) is numbers, as_type(numbers, torch.float64).dtype
+        (True, torch.float64)
+    """
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
+
+
+def at_least_single(scores: Tensor) -> Tensor:
+    """Scores in single or double precision, which the kernels read.
+
+    Args:
+        scores: of any type.
+
+    Example:
+        >>> at_least_single(torch.zeros(1, dtype=torch.bfloat16)).dtype
+        torch.float32
+    """
+    return scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
+
+
+def is_below_infinity(scores: Tensor) -> bool:
+    """Whether no score is nan or ``+inf``, wherever it stands.
+
+    Args:
+        scores: score of every part.
+
+    Example:
+        >>> is_below_infinity(torch.tensor([0.0, -torch.inf])), is_below_infinity(torch.tensor([0.0, torch.nan]))
+        (True, False)
+    """
+    # One look at the highest score is enough: nan is neither below nor above infinity, and a maximum keeps it.
+    return not scores.numel() or scores.detach().max().item() < math.inf
+
+
+def refuse_undefined_scores(family: str, scores: Tensor, real_parts: Tensor) -> None:
     """Refuse nan and ``+inf`` in what is no padding.
 
     Args:
         family: name of the family, for the message.
         scores: score of every part.
-        real_parts: finds where the scores are read; called only where something is wrong somewhere.
+        real_parts: where the scores are read.
 
     Raises:
         ValueError: if there is such a score.
 
     Example:
-        >>> refuse_undefined_scores("trees", torch.tensor([0.0, torch.nan]), lambda: torch.tensor([True, False]))
+        >>> refuse_undefined_scores("trees", torch.tensor([0.0, torch.nan]), torch.tensor([True, False]))
     """
-    # One look at the highest score is enough almost always: nan is neither below nor above infinity.
-    if not scores.numel() or scores.max() < torch.inf:
-        return
-    undefined = (torch.isnan(scores) | (scores == torch.inf)) & real_parts()
+    undefined = (torch.isnan(scores) | (scores == torch.inf)) & real_parts
     if undefined.any():
         raise ValueError(
             f"{family}: {int(undefined.sum())} of {undefined.numel()} scores are nan or +inf; "

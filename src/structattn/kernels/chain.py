@@ -6,19 +6,14 @@ and the compiled ``native/source/chain.cpp``.
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Kim et al. (2017), section 3.1.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.autograd import Function
-from torch.nn import functional as F
 
-from structattn.kernels import native
 from structattn.kernels.chart import Chart, Rule, Window
-from structattn.kernels.operators import call_compiled, forward_mode_error, is_eager, register_chart
+from structattn.kernels.operators import register_chart
 
 
 @lru_cache(maxsize=64)
@@ -99,68 +94,6 @@ def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[
 OPERATORS, ENTROPY = register_chart("chain", lambda sizes: chart(sizes[0], sizes[1], bool(sizes[2])), _prepared)
 
 
-class _StateMarginals(Function):
-    """State marginals from two arrays of scores to their two gradients, without a graph that packs and unpacks them."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, unary: Tensor, transition: Tensor, packed: Tensor, lengths: Tensor, compiled: Callable[..., None]
-    ) -> Tensor:
-        ctx.save_for_backward(unary, transition, packed, lengths)
-        states = torch.empty_like(unary, memory_format=torch.contiguous_format)
-        call_compiled(compiled, packed, lengths, states, sizes=_sizes_of(unary, transition))
-        return states
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        unary, transition, packed, lengths = ctx.saved_tensors
-        sizes = _sizes_of(unary, transition)
-        compiled = native.function("chain_states_hvp", packed, pointers=5, numbers=4)
-        if compiled is None or torch.is_grad_enabled():
-            # To be differentiated again: the same with the operator, as a function of what both arrays hold.
-            each = transition.expand(len(unary), *transition.shape) if sizes[2] else transition
-            packed = _packed(unary, each)
-            vector = F.pad(grad.flatten(1), (0, packed.shape[1] - grad[0].numel()))
-            to_unary, to_each = _unpacked(OPERATORS.hvp(packed, lengths, vector, sizes), unary, each)
-        else:
-            to_unary = torch.empty_like(unary, memory_format=torch.contiguous_format)
-            to_each = packed.new_empty(len(unary), *transition.shape[1 - sizes[2] :])
-            call_compiled(compiled, packed, lengths, grad, to_unary, to_each, sizes=sizes)
-        return to_unary, to_each.sum(0) if sizes[2] else to_each, None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        raise forward_mode_error()
-
-
-def state_marginals(
-    unary: Float[Tensor, "batch word state"],
-    transition: Float[Tensor, "*matrices state state"],
-    lengths: Int[Tensor, " batch"],
-    *,
-    packed: Float[Tensor, "batch part"],
-) -> Float[Tensor, "batch word state"] | None:
-    """State marginals alone, which is all that attention wants; None where only the operators can give them.
-
-    Args:
-        unary: as for `marginals`.
-        transition: as for `marginals`, or one matrix ``[from, to]`` for all sentences.
-        lengths: as for `marginals`.
-        packed: both as the operators take them; of no graph.
-
-    Example:
-        >>> scores = torch.zeros(1, 3, 2), torch.zeros(2, 2)
-        >>> with native.plain_torch():
-        ...     state_marginals(*scores, torch.tensor([3]), packed=torch.zeros(1, 10)) is None
-        True
-    """
-    compiled = native.function("chain_states", packed, pointers=3, numbers=4)
-    if compiled is None or unary.dtype != transition.dtype or not (is_eager(unary) and is_eager(transition)):
-        return None
-    states: Tensor = _StateMarginals.apply(unary, transition, packed, lengths, compiled)
-    return states
-
-
 def marginals(
     unary: Float[Tensor, "batch word state"],
     transition: Float[Tensor, "batch *position state state"],
@@ -179,8 +112,8 @@ def marginals(
         >>> round(log_partition.exp().item()), states[0, 0].tolist()
         (8, [0.5, 0.5])
     """
-    log_partition, parts = OPERATORS.marginals(_packed(unary, transition), lengths, _sizes(unary, transition))
-    states, transitions = _unpacked(parts, unary, transition)
+    log_partition, parts = OPERATORS.marginals(packed(unary, transition), lengths, sizes_of(unary, transition))
+    states, transitions = unpacked(parts, unary, transition)
     return log_partition, states, transitions
 
 
@@ -206,9 +139,9 @@ def hvp(
         >>> hvp(*scores, torch.tensor([1]), unary_vector=torch.tensor([[[4.0, 0.0]]]), transition_vector=scores[1])[0]
         tensor([[[ 1., -1.]]])
     """
-    vector = _packed(unary_vector, transition_vector)
-    product = OPERATORS.hvp(_packed(unary, transition), lengths, vector, _sizes(unary, transition))
-    return _unpacked(product, unary, transition)
+    vector = packed(unary_vector, transition_vector)
+    product = OPERATORS.hvp(packed(unary, transition), lengths, vector, sizes_of(unary, transition))
+    return unpacked(product, unary, transition)
 
 
 def entropy(
@@ -227,21 +160,28 @@ def entropy(
         >>> round(entropy(torch.zeros(1, 3, 2), torch.zeros(1, 2, 2), torch.tensor([3])).item(), 4)
         2.0794
     """
-    return ENTROPY(_packed(unary, transition), lengths, _sizes(unary, transition))[0]
+    return ENTROPY(packed(unary, transition), lengths, sizes_of(unary, transition))[0]
 
 
-def _packed(unary: Tensor, transition: Tensor) -> Tensor:
+def packed(
+    unary: Float[Tensor, "batch word state"], transition: Float[Tensor, "batch *position state state"]
+) -> Float[Tensor, "batch part"]:
+    """Both in one row for each sentence, as the operators take them."""
     return torch.cat([unary.flatten(1), transition.flatten(1)], 1)
 
 
-def _unpacked(parts: Tensor, unary: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
+def unpacked(
+    parts: Float[Tensor, "batch part"],
+    unary: Float[Tensor, "batch word state"],
+    transition: Float[Tensor, "batch *position state state"],
+) -> tuple[Float[Tensor, "batch word state"], Float[Tensor, "batch *position state state"]]:
+    """What `packed` has put together."""
     split = unary.shape[1] * unary.shape[2]
     return parts[:, :split].view(unary.shape), parts[:, split:].reshape(transition.shape)
 
 
-def _sizes_of(unary: Tensor, transition: Tensor) -> list[int]:
-    return [unary.shape[1], unary.shape[2], int(transition.dim() == 2)]
-
-
-def _sizes(unary: Tensor, transition: Tensor) -> list[int]:
+def sizes_of(
+    unary: Float[Tensor, "batch word state"], transition: Float[Tensor, "batch *position state state"]
+) -> list[int]:
+    """Number of words, number of states, and whether each sentence has one matrix of transitions."""
     return [unary.shape[1], unary.shape[2], int(transition.dim() == 3)]

@@ -89,8 +89,7 @@ def marginals(
         >>> round(log_partition.exp().item()), spans[0, 0].tolist()
         (2, [0.0, 1.0, 0.5, 1.0])
     """
-    log_partition, parts = OPERATORS.marginals(scores.flatten(1), lengths, [scores.shape[1] - 1])
-    return log_partition, parts.view_as(scores)
+    return OPERATORS.marginals(scores, lengths, [scores.shape[1] - 1])
 
 
 def hvp(
@@ -109,7 +108,7 @@ def hvp(
         >>> hvp(torch.zeros(1, 2, 2), torch.tensor([1]), torch.ones(1, 2, 2)).abs().sum().item()
         0.0
     """
-    return OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), [scores.shape[1] - 1]).view_as(scores)
+    return OPERATORS.hvp(scores, lengths, vector, [scores.shape[1] - 1])
 
 
 def entropy(scores: Float[Tensor, "batch fence fence"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:

@@ -8,11 +8,11 @@ Reference: Eisner (2000), Bilexical grammars and their cubic-time parsing algori
 
 from functools import lru_cache
 
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from structattn.kernels.chart import Chart, Rule, Window
+from structattn.kernels.heads import HeadKernel, prepared
 from structattn.kernels.operators import register_chart
 
 
@@ -64,98 +64,9 @@ def chart(num_words: int, single_root: bool) -> Chart:
     return Chart(num_scores, ends + size, tuple(rules), Window(ends, (1,)))
 
 
-def real_arcs(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*batch word head_id"]:
-    """True for arcs between words and from the root; False on padding and from a word to itself.
-
-    Example:
-        >>> real_arcs(torch.tensor(1), 2).int().tolist()
-        [[1, 0, 0], [0, 0, 0]]
-    """
-    head = torch.arange(num_words + 1, device=lengths.device)
-    word, length = head[1:, None], lengths[..., None, None]
-    return (word <= length) & (head <= length) & (word != head)
-
-
-def best_heads(
-    scores: Float[Tensor, "batch word head_id"], *, single_root: bool
-) -> tuple[Float[Tensor, "batch word head_id"], Float[Tensor, " batch"]]:
-    """What may be taken out of the scores, and its sum, the same in every tree.
-
-    Every tree has one head for each word, and a single root has one word: their best scores may be taken out.
-
-    Args:
-        scores: row = word, column = id of its head; ``-inf`` forbids an arc.
-        single_root: whether exactly one word hangs from the root.
-
-    Example:
-        >>> scores = torch.tensor([[[1.0, -torch.inf, 3.0], [1.0, 5.0, -torch.inf]]])
-        >>> shift, total = best_heads(scores, single_root=True)
-        >>> shift.tolist(), total.tolist()
-        ([[[1.0, 3.0, 3.0], [3.0, 5.0, 5.0]]], [6.0])
-    """
-    best = scores.amax(-1, keepdim=True)
-    best = best.masked_fill(best == -torch.inf, 0)
-    shift, total = best.expand_as(scores), best.sum((-1, -2))
-    if single_root and scores.shape[-2]:
-        root = (scores - best)[..., 0].amax(-1, keepdim=True)
-        root = root.masked_fill(root == -torch.inf, 0)
-        shift = torch.cat([shift[..., :1] + root.unsqueeze(-1), shift[..., 1:]], -1)
-        total = total + root.squeeze(-1)
-    return shift, total
-
-
-def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    num_words, single_root = sizes
-    arcs = scores.unflatten(-1, (num_words, num_words + 1)).masked_fill(~real_arcs(lengths, num_words), -torch.inf)
-    shift, total = best_heads(arcs, single_root=bool(single_root))
-    return (arcs - shift).flatten(1), total
-
-
-OPERATORS, ENTROPY = register_chart("dependency", lambda sizes: chart(sizes[0], bool(sizes[1])), _prepared)
-
-
-def marginals(
-    scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"], *, single_root: bool = False
-) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch word head_id"]]:
-    """Log-partition and arc marginals over all projective trees; differentiable twice more.
-
-    Args:
-        scores: row = word, column = id of its head (0 is the root); ``-inf`` forbids an arc. Rows and columns of
-            padding, and a word's own column, are not read.
-        lengths: number of words of each sentence.
-        single_root: whether exactly one word hangs from the root.
-
-    Example:
-        >>> log_partition, arcs = marginals(torch.zeros(1, 2, 3), torch.tensor([2]))
-        >>> round(log_partition.exp().item()), arcs[0, 0].tolist()
-        (3, [0.6666..., 0.0, 0.3333...])
-    """
-    sizes = [scores.shape[1], int(single_root)]
-    log_partition, parts = OPERATORS.marginals(scores.flatten(1), lengths, sizes)
-    return log_partition, parts.view_as(scores)
-
-
-def hvp(
-    scores: Float[Tensor, "batch word head_id"],
-    lengths: Int[Tensor, " batch"],
-    vector: Float[Tensor, "batch word head_id"],
-    *,
-    single_root: bool = False,
-) -> Float[Tensor, "batch word head_id"]:
-    """Hessian of the log-partition times a vector: the exact gradient of ``<marginals, vector>``.
-
-    Args:
-        scores: as for `marginals`.
-        lengths: as for `marginals`.
-        vector: what the marginals are contracted with.
-        single_root: as for `marginals`.
-
-    Example:
-        >>> hvp(torch.zeros(1, 1, 2), torch.tensor([1]), torch.ones(1, 1, 2)).tolist()
-        [[[0.0, 0.0]]]
-    """
-    sizes = [scores.shape[1], int(single_root)]
-    return OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), sizes).view_as(scores)
+OPERATORS, ENTROPY = register_chart("dependency", lambda sizes: chart(sizes[0], bool(sizes[1])), prepared)
+_KERNEL = HeadKernel(OPERATORS)
+marginals, hvp = _KERNEL.marginals, _KERNEL.hvp
 
 
 def entropy(
@@ -169,6 +80,7 @@ def entropy(
         single_root: as for `marginals`.
 
     Example:
+        >>> import torch
         >>> round(entropy(torch.zeros(1, 2, 3), torch.tensor([2])).item(), 4)
         1.0986
     """

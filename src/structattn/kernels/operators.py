@@ -16,10 +16,19 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
-from torch.nn import Parameter
 
 from structattn.kernels import native
 from structattn.kernels.chart import Chart, run
+from structattn.kernels.eager import (
+    call_compiled,
+    forward_mode_error,
+    is_eager,
+    is_recorded,
+    like,
+    log_partition_function,
+    parts_function,
+    unanswered,
+)
 from structattn.kernels.numbers import seed
 
 # (numbers (order, batch, part), lengths, sizes) -> (log_partition (order, batch), marginals (order, batch, part))
@@ -32,26 +41,25 @@ Entropy = Callable[[Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Operators:
-    """The operators of one family, over scores flattened to ``(batch, part)``.
+    """The operators of one family, over scores ``(batch, *part)``: flat, or with as many axes as the parts have.
 
     Attributes:
         marginals: ``(scores, lengths, sizes) -> (log_partition, marginals)``.
+        log_partition: the first of the two alone.
+        parts: the second alone.
         hvp: ``(scores, lengths, vector, sizes) -> Hessian times vector``.
         argmax: ``(scores, lengths, sizes) -> parts of a best structure``, all zero if nothing is allowed; None where no
             compiled kernel can run, and the plain-torch selector of the family must.
     """
 
     marginals: Callable[[Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
+    log_partition: Callable[[Tensor, Tensor, Sequence[int]], Tensor]
+    parts: Callable[[Tensor, Tensor, Sequence[int]], Tensor]
     hvp: Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
     argmax: Callable[[Tensor, Tensor, Sequence[int]], Tensor | None]
 
 
-def unchanged(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The preparation of a family whose scores come with ``-inf`` on padding, and from which no constant is taken."""
-    return scores, scores.new_zeros(len(scores))
-
-
-def register(family: str, program: Program, prepare: Preparation = unchanged) -> Operators:
+def register(family: str, program: Program, prepare: Preparation) -> Operators:
     """Register ``structattn::<family>_marginals``, ``_hvp`` and ``_third`` with torch.
 
     Each has a fake kernel (``torch.compile`` and ``torch.export`` keep one node), a batching rule (``torch.vmap``), and
@@ -69,26 +77,48 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
     def run_program(
         scores: Tensor, lengths: Tensor, sizes: Sequence[int], *directions: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ready, taken = prepare(scores.double(), lengths, tuple(sizes))
-        numbers = seed(ready, *(direction.double() for direction in directions))
+        ready, taken = prepare(scores.double().flatten(1), lengths, tuple(sizes))
+        numbers = seed(ready, *(direction.double().flatten(1) for direction in directions))
         log_partition, parts = program(numbers, lengths, tuple(sizes))
         wanted = parts[-1].to(scores.dtype, memory_format=torch.contiguous_format, copy=True)
-        return (log_partition[0] + taken).to(scores.dtype), wanted
+        return (log_partition[0] + taken).to(scores.dtype), wanted.view(scores.shape)
 
-    def marginals(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def evaluate(
+        scores: Tensor, lengths: Tensor, sizes: Sequence[int], *, log_partition: bool = True, parts: bool = True
+    ) -> tuple[Any, Any]:
         compiled = native.function(f"{family}_marginals", scores, pointers=4, numbers=1 + len(sizes))
         if compiled is None:
             return run_program(scores, lengths, sizes)
-        log_partition, parts = scores.new_empty(len(scores)), _like(scores)
-        call_compiled(compiled, scores, lengths, log_partition, parts, sizes=sizes)
-        return log_partition, parts
+        value: Any = scores.new_empty(len(scores)) if log_partition else None
+        found: Any = like(scores) if parts else None
+        if not call_compiled(compiled, scores, lengths, value, found, sizes=sizes):
+            rest = unanswered(found if value is None else value)
+            exact_value, exact = run_program(scores[rest], lengths[rest], sizes)
+            if value is not None:
+                value[rest] = exact_value
+            if found is not None:
+                found[rest] = exact
+        return value, found
+
+    def marginals(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        return evaluate(scores, lengths, sizes)
+
+    def log_partition(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> Tensor:
+        found: Tensor = evaluate(scores, lengths, sizes, parts=False)[0]
+        return found
+
+    def parts(scores: Tensor, lengths: Tensor, sizes: Sequence[int]) -> Tensor:
+        found: Tensor = evaluate(scores, lengths, sizes, log_partition=False)[1]
+        return found
 
     def hvp(scores: Tensor, lengths: Tensor, vector: Tensor, sizes: Sequence[int]) -> Tensor:
         compiled = native.function(f"{family}_hvp", scores, pointers=4, numbers=1 + len(sizes))
         if compiled is None:
             return run_program(scores, lengths, sizes, vector)[1]
-        product = _like(scores)
-        call_compiled(compiled, scores, lengths, vector, product, sizes=sizes)
+        product = like(scores)
+        if not call_compiled(compiled, scores, lengths, vector, product, sizes=sizes):
+            rest = unanswered(product)
+            product[rest] = run_program(scores[rest], lengths[rest], sizes, vector[rest])[1]
         return product
 
     def third(scores: Tensor, lengths: Tensor, first: Tensor, second: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -98,7 +128,7 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
         compiled = native.function(f"{family}_argmax", scores, pointers=3, numbers=1 + len(sizes))
         if compiled is None or not is_eager(scores):
             return None
-        parts = _like(scores)
+        parts = like(scores)
         call_compiled(compiled, scores, lengths, parts, sizes=sizes)
         return parts
 
@@ -106,7 +136,7 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
         scores, lengths, parts = ctx.saved_tensors
         grad = None
         if log_partition_grad is not None:
-            grad = log_partition_grad.unsqueeze(-1) * parts
+            grad = log_partition_grad.view(-1, *(1 for _ in parts.shape[1:])) * parts
         if parts_grad is not None:
             through_parts = operators.hvp(scores, lengths, parts_grad, ctx.sizes)
             grad = through_parts if grad is None else grad + through_parts
@@ -125,21 +155,37 @@ def register(family: str, program: Program, prepare: Preparation = unchanged) ->
         )
 
     def fake_marginals(scores: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-        return scores.new_empty(scores.shape[0]), _like(scores)
+        return scores.new_empty(scores.shape[0]), like(scores)
 
     marginals_operator, marginals_function = _registered(
         family, marginals, fake=fake_marginals, backward=marginals_backward, save=_save_marginals
     )
-    hvp_operator, hvp_function = _registered(family, hvp, fake=_like, backward=hvp_backward, save=_save_inputs)
-    third_operator, _ = _registered(family, third, fake=_like, backward=third_backward, save=_save_inputs)
+    hvp_operator, hvp_function = _registered(family, hvp, fake=like, backward=hvp_backward, save=_save_inputs)
+    third_operator, _ = _registered(family, third, fake=like, backward=third_backward, save=_save_inputs)
+
+    def first_operator(*inputs: Any) -> Tensor:
+        found: Tensor = marginals_operator(*inputs)[0]
+        return found
+
+    def second_operator(*inputs: Any) -> Tensor:
+        found: Tensor = marginals_operator(*inputs)[1]
+        return found
+
+    def again() -> Operators:
+        return operators
+
     operators = Operators(
-        _dispatched(marginals_operator, marginals_function), _dispatched(hvp_operator, hvp_function), argmax
+        _dispatched(marginals_operator, marginals_function, marginals),
+        _dispatched(first_operator, log_partition_function(marginals, again), log_partition),
+        _dispatched(second_operator, parts_function(parts, hvp, again), parts),
+        _dispatched(hvp_operator, hvp_function, hvp),
+        argmax,
     )
     return operators
 
 
 def register_chart(
-    family: str, build: Callable[[tuple[int, ...]], Chart], prepare: Preparation = unchanged
+    family: str, build: Callable[[tuple[int, ...]], Chart], prepare: Preparation
 ) -> tuple[Operators, Entropy]:
     """Register the operators of a family with a chart, and ``structattn::<family>_entropy``.
 
@@ -166,9 +212,10 @@ def register_chart(
         return entropy_grad.unsqueeze(-1) * gradient, None, None
 
     def fake(scores: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-        return scores.new_empty(scores.shape[0]), _like(scores)
+        return scores.new_empty(scores.shape[0]), like(scores)
 
-    return operators, _dispatched(*_registered(family, entropy, fake=fake, backward=backward, save=_save_marginals))
+    registered = _registered(family, entropy, fake=fake, backward=backward, save=_save_marginals)
+    return operators, _dispatched(*registered, entropy)
 
 
 def _registered(
@@ -199,12 +246,14 @@ def _registered(
     return operator, type(implementation.__name__, (Function,), statics)
 
 
-def _dispatched(operator: Callable[..., Any], function: type[Function]) -> Callable[..., Any]:
-    """The function where it is called eagerly, the operator where torch looks on."""
+def _dispatched(
+    operator: Callable[..., Any], function: type[Function], implementation: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The operator where torch looks on; eagerly the function, or nothing around the implementation without a graph."""
 
     def call(*inputs: Any) -> Any:
         if is_eager(inputs[0]):
-            return function.apply(*inputs)
+            return function.apply(*inputs) if is_recorded(*inputs[:-1]) else implementation(*inputs)
         if not torch.compiler.is_compiling():
             # A custom operator would drop the tangents of forward mode without a word.
             for tensor in inputs[:-1]:
@@ -213,35 +262,6 @@ def _dispatched(operator: Callable[..., Any], function: type[Function]) -> Calla
         return operator(*inputs)
 
     return call
-
-
-def forward_mode_error() -> NotImplementedError:
-    """What is raised where forward mode is asked for."""
-    return NotImplementedError(
-        "forward-mode differentiation of a structured distribution was asked for; expected reverse mode "
-        "(backward, torch.autograd.grad), whose Hessian-vector products give the same numbers"
-    )
-
-
-# What ``autograd.Function.apply`` itself asks; should a torch lack it, every call goes to the operator.
-_transforms_are_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-
-
-def is_eager(scores: Tensor) -> bool:
-    """Whether this is a plain tensor, and neither ``torch.compile`` nor ``torch.func`` is at work."""
-    return type(scores) in (Tensor, Parameter) and not torch.compiler.is_compiling() and not _transforms_are_active()
-
-
-def call_compiled(compiled: Callable[..., None], *tensors: Tensor, sizes: Sequence[int]) -> None:
-    """Call ``f(scores, lengths, ..., results, batch, *sizes)`` on the memory of the tensors; results are contiguous."""
-    scores, lengths, *others = tensors
-    kept = [scores.contiguous(), lengths.to(torch.int64).contiguous()]
-    kept += [tensor.to(scores.dtype).contiguous() for tensor in others]
-    compiled(*(tensor.data_ptr() for tensor in kept), len(kept[0]), *sizes)
-
-
-def _like(scores: Tensor, *_: object) -> Tensor:
-    return torch.empty_like(scores, memory_format=torch.contiguous_format)
 
 
 def _save_marginals(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

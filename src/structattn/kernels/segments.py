@@ -5,9 +5,11 @@ Separate because a compiled kernel for the same segments can stand behind the sa
 Reference: Sarawagi and Cohen (2004), Semi-Markov conditional random fields for information extraction.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from structattn.kernels.chart import Chart, Rule, Window
@@ -35,7 +37,34 @@ def chart(num_words: int, max_width: int, num_states: int) -> Chart:
     return Chart(beta, total + n + 1, tuple(rules), Window(total, (1,)))
 
 
-_OPERATORS, _ENTROPY = register_chart("segments", lambda sizes: chart(sizes[0], sizes[1], sizes[2]))
+def real_segments(
+    lengths: Int[Tensor, "*batch"], sizes: Sequence[int]
+) -> Bool[Tensor, "*batch word width state state"]:
+    """True for segments within the sentence; before the first word there is no label but 0.
+
+    Args:
+        lengths: number of words of each sentence.
+        sizes: number of words of the longest sentence, of a segment, and of states.
+
+    Example:
+        >>> real_segments(torch.tensor(1), [2, 2, 1]).flatten().tolist()
+        [True, False, False, False]
+    """
+    words, widths, states = sizes
+    start = torch.arange(words, device=lengths.device)[:, None]
+    end = start + torch.arange(1, widths + 1, device=lengths.device)
+    part = (end <= lengths[..., None, None])[..., None, None]
+    known = (start > 0)[..., None, None] | (torch.arange(states, device=lengths.device)[:, None] == 0)
+    return (part & known).expand(*lengths.shape, words, widths, states, states)
+
+
+def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Nothing can be taken out: structures differ in their number of segments."""
+    real = real_segments(lengths, sizes).flatten(1)
+    return scores.masked_fill(~real, -torch.inf), scores.new_zeros(len(scores))
+
+
+OPERATORS, ENTROPY = register_chart("segments", lambda sizes: chart(sizes[0], sizes[1], sizes[2]), _prepared)
 
 
 def marginals(
@@ -44,17 +73,16 @@ def marginals(
     """Log-partition and segment marginals over all labelled segmentations; differentiable twice more.
 
     Args:
-        scores: ``[start, width - 1, previous label, label]``; ``-inf`` forbids a segment.
-        lengths: number of words of each sentence; segments that end beyond must be ``-inf``.
+        scores: ``[start, width - 1, previous label, label]``; ``-inf`` forbids a segment. Segments that end beyond the
+            sentence are not read.
+        lengths: number of words of each sentence.
 
     Example:
-        >>> import torch
         >>> log_partition, _ = marginals(torch.zeros(1, 3, 3, 1, 1), torch.tensor([3]))
         >>> round(log_partition.exp().item())
         4
     """
-    log_partition, parts = _OPERATORS.marginals(scores.flatten(1), lengths, list(scores.shape[1:4]))
-    return log_partition, parts.view_as(scores)
+    return OPERATORS.marginals(scores, lengths, list(scores.shape[1:4]))
 
 
 def hvp(
@@ -70,11 +98,10 @@ def hvp(
         vector: what the marginals are contracted with.
 
     Example:
-        >>> import torch
         >>> hvp(torch.zeros(1, 1, 1, 1, 1), torch.tensor([1]), torch.ones(1, 1, 1, 1, 1)).item()
         0.0
     """
-    return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), list(scores.shape[1:4])).view_as(scores)
+    return OPERATORS.hvp(scores, lengths, vector, list(scores.shape[1:4]))
 
 
 def entropy(
@@ -83,12 +110,11 @@ def entropy(
     """Entropy, as a sum of surprisals without cancellation; differentiable twice.
 
     Args:
-        scores: as for `marginals`.
+        scores: as for `marginals`, but with ``-inf`` where there is no segment.
         lengths: as for `marginals`.
 
     Example:
-        >>> import torch
         >>> round(entropy(torch.zeros(1, 3, 3, 1, 1), torch.tensor([3])).item(), 4)
         1.3863
     """
-    return _ENTROPY(scores.flatten(1), lengths, list(scores.shape[1:4]))[0]
+    return ENTROPY(scores.flatten(1), lengths, list(scores.shape[1:4]))[0]

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn.kernels import native
+from structattn.kernels.heads import HeadKernel, prepared
 from structattn.kernels.laplacian import by_inverse
 from structattn.kernels.numbers import add_up, log_shares, multiply, one_like
 from structattn.kernels.operators import register
@@ -148,43 +148,10 @@ def eliminations(
 
 
 def _run(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """By doubles, compiled or inverting a matrix, where that is safe; by elimination in log space elsewhere."""
+    """By inverting a matrix of doubles where that is safe; by elimination in log space elsewhere."""
     num_words, single_root = sizes[0], bool(sizes[1])
     if len(scores) > 2:
         return _by_logarithms(scores, lengths, num_words, single_root=single_root)
-    found = _compiled(scores, lengths, num_words, single_root=single_root)
-    log_partition, used, safe = found or _inverted(scores, lengths, num_words, single_root=single_root)
-    if not safe.all():
-        rest = (~safe).nonzero().squeeze(-1)
-        exact = _by_logarithms(scores[:, rest], lengths[rest], num_words, single_root=single_root)
-        log_partition[:, rest], used[:, rest] = exact
-    return log_partition, used
-
-
-def _compiled(
-    scores: Tensor, lengths: Tensor, num_words: int, *, single_root: bool
-) -> tuple[Tensor, Tensor, Bool[Tensor, " batch"]] | None:
-    """Elimination in doubles, and where it is safe; None without a compiled kernel.
-
-    The last order is right; the derivative of the log-partition itself is never asked for, nor marginals with one.
-    """
-    function = native.function("elimination", scores, pointers=6, numbers=3)
-    if function is None:
-        return None
-    scores, lengths = scores.contiguous(), lengths.contiguous()
-    log_partition, used = scores.new_zeros(scores.shape[:2]), torch.zeros_like(scores)
-    untrusted = torch.empty_like(lengths)
-    vector = scores[1].data_ptr() if len(scores) == 2 else None
-    tensors = (log_partition[0], used[-1], untrusted)
-    pointers = (scores.data_ptr(), lengths.data_ptr(), vector, *(tensor.data_ptr() for tensor in tensors))
-    function(*pointers, scores.shape[1], num_words, int(single_root))
-    return log_partition, used, untrusted == 0
-
-
-def _inverted(
-    scores: Tensor, lengths: Tensor, num_words: int, *, single_root: bool
-) -> tuple[Tensor, Tensor, Bool[Tensor, " batch"]]:
-    """From a matrix inverse, and where it is safe."""
     weights = scores.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
     direction = weights[1] if len(weights) == 2 else None
     fast = by_inverse(weights[0], direction, lengths, single_root=single_root)
@@ -194,7 +161,12 @@ def _inverted(
     # Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probabilities are meant.
     used[0].clamp_(min=0)
     used[0] /= used[0].sum(-2, keepdim=True).where(used[0].sum(-2, keepdim=True) > 0, 1)
-    return log_partition, used.transpose(-1, -2).flatten(-2), fast.safe
+    used = used.transpose(-1, -2).flatten(-2)
+    if not fast.safe.all():
+        rest = (~fast.safe).nonzero().squeeze(-1)
+        exact = _by_logarithms(scores[:, rest], lengths[rest], num_words, single_root=single_root)
+        log_partition[:, rest], used[:, rest] = exact
+    return log_partition, used
 
 
 def _by_logarithms(scores: Tensor, lengths: Tensor, num_words: int, *, single_root: bool) -> tuple[Tensor, Tensor]:
@@ -223,53 +195,9 @@ def by_elimination(
     return log_partition, used * (log_partition[0] > -torch.inf)[:, None, None]
 
 
-_OPERATORS = register("spanning_tree", _run)
-
-
-def marginals(
-    scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"], *, single_root: bool = False
-) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch word head_id"]]:
-    """Log-partition and arc marginals over all spanning trees from the root; differentiable twice more.
-
-    Args:
-        scores: row = word, column = id of its head (0 is the root); ``-inf`` forbids an arc.
-        lengths: number of words of each sentence; rows and columns beyond, and a word's own column, must be ``-inf``.
-        single_root: whether exactly one word hangs from the root.
-
-    Example:
-        >>> scores = torch.zeros(1, 2, 3)
-        >>> scores[0, 0, 1] = scores[0, 1, 2] = -torch.inf
-        >>> log_partition, arcs = marginals(scores, torch.tensor([2]))
-        >>> round(log_partition.exp().item()), round(arcs[0, 0, 0].item(), 4)
-        (3, 0.6667)
-    """
-    sizes = [scores.shape[1], int(single_root)]
-    log_partition, parts = _OPERATORS.marginals(scores.flatten(1), lengths, sizes)
-    return log_partition, parts.view_as(scores)
-
-
-def hvp(
-    scores: Float[Tensor, "batch word head_id"],
-    lengths: Int[Tensor, " batch"],
-    vector: Float[Tensor, "batch word head_id"],
-    *,
-    single_root: bool = False,
-) -> Float[Tensor, "batch word head_id"]:
-    """Hessian of the log-partition times a vector: the exact gradient of ``<marginals, vector>``.
-
-    Args:
-        scores: as for `marginals`.
-        lengths: as for `marginals`.
-        vector: what the marginals are contracted with.
-        single_root: as for `marginals`.
-
-    Example:
-        >>> scores = torch.tensor([[[0.0, -torch.inf]]])
-        >>> hvp(scores, torch.tensor([1]), torch.ones(1, 1, 2)).abs().max() < 1e-15
-        tensor(True)
-    """
-    sizes = [scores.shape[1], int(single_root)]
-    return _OPERATORS.hvp(scores.flatten(1), lengths, vector.flatten(1), sizes).view_as(scores)
+OPERATORS = register("spanning_tree", _run, prepared)
+_KERNEL = HeadKernel(OPERATORS)
+marginals, hvp = _KERNEL.marginals, _KERNEL.hvp
 
 
 def _word_heads(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,7 +22,7 @@ from structattn.kernels.native.build import HERE, SUFFIX, variants
 
 _LOGGER = logging.getLogger("structattn")
 # `structattn_version` of library.cpp: the same number in both, so that an old library is not called in a new way.
-_VERSION = 1
+_VERSION = 2
 _WANTED: ContextVar[bool] = ContextVar("structattn_native", default=True)
 _TYPES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -65,11 +65,11 @@ def status() -> Status:
         return Status(False, f"plain torch: {reason}")
 
 
-def function(name: str, scores: Tensor, *, pointers: int, numbers: int) -> Callable[..., None] | None:
+def function(name: str, scores: Tensor, *, pointers: int, numbers: int) -> Callable[..., bool] | None:
     """A function of the library for tensors like ``scores``, or None where the plain-torch program must run.
 
-    It takes addresses (``Tensor.data_ptr()`` of contiguous tensors), then whole numbers, and raises MemoryError if
-    there is no room for its tables.
+    It takes addresses (``Tensor.data_ptr()`` of contiguous tensors), then whole numbers; says whether it has an answer
+    for every sentence; and raises MemoryError if there is no room for its tables.
 
     Args:
         name: its name without ``structattn_`` in front and the type behind.
@@ -77,26 +77,28 @@ def function(name: str, scores: Tensor, *, pointers: int, numbers: int) -> Calla
         pointers: how many addresses it takes.
         numbers: how many whole numbers it takes.
     """
-    if not _WANTED.get() or scores.device.type != "cpu" or scores.dtype not in _TYPES:
+    if not scores.is_cpu or scores.dtype not in _TYPES or not _WANTED.get():
         return None
-    return _bound(f"structattn_{name}_{_TYPES[scores.dtype]}", pointers, numbers)
+    return _bound(name, scores.dtype, pointers, numbers)
 
 
 @lru_cache(maxsize=256)
-def _bound(symbol: str, pointers: int, numbers: int) -> Callable[..., None] | None:
+def _bound(name: str, dtype: torch.dtype, pointers: int, numbers: int) -> Callable[..., bool] | None:
     library = _usable_library()
-    found = getattr(library, symbol, None) if library else None
+    found = getattr(library, f"structattn_{name}_{_TYPES[dtype]}", None) if library else None
     if found is None:
         return None
     found.argtypes = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * numbers
-    found.restype = _raise_if_failed
-    bound: Callable[..., None] = found
+    found.restype = _outcome
+    bound: Callable[..., bool] = found
     return bound
 
 
-def _raise_if_failed(code: int) -> None:
-    if code:
+def _outcome(code: int) -> bool:
+    """Codes of batch.hpp: done, out of memory, done but for some sentences."""
+    if code == 1:
         raise MemoryError("a structured distribution found no memory for its tables; expected some hundred megabytes")
+    return code == 0
 
 
 @lru_cache(maxsize=1)

@@ -15,11 +15,13 @@ namespace structattn {
 // What every exported function returns.
 constexpr int kDone = 0;
 constexpr int kOutOfMemory = 1;
+constexpr int kUntrusted = 2;  // some sentences have no answer: the first of their results is nan
 
 // Calls `body(context)` on as many of torch's threads as are worth their while, at most `tasks`.
 void run_on_threads(int64_t tasks, void (*body)(void*), void* context);
 
-// Arguments of one call. Scores, vector and parts are `(batch, parts)`; vector is read by `hvp` only.
+// Arguments of one call. Scores, vector and parts are `(batch, parts)`; vector is read by `hvp` only. What is not wanted
+// is nowhere.
 template <class T>
 struct Call {
   const T* scores;
@@ -32,6 +34,9 @@ struct Call {
 
   // Lengths are checked above; whatever they are, nothing outside the arrays is touched.
   int64_t length(int64_t item) const { return std::clamp<int64_t>(lengths[item], 0, words); }
+  void clear_parts(int64_t item) const {
+    if (parts != nullptr) std::fill_n(parts + item * num_parts, num_parts, T(0));
+  }
 };
 
 // Four sentences that are computed together; -1 stands for nobody.
@@ -49,8 +54,8 @@ struct Group {
 constexpr int64_t kWorkspaceBytes = int64_t{160} << 20;
 
 // Sentences of one length stand together; within a length in the order of the batch.
-template <class T>
-std::vector<int64_t> longest_first(const Call<T>& call) {
+template <class Call>
+std::vector<int64_t> longest_first(const Call& call) {
   std::vector<int64_t> start(call.words + 2, 0), order(call.batch);
   for (int64_t item = 0; item < call.batch; ++item) ++start[call.words - call.length(item) + 1];
   for (int64_t length = 0; length <= call.words; ++length) start[length + 1] += start[length];
@@ -58,78 +63,91 @@ std::vector<int64_t> longest_first(const Call<T>& call) {
   return order;
 }
 
-// Run `Program::template evaluate<Num>(call, group, workspace)` on every four sentences of `order`. It returns a mask of
-// the sentences whose numbers cannot be trusted; they are the result.
-template <class Program, class Num, class T>
-int sweep(const Call<T>& call, const std::vector<int64_t>& order, std::vector<int64_t>* again) {
+// Run `Worker(call, memory).run(group)` on every four sentences of `order`, with `Worker::bytes(call, longest)` of memory
+// for each thread. It returns a mask of the sentences whose numbers cannot be trusted; they are the result.
+// `Worker::work(call, longest)` says how much there is to do for a group.
+template <class Worker, class Call>
+int sweep(const Call& call, const std::vector<int64_t>& order, std::vector<int64_t>* again) {
   struct State {
-    const Call<T>& call;
+    const Call& call;
     const std::vector<int64_t>& order;
+    int64_t bytes;
     std::vector<unsigned char> untrusted;
     std::atomic<int64_t> next{0};
     std::atomic<bool> out_of_memory{false};
   };
-  const int64_t groups = (static_cast<int64_t>(order.size()) + kLanes - 1) / kLanes;
+  const int64_t size = static_cast<int64_t>(order.size()), groups = (size + kLanes - 1) / kLanes;
   if (groups == 0) return kDone;
-  State state{call, order, std::vector<unsigned char>(groups, 0)};
-  const int64_t longest = call.length(order[0]);
-  const int64_t bytes = Program::num_cells(longest) * static_cast<int64_t>(sizeof(Num));
-  const int64_t affordable = std::max<int64_t>(1, kWorkspaceBytes / std::max<int64_t>(bytes, 1));
-  // A thread is worth waking for some ten thousand cells with their splits.
-  const int64_t work = groups * longest * longest * (longest + 8);
-  const int64_t tasks = std::min({groups, affordable, work / 20000 + 1});
+  const int64_t longest = call.length(order[0]), bytes = std::max<int64_t>(1, Worker::bytes(call, longest));
+  State state{call, order, bytes, std::vector<unsigned char>(groups, 0)};
   const auto body = [](void* context) {
     State& state = *static_cast<State*>(context);
-    const int64_t cells = Program::num_cells(state.call.length(state.order[0]));
     const auto aligned = std::align_val_t(64);
-    void* memory = operator new(cells * sizeof(Num), aligned, std::nothrow);
+    void* memory = operator new(state.bytes, aligned, std::nothrow);
     if (memory == nullptr) {
       state.out_of_memory = true;
       return;
     }
+    Worker worker(state.call, memory);
     const int64_t size = static_cast<int64_t>(state.order.size());
-    while (true) {
-      const int64_t number = state.next.fetch_add(1);
-      if (number * kLanes >= size) break;
+    for (int64_t number; (number = state.next.fetch_add(1)) * kLanes < size;) {
       Group group{{-1, -1, -1, -1}, {0, 0, 0, 0}, 0};
       for (int lane = 0; lane < kLanes && number * kLanes + lane < size; ++lane) {
         group.items[lane] = state.order[number * kLanes + lane];
         group.lengths[lane] = state.call.length(group.items[lane]);
         group.longest = std::max(group.longest, group.lengths[lane]);
       }
-      state.untrusted[number] = Program::template evaluate<Num>(state.call, group, static_cast<Num*>(memory));
+      state.untrusted[number] = worker.run(group);
     }
     operator delete(memory, aligned);
   };
-  run_on_threads(tasks, body, &state);
+  // A thread is worth waking for some ten thousand cells with their splits.
+  const int64_t worth = groups * Worker::work(call, longest) / 20000 + 1;
+  run_on_threads(std::min({groups, std::max<int64_t>(1, kWorkspaceBytes / bytes), worth}), body, &state);
   if (state.out_of_memory) return kOutOfMemory;
-  if (again != nullptr) {
-    for (int64_t number = 0; number < groups; ++number) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        if (state.untrusted[number] >> lane & 1) again->push_back(order[number * kLanes + lane]);
-      }
+  for (int64_t number = 0; number < groups && again != nullptr; ++number) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (state.untrusted[number] >> lane & 1) again->push_back(order[number * kLanes + lane]);
     }
   }
   return kDone;
 }
 
-// In doubles first; with exponents of their own where doubles are not proved to be enough.
+// `Program::evaluate` over one kind of number, for a sweep.
 template <class Program, class Num, class T>
-int evaluate_all(const Call<T>& call) {
+struct Evaluation {
+  const Call<T>& call;
+  Num* workspace;
+
+  Evaluation(const Call<T>& call, void* memory) : call(call), workspace(static_cast<Num*>(memory)) {}
+  static int64_t bytes(const Call<T>&, int64_t longest) {
+    return Program::num_cells(longest) * static_cast<int64_t>(sizeof(Num));
+  }
+  static int64_t work(const Call<T>&, int64_t longest) { return longest * longest * (longest + 8); }
+  unsigned char run(const Group& group) { return Program::template evaluate<Num>(call, group, workspace); }
+};
+
+// In doubles first; with exponents of their own where doubles are not proved to be enough.
+template <class Fast, class Exact, class Call>
+int sweep_twice(const Call& call) {
   try {
     std::vector<int64_t> again;
-    const int status = sweep<Program, Num>(call, longest_first(call), &again);
-    if (status != kDone || again.empty()) return status;
-    return sweep<Program, Extended<Num>>(call, again, nullptr);
+    const int status = sweep<Fast>(call, longest_first(call), &again);
+    return status != kDone || again.empty() ? status : sweep<Exact>(call, again, nullptr);
   } catch (const std::bad_alloc&) {
     return kOutOfMemory;
   }
 }
 
+template <class Program, class Num, class T>
+int evaluate_all(const Call<T>& call) {
+  return sweep_twice<Evaluation<Program, Num, T>, Evaluation<Program, Extended<Num>, T>>(call);
+}
+
 template <class Program, class T>
 int select_all(const Call<T>& call) {
   try {
-    return sweep<Program, Best>(call, longest_first(call), nullptr);
+    return sweep<Evaluation<Program, Best, T>>(call, longest_first(call), nullptr);
   } catch (const std::bad_alloc&) {
     return kOutOfMemory;
   }

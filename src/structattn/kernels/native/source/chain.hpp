@@ -5,20 +5,24 @@
 
 namespace structattn {
 
-// Scores of a sentence: unaries `[word, state]`, then matrices `[from, to]` of transitions, one for all steps or one
-// for each. Vector and parts are laid out alike; or states and transitions stand in arrays of their own, and where
-// there is none for the transitions their vector is zero, their parts not wanted.
+// An array of a batch, and how far apart its sentences are; nowhere if it is not given, or not wanted.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t step;
+};
+
+// Scores of a sentence are unaries `[word, state]` and matrices `[from, to]` of transitions, one for all steps or one for
+// each. Vectors, for `hvp`, and parts are laid out alike. Without a vector of the transitions it is zero.
 template <class T>
 struct Chains {
-  const T* scores;
+  Rows<const T> unaries, transitions;
   const int64_t* lengths;
-  const T* vector;  // for `hvp`
-  const T* transition_vector;
+  Rows<const T> unary_vectors, transition_vectors;
   T* log_partition;
-  T* parts;
-  T* transition_parts;
+  Rows<T> unary_parts, transition_parts;
   int64_t batch, words, states;
-  bool shared, packed;
+  bool shared;
 
   // Lengths are checked above; whatever they are, nothing outside the arrays is touched.
   int64_t length(int64_t item) const { return std::clamp<int64_t>(lengths[item], 0, words); }
@@ -29,31 +33,45 @@ struct Chains {
   // How many matrices a sentence of this length reads.
   int64_t num_matrices(int64_t length) const { return length < 2 ? 0 : shared ? 1 : length - 1; }
 
-  const T* unary(int64_t item, int64_t word) const { return scores + scores_of(item) + word * states; }
-  const T* transition(int64_t item, int64_t step) const {
-    return scores + scores_of(item) + num_states() + matrix(step);
-  }
-  const T* unary_vector(int64_t item, int64_t word) const { return vector + states_of(item) + word * states; }
-  const T* matrix_vector(int64_t item, int64_t step) const {
-    return transition_vector + transitions_of(item) + matrix(step);
-  }
-  T* unary_part(int64_t item, int64_t word) const { return parts + states_of(item) + word * states; }
-  T* matrix_part(int64_t item, int64_t step) const { return transition_parts + transitions_of(item) + matrix(step); }
+  const T* unary(int64_t item, int64_t word) const { return at(unaries, item, word * states); }
+  const T* transition(int64_t item, int64_t step) const { return at(transitions, item, matrix(step)); }
+  const T* unary_vector(int64_t item, int64_t word) const { return at(unary_vectors, item, word * states); }
+  const T* matrix_vector(int64_t item, int64_t step) const { return at(transition_vectors, item, matrix(step)); }
+  T* unary_part(int64_t item, int64_t word) const { return at(unary_parts, item, word * states); }
+  T* matrix_part(int64_t item, int64_t step) const { return at(transition_parts, item, matrix(step)); }
 
  private:
   int64_t matrix(int64_t step) const { return shared ? 0 : step * square(); }
-  int64_t scores_of(int64_t item) const { return item * (num_states() + num_transitions()); }
-  int64_t states_of(int64_t item) const { return packed ? scores_of(item) : item * num_states(); }
-  int64_t transitions_of(int64_t item) const { return packed ? scores_of(item) : item * num_transitions(); }
+  template <class Number>
+  static Number* at(const Rows<Number>& rows, int64_t item, int64_t offset) {
+    return rows.data + item * rows.step + offset;
+  }
 };
 
-// Scores, vector and parts in one array each.
+// Scores, vector and parts in one array each: unaries, then transitions.
 template <class T>
 Chains<T> packed_chains(const T* scores, const int64_t* lengths, const T* vector, T* log_partition, T* parts,
                         int64_t batch, int64_t words, int64_t states, bool shared) {
-  const int64_t split = words * states;
-  return {scores, lengths, vector, vector == nullptr ? nullptr : vector + split, log_partition, parts, parts + split,
-          batch, words, states, shared, true};
+  Chains<T> call{{}, {}, lengths, {}, {}, log_partition, {}, {}, batch, words, states, shared};
+  const int64_t split = call.num_states(), step = split + call.num_transitions();
+  call.unaries = {scores, step}, call.transitions = {scores + split, step};
+  if (vector != nullptr) call.unary_vectors = {vector, step}, call.transition_vectors = {vector + split, step};
+  if (parts != nullptr) call.unary_parts = {parts, step}, call.transition_parts = {parts + split, step};
+  return call;
+}
+
+// Unaries and transitions in arrays of their own. `shared` is 0 for a matrix for each step, 1 for one for each sentence,
+// 2 for one matrix; parts of the transitions are those of each sentence.
+template <class T>
+Chains<T> separate_chains(const T* unaries, const int64_t* lengths, const T* transitions, const T* unary_vectors,
+                          T* log_partition, T* unary_parts, T* transition_parts, int64_t batch, int64_t words,
+                          int64_t states, int64_t shared) {
+  Chains<T> call{{}, {}, lengths, {}, {}, log_partition, {}, {}, batch, words, states, shared != 0};
+  const int64_t step = call.num_states(), matrices = call.num_transitions();
+  call.unaries = {unaries, step}, call.transitions = {transitions, shared == 2 ? 0 : matrices};
+  call.unary_vectors = {unary_vectors, step};
+  call.unary_parts = {unary_parts, step}, call.transition_parts = {transition_parts, matrices};
+  return call;
 }
 
 }  // namespace structattn

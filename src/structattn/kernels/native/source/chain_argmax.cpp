@@ -35,7 +35,7 @@ class Decoder {
       const double score = call.unary(item, word)[state];
       int64_t b = 0;
       while (b + 1 < C && here[b - C] + t[b * C] + score != here[state]) ++b;
-      call.matrix_part(item, word - 1)[b * C + state] = 1;
+      if (call.transition_parts.data != nullptr) call.matrix_part(item, word - 1)[b * C + state] = 1;
       state = b;
     }
   }
@@ -59,7 +59,8 @@ int argmax(const Chains<T>& call) {
     try {
       Decoder<T> decoder(call.words, call.states);
       for (int64_t item; (item = state.next.fetch_add(1)) < call.batch;) {
-        std::fill_n(call.unary_part(item, 0), call.num_states() + call.num_transitions(), T(0));
+        std::fill_n(call.unary_part(item, 0), call.num_states(), T(0));
+        if (call.transition_parts.data != nullptr) std::fill_n(call.matrix_part(item, 0), call.num_transitions(), T(0));
         decoder.run(call, item);
       }
     } catch (const std::bad_alloc&) {
@@ -78,6 +79,12 @@ int argmax(const Chains<T>& call) {
                                      int64_t states, int64_t shared) {                                                \
     return structattn::argmax(                                                                                        \
         structattn::packed_chains<T>(scores, lengths, nullptr, nullptr, parts, batch, words, states, shared != 0));   \
+  }                                                                                                                   \
+  int structattn_chain_separate_argmax_##NAME(const T* unaries, const int64_t* lengths, const T* transitions,         \
+                                              T* found, int64_t batch, int64_t words, int64_t states,                 \
+                                              int64_t shared) {                                                       \
+    return structattn::argmax(structattn::separate_chains<T>(unaries, lengths, transitions, nullptr, nullptr, found,  \
+                                                             nullptr, batch, words, states, shared));                 \
   }
 
 extern "C" {

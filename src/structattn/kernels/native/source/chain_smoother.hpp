@@ -24,7 +24,7 @@ class Smoother {
   using Probability = typename Share<Num>::Of;
 
  public:
-  static int64_t bytes(const Chains<T>& call) {
+  static int64_t bytes(const Chains<T>& call, int64_t) {
     const int64_t numbers = (2 * call.words + 2) * call.states, weights = call.num_matrices() * call.square();
     const int64_t counts = Num::guarded ? 0 : call.square();
     const int64_t row = call.states * int64_t{sizeof(Lanes)};
@@ -38,6 +38,8 @@ class Smoother {
         row(reinterpret_cast<Lanes*>(matrices + call.num_matrices() * call.square())),
         counts(reinterpret_cast<Probability*>(row + C)) {}
 
+  static int64_t work(const Chains<T>& call, int64_t longest) { return longest * (call.square() + 8 * call.states); }
+
   // The sentences whose numbers cannot be trusted, as the bits of a byte.
   unsigned char run(const Group& sentences) {
     group = sentences;
@@ -50,8 +52,9 @@ class Smoother {
     raise_states();
     if (call.shared && group.longest > 1) raise_transition(0);
     const unsigned char untrusted = go_forward();
+    if (call.unary_parts.data == nullptr && call.transition_parts.data == nullptr) return untrusted;
     go_back();
-    if (call.shared && call.transition_parts != nullptr) write_counts();
+    if (call.shared && call.transition_parts.data != nullptr) write_counts();
     return untrusted;
   }
 
@@ -78,7 +81,7 @@ class Smoother {
   double size_of_vector(int lane) const {
     const int64_t length = group.lengths[lane];
     const double size = largest(call.unary_vector(item[lane], 0), length * C);
-    if (call.transition_vector == nullptr) return size;
+    if (call.transition_vectors.data == nullptr) return size;
     return std::max(size, largest(call.matrix_vector(item[lane], 0), call.num_matrices(length) * call.square()));
   }
 
@@ -96,7 +99,7 @@ class Smoother {
   }
 
   void raise_transition(int64_t step) {
-    const bool has_vector = Weight::differentiates && call.transition_vector != nullptr;
+    const bool has_vector = Weight::differentiates && call.transition_vectors.data != nullptr;
     const T *scores[kLanes], *vectors[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) {
       const int64_t owner = item[has(lane, step + 1) ? lane : longest_lane()];
@@ -211,7 +214,7 @@ class Smoother {
         w[c] = quotient(marginals[c], w[c]).where(size_of(here[c]) > 0.0);
       }
       const Weight* matrix = matrices + (call.shared ? 0 : (word - 1) * call.square());
-      if (!call.shared && call.transition_parts != nullptr) write_transitions(word, matrix);
+      if (!call.shared && call.transition_parts.data != nullptr) write_transitions(word, matrix);
       if constexpr (Num::guarded) {
         product(w, matrix, 1, C, C, sums);
         for (int64_t b = 0; b < C; ++b) marginals[b] = here[b - C] * sums[b];
@@ -233,7 +236,7 @@ class Smoother {
       if (group.items[lane] < 0) continue;
       const int64_t length = group.lengths[lane], used = call.num_matrices(length);
       std::fill_n(call.unary_part(item[lane], length), (call.words - length) * C, T(0));
-      if (call.transition_parts == nullptr) continue;
+      if (call.transition_parts.data == nullptr) continue;
       std::fill_n(call.matrix_part(item[lane], used), (call.num_matrices() - used) * call.square(), T(0));
     }
   }

@@ -93,12 +93,13 @@ struct Phrases {
     for (int64_t k = 1; k < size; ++k) total = total + B[k].where(group.ends_at(k));
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
-      std::memset(call.parts + group.items[lane] * call.num_parts, 0, call.num_parts * sizeof(T));
-      if (!Num::differentiates) {
+      if (call.log_partition != nullptr) {
         const double log = total.log(lane);
         call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shifts[lane].total : log);
       }
+      call.clear_parts(group.items[lane]);
     }
+    if (call.parts == nullptr) return untrusted_lanes(total.trusted(), group);
     const Num start = outside_of_all(total);
     for (int64_t b = size - 1; b >= 1; --b) {
       const Bits ends = group.ends_at(b);

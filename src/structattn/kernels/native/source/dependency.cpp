@@ -45,12 +45,13 @@ struct Arcs {
     const Num total = partition(group, in, call.single_root);
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
-      std::memset(call.parts + group.items[lane] * call.num_parts, 0, call.num_parts * sizeof(T));
-      if (!Num::differentiates) {
+      if (call.log_partition != nullptr) {
         const double log = total.log(lane);
         call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shifts[lane].total : log);
       }
+      call.clear_parts(group.items[lane]);
     }
+    if (call.parts == nullptr) return untrusted_lanes(total.trusted(), group);
     outside(call, group, in, outside_of_all(total), shifts);
     return untrusted_lanes(total.trusted(), group);
   }

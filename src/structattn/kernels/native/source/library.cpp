@@ -36,7 +36,7 @@ void run_on_threads(int64_t tasks, void (*body)(void*), void* context) {
 extern "C" {
 
 // Changes when a signature does; compared by the loader.
-int structattn_version() { return 1; }
+int structattn_version() { return 2; }
 
 // Whether this processor can run the library that was compiled for AVX2.
 int structattn_has_avx2() {

@@ -10,6 +10,8 @@
 //
 // Weights of a word sum to one. So a sum over trees is below one (with a single root, below their number of words), and
 // what doubles flush, less than n^2 e^-700, is beyond its digits where it is above kTrusted.
+#include <limits>
+
 #include "batch.hpp"
 
 namespace structattn {
@@ -187,12 +189,15 @@ struct SpanningTrees {
     load(call, group, shifts.data(), scales, weights);
     std::memcpy(static_cast<void*>(graph), weights, cells * sizeof(Num));
     const Num total = eliminate(graph, roots, share, size, group, call.single_root);
-    restore(graph, roots, share, used, gradient, size, group, call.single_root);
+    const unsigned char untrusted = untrusted_lanes(total.trusted(), group);
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
-      std::memset(call.parts + group.items[lane] * call.num_parts, 0, call.num_parts * sizeof(T));
+      call.clear_parts(group.items[lane]);
+      if (call.log_partition == nullptr) continue;
       call.log_partition[group.items[lane]] = static_cast<T>(std::log(total.value[lane]) + totals[lane]);
     }
+    if (call.parts == nullptr) return untrusted;
+    restore(graph, roots, share, used, gradient, size, group, call.single_root);
     for (int64_t h = 0; h < size; ++h) {
       for (int64_t m = 1; m < size; ++m) {
         const Num value = weights[h * size + m] * gradient[h * size + m];
@@ -202,7 +207,7 @@ struct SpanningTrees {
         }
       }
     }
-    return untrusted_lanes(total.trusted(), group);
+    return untrusted;
   }
 
   // Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probability is meant.
@@ -220,20 +225,17 @@ struct SpanningTrees {
   }
 };
 
-// Marginals, or with a vector the Hessian times it. Where doubles are not proved to be enough, `untrusted` is 1 and the
-// numbers are not to be used.
-template <class T>
-int evaluate(const T* scores, const int64_t* lengths, const T* vector, T* log_partition, T* parts, int64_t* untrusted,
-             int64_t batch, int64_t words, int64_t single_root) {
+// Where doubles are not proved to be enough, a sentence has no answer.
+template <class Num, class T>
+int evaluate(const Call<T>& call) {
   try {
-    const Call<T> call{scores, lengths, vector, log_partition, parts, batch, words, words * (words + 1), single_root != 0};
-    const std::vector<int64_t> order = longest_first(call);
     std::vector<int64_t> again;
-    const int status = vector == nullptr ? sweep<SpanningTrees, Plain>(call, order, &again)
-                                         : sweep<SpanningTrees, Dual>(call, order, &again);
-    std::fill(untrusted, untrusted + batch, 0);
-    for (const int64_t item : again) untrusted[item] = 1;
-    return status;
+    const int status = sweep<Evaluation<SpanningTrees, Num, T>>(call, longest_first(call), &again);
+    for (const int64_t item : again) {
+      if (call.log_partition != nullptr) call.log_partition[item] = std::numeric_limits<T>::quiet_NaN();
+      if (call.parts != nullptr) call.parts[item * call.num_parts] = std::numeric_limits<T>::quiet_NaN();
+    }
+    return status != kDone || again.empty() ? status : kUntrusted;
   } catch (const std::bad_alloc&) {
     return kOutOfMemory;
   }
@@ -242,17 +244,19 @@ int evaluate(const T* scores, const int64_t* lengths, const T* vector, T* log_pa
 }  // namespace
 }  // namespace structattn
 
+#define STRUCTATTN_EXPORT_SPANNING_TREE(T, NAME)                                                                      \
+  int structattn_spanning_tree_marginals_##NAME(const T* scores, const int64_t* lengths, T* log_partition, T* parts,  \
+                                                int64_t batch, int64_t words, int64_t single_root) {                  \
+    return structattn::evaluate<structattn::Plain, T>(                                                                \
+        {scores, lengths, nullptr, log_partition, parts, batch, words, words * (words + 1), single_root != 0});       \
+  }                                                                                                                   \
+  int structattn_spanning_tree_hvp_##NAME(const T* scores, const int64_t* lengths, const T* vector, T* product,       \
+                                          int64_t batch, int64_t words, int64_t single_root) {                        \
+    return structattn::evaluate<structattn::Dual, T>(                                                                 \
+        {scores, lengths, vector, nullptr, product, batch, words, words * (words + 1), single_root != 0});            \
+  }
+
 extern "C" {
-
-int structattn_elimination_float32(const float* scores, const int64_t* lengths, const float* vector,
-                                   float* log_partition, float* parts, int64_t* untrusted, int64_t batch, int64_t words,
-                                   int64_t single_root) {
-  return structattn::evaluate(scores, lengths, vector, log_partition, parts, untrusted, batch, words, single_root);
-}
-
-int structattn_elimination_float64(const double* scores, const int64_t* lengths, const double* vector,
-                                   double* log_partition, double* parts, int64_t* untrusted, int64_t batch,
-                                   int64_t words, int64_t single_root) {
-  return structattn::evaluate(scores, lengths, vector, log_partition, parts, untrusted, batch, words, single_root);
-}
+STRUCTATTN_EXPORT_SPANNING_TREE(float, float32)
+STRUCTATTN_EXPORT_SPANNING_TREE(double, float64)
 }
