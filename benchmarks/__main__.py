@@ -19,7 +19,7 @@ from typing import TextIO
 # Part: what it is, its options, and those of every run but the first.
 PARTS: dict[str, tuple[str, list[str], list[str]]] = {
     "token2token": ("DiSAN's token2token attention", [], ["--no-memory"]),
-    "hierarchical_accumulation": ("Hierarchical accumulation", [], []),
+    "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
     "training_step": ("A training step of the encoders", [], []),
     "ms_san_sep": ("MS-SAN and separate directions", [], []),
     "structured_step": ("A training step with structured attention", [], []),

@@ -3,7 +3,7 @@
 Qi et al. 2020 (arXiv 2012.14642) report 2 ms against 4 ms a batch of 32. Models take turns batch by batch in one run,
 so that a busy machine slows all of them alike; the median is printed. Word vectors are left out: all share them.
 
-    python -m benchmarks.ms_san_sep [--batches 12] [--batch-size 32] [--dim 300] [--device cpu] [--threads 2]
+    python -m benchmarks.ms_san_sep [--batches 8] [--batch-size 32] [--dim 300] [--device cpu] [--threads 2]
 """
 
 import argparse
@@ -67,7 +67,7 @@ class Step:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--dim", type=int, default=300)
     parser.add_argument("--device", default="cpu")

@@ -3,7 +3,7 @@
 A step is word vectors, encoder, linear classifier, cross entropy, backward and Adam, on sentences of exactly so many
 words with random dependency trees. Models take turns step by step, so that a busy machine slows all of them alike.
 
-    python -m benchmarks.training_step [--words 20 50] [--steps 15] [--batch-size 32] [--dim 300] [--threads 2]
+    python -m benchmarks.training_step [--words 20 50] [--steps 7] [--batch-size 32] [--dim 300] [--threads 2]
 """
 
 import argparse
@@ -44,7 +44,7 @@ class Learner:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--words", type=int, nargs="+", default=[20, 50])
-    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--dim", type=int, default=300)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
