@@ -36,6 +36,9 @@ DRAWN: dict[str, Callable[[list[str]], str]] = {
         words, [("S<&>", 0, len(words))] if words else [], tags=words, values=[0.5] if words else []
     ),
     "attention_arcs": lambda words: pictures.attention_arcs(words, words, _identity(len(words))),
+    "lattice": lambda words: pictures.lattice(
+        words, ["1", "2"], [[0.5] * len(words)] * 2, edges=[_identity(len(words))], title="facts", notes=words
+    ),
     "gate_image": lambda words: pictures.gate_image(words, _identity(len(words)), title="gate"),
     "bar_chart": lambda words: pictures.bar_chart(words, [Series("a", [], [1.0] * len(words))]),
 }

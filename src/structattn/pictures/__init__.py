@@ -12,6 +12,7 @@ from structattn.pictures.constituency import constituency_tree
 from structattn.pictures.dependency import dependency_tree
 from structattn.pictures.export import save_lines, save_panels
 from structattn.pictures.heatmap import heatmap, heatmap_grid
+from structattn.pictures.lattice import lattice
 from structattn.pictures.matrices import Panel
 from structattn.pictures.page import Section, choices, figure, page, paragraph, side_by_side, table
 from structattn.pictures.vectors import gate_image, vector_comparison, vector_image
@@ -31,6 +32,7 @@ __all__ = [
     "gate_image",
     "heatmap",
     "heatmap_grid",
+    "lattice",
     "line_chart",
     "page",
     "paragraph",
