@@ -49,8 +49,8 @@ def _tasks() -> Entries:
 def _describe(task: "Task") -> str:
     scores = task.score_range
     classes = f"{len(task.labels)} labels" if task.labels else "labels as in the training data"
-    if task.answer == "text":
-        classes = "a text"
+    if task.answer in ("text", "tree"):
+        classes = f"a {task.answer}"
     answer = f"a score from {scores[0]:g} to {scores[1]:g}" if scores else classes
     sentences = "one sentence" if task.arity == 1 else "two sentences"
     return f"{sentences}; {answer}; format {task.format or 'as the file says'}; {', '.join(task.metrics)}"
