@@ -38,7 +38,7 @@ def encoder_of(inside: str, **options: Any) -> SentenceEncoder:
 
 @pytest.mark.parametrize("inside", ["none", "hard"])
 def test_by_hand(inside: str) -> None:
-    encoder = encoder_of(inside)
+    encoder = encoder_of(inside, embedding_dim=7)
     core = encoder.contextualizer
     vectors = encoder(*batches()).vector
 
@@ -77,6 +77,20 @@ def test_company_and_padding_change_nothing(inside: str) -> None:
     for name, parameter in encoder.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
+
+
+def test_words_score_and_projected_words_are_looked_at() -> None:
+    encoder = encoder_of("projective", embedding_dim=7)
+    core, batch = encoder.contextualizer, batches()[0]
+    states = encoder.embedder(batch)
+    trees = sa.encoders.latent_trees(encoder, batch)
+    values = core.project(states)
+    root = core.inside.attention.root_value.expand(len(states), 1, -1)
+    expected = trees.marginals() @ torch.cat([root, values], 1)
+    assert torch.allclose(core.inside(states, batch, values=values), expected, atol=1e-6)
+    # What is looked at does not say where to look.
+    torch.nn.init.zeros_(core.project.weight)
+    assert torch.equal(sa.encoders.latent_trees(encoder, batch).marginals(), trees.marginals())
 
 
 @pytest.mark.parametrize("inside", ["none", "projective"])
