@@ -119,6 +119,31 @@ def test_a_linear_start_leaves_the_softmax_out() -> None:
     assert torch.allclose(output[1], query[1] + expected @ values[1, 0, :3], atol=1e-6)
 
 
+@pytest.mark.parametrize("potentials", [unary_potentials, binary_potentials])
+def test_a_linear_start_of_a_chain_passes_means_forward(potentials: Any) -> None:
+    keys, values, mask, query = random_facts(steps=3)
+    torch.manual_seed(0)
+    chain = FactChain(3, potentials=potentials)
+    chain.is_linear.fill_(True)
+    output, weights = chain(keys, values, mask, query)
+    assert not weights[1, 0, :, 3].any()
+    for row, number in enumerate((4, 3)):
+        state, before, context = query[row], torch.zeros(number), torch.zeros(3)
+        for step in range(3):
+            own = keys[row, step, :number] @ state
+            now = own.clone()
+            if potentials is binary_potentials:
+                now = 2 * own if step == 1 else own
+                for fact in range(number) if step else ():
+                    others = [other for other in range(number) if other != fact]
+                    pairs = [before[i] * (keys[row, step - 1, i] @ keys[row, step, fact]) for i in others]
+                    now[fact] = now[fact] + sum(pairs) / number
+            assert torch.allclose(weights[row, 0, step, :number], now, atol=1e-5)
+            context = context + now @ values[row, step, :number]
+            last, state, before = state, chain.next_query(state), now
+        assert torch.allclose(output[row], context + last, atol=1e-4)
+
+
 @pytest.mark.parametrize("steps", [1, 2, 3])
 @pytest.mark.parametrize("potentials", [unary_potentials, binary_potentials])
 def test_chains_against_all_sequences(steps: int, potentials: Any) -> None:
@@ -158,7 +183,9 @@ def test_chains_against_all_sequences(steps: int, potentials: Any) -> None:
 def test_no_facts_give_zeros_and_no_nan() -> None:
     keys, values, mask, query = random_facts()
     keys.requires_grad_()
-    for selection in (MemoryHops(), FactChain(3)):
+    linear = FactChain(3)
+    linear.is_linear.fill_(True)
+    for selection in (MemoryHops(), FactChain(3), linear):
         output, weights = selection(keys, values, torch.zeros_like(mask), query)
         assert not weights.any()
         assert output.isfinite().all()
@@ -250,8 +277,10 @@ def test_bad_models_and_examples_are_refused() -> None:
     vocabulary = Vocabulary(["a"])
     with pytest.raises(ConfigError, match="unknown encoder 'bilstm' for task 'fact_selection'; known: memn2n, unary"):
         build_fact_model("bilstm", TASK, ["a", "b"], vocabulary=vocabulary)
-    with pytest.raises(ConfigError, match="unknown option 'linear_start' for encoder 'binary'; known: dim"):
-        build_fact_model("binary", TASK, ["a", "b"], vocabulary=vocabulary, linear_start=3)
+    with pytest.raises(ConfigError, match="unknown option 'heads' for encoder 'binary'; known: dim"):
+        build_fact_model("binary", TASK, ["a", "b"], vocabulary=vocabulary, heads=3)
+    with pytest.raises(ConfigError, match="linear_start expects at least 0, got -1"):
+        build_fact_model("binary", TASK, ["a", "b"], vocabulary=vocabulary, linear_start=-1)
     with pytest.raises(ConfigError, match="option 'num_steps' of encoder 'unary': expected at least 1, got 0"):
         build_fact_model("unary", TASK, ["a", "b"], vocabulary=vocabulary, num_steps=0)
     with pytest.raises(ConfigError, match="option 'dim' of encoder 'unary': expected int, got '3'"):

@@ -115,8 +115,9 @@ class MemoryHops(nn.Module):
 class FactChain(nn.Module):
     r"""A chain over facts: ``c = sum_k sum_i p(z_k = i) o_i^k``, answer vector ``c + u^K``: Kim et al. (2017), 4.3.
 
-    ``u^{k+1} = Q u^k``. A softmax over the potentials of a step, which memory networks leave out during their linear
-    start, would add a constant here, so a chain has no linear start.
+    ``u^{k+1} = Q u^k``. While ``is_linear`` holds no softmax is taken, as in the linear start of memory networks. What
+    stands for the marginals then is ours, a message forward of the chain: ``w_1(i) = theta_1(i)`` and
+    ``w_{k+1}(j) = theta_{k+1}(j) + mean_i w_k(i) theta_{k,k+1}(i, j)``, zero for forbidden pairs.
 
     Args:
         dim: width of the vectors.
@@ -129,8 +130,11 @@ class FactChain(nn.Module):
         (tensor(2., grad_fn=...), tensor([[0.5000, 0.5000, 0.0000], [0.5000, 0.5000, 0.0000]], grad_fn=...))
     """
 
+    is_linear: Tensor
+
     def __init__(self, dim: int, *, potentials: ChainPotentials = binary_potentials) -> None:
         super().__init__()
+        self.register_buffer("is_linear", torch.tensor(False))
         self.next_query = glorot_linear(dim, dim, bias=False)
         self.potentials = potentials
 
@@ -141,11 +145,8 @@ class FactChain(nn.Module):
         query: Float[Tensor, "batch dim"],
     ) -> tuple[LinearChainCRF, Float[Tensor, "batch dim"]]:
         """The distribution over sequences of facts, and the query of the last step."""
-        queries = [query]
-        while len(queries) < keys.shape[1]:
-            queries.append(self.next_query(queries[-1]))
-        unary, transition = self.potentials(keys, torch.stack(queries, 1))
-        return LinearChainCRF(unary.masked_fill(~mask.unsqueeze(1), -torch.inf), transition), queries[-1]
+        unary, transition, last = self._scores(keys, query)
+        return LinearChainCRF(unary.masked_fill(~mask.unsqueeze(1), -torch.inf), transition), last
 
     def forward(
         self,
@@ -155,8 +156,12 @@ class FactChain(nn.Module):
         query: Float[Tensor, "batch dim"],
     ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch 1 step fact"]]:
         """Answer vector, and the marginals of each step."""
-        chain, last = self.distribution(keys, mask, query)
-        weights = chain.marginals()
+        if self.is_linear:
+            unary, transition, last = self._scores(keys, query)
+            weights = _messages_forward(unary, transition, mask)
+        else:
+            chain, last = self.distribution(keys, mask, query)
+            weights = chain.marginals()
         context = (weights.unsqueeze(-2) @ values).squeeze(-2).sum(1)
         return context + last, weights.unsqueeze(1)
 
@@ -170,3 +175,25 @@ class FactChain(nn.Module):
         """The most probable sequence of facts."""
         chain, _ = self.distribution(keys, mask, query)
         return chain.argmax().argmax(-1)
+
+    def _scores(
+        self, keys: Float[Tensor, "batch step fact dim"], query: Float[Tensor, "batch dim"]
+    ) -> tuple[Float[Tensor, "batch step fact"], Float[Tensor, "batch step-1 fact fact"], Float[Tensor, "batch dim"]]:
+        queries = [query]
+        while len(queries) < keys.shape[1]:
+            queries.append(self.next_query(queries[-1]))
+        return *self.potentials(keys, torch.stack(queries, 1)), queries[-1]
+
+
+def _messages_forward(
+    unary: Float[Tensor, "batch step fact"],
+    transition: Float[Tensor, "batch step-1 fact fact"],
+    mask: Bool[Tensor, "batch fact"],
+) -> Float[Tensor, "batch step fact"]:
+    number = mask.sum(-1, keepdim=True).clamp(min=1)
+    pairs = transition.masked_fill(transition.isneginf(), 0.0)
+    weights = [unary[:, 0].masked_fill(~mask, 0.0)]
+    for step in range(1, unary.shape[1]):
+        message = (weights[-1].unsqueeze(1) @ pairs[:, step - 1]).squeeze(1) / number
+        weights.append((unary[:, step] + message).masked_fill(~mask, 0.0))
+    return torch.stack(weights, 1)

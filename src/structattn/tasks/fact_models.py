@@ -43,6 +43,7 @@ def chain(
     dim: int = 20,
     num_steps: int = 2,
     num_facts: int = 25,
+    linear_start: int = 20,
     potentials: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
 ) -> tuple[FactReader, FactChain]:
     """A chain of facts (Kim et al. 2017, section 4.3); ``binary`` facts see each other, ``unary`` ones do not.
@@ -52,6 +53,7 @@ def chain(
         dim: width of the vectors.
         num_steps: number of facts that are selected.
         num_facts: of longer stories the last so many facts are read.
+        linear_start: so many epochs without softmax.
         potentials: from keys and queries to the scores of facts and of pairs of facts.
     """
     reader = FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts)
@@ -75,7 +77,7 @@ def build_fact_model(
         task: what is asked.
         labels: the answers.
         vocabulary: the words.
-        **options: ``dim``, ``num_steps``, ``num_facts``; for ``memn2n`` also ``linear_start``.
+        **options: ``dim``, ``num_steps``, ``num_facts``, ``linear_start``.
 
     Raises:
         ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
@@ -102,7 +104,7 @@ def build_fact_model(
         vocabulary=vocabulary,
         dim=chosen["dim"],
         num_facts=chosen["num_facts"],
-        linear_start=chosen.get("linear_start", 0),
+        linear_start=chosen["linear_start"],
     )
 
 
@@ -111,7 +113,7 @@ def fact_model_options(name: str) -> dict[str, Any]:
 
     Example:
         >>> fact_model_options("binary")
-        {'dim': 20, 'num_steps': 2, 'num_facts': 25}
+        {'dim': 20, 'num_steps': 2, 'num_facts': 25, 'linear_start': 20}
     """
     function = memn2n if name == "memn2n" else chain
     parameters = inspect.signature(function).parameters.items()

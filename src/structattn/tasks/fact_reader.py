@@ -63,10 +63,10 @@ class FactReader(nn.Module):
     The question is read with the first table; step ``k`` compares with table ``k`` and brings back table ``k + 1``
     (adjacent tying: Sukhbaatar et al. 2015, section 2.2).
 
-    The last table starts with four times the standard deviation of the others, .1. What it brings back holds the answer
+    The last table starts with four times the standard deviation of the others, .2. What it brings back holds the answer
     then sooner than what other steps bring back, so that the last step looks for the fact with the answer and the steps
     before it for the facts that lead there. From tables alike, chains take their facts in either order; and from the
-    variance of one tenth of the code of Kim et al. (2017) models learn stories by heart.
+    variance of one tenth in the code of Kim et al. (2017) models learn more stories by heart.
 
     Args:
         vocabulary_size: number of word ids.
@@ -77,11 +77,12 @@ class FactReader(nn.Module):
 
     def __init__(self, vocabulary_size: int, dim: int, *, num_steps: int, num_facts: int) -> None:
         super().__init__()
-        self.first = FactEmbedding(vocabulary_size, dim, num_times=num_facts)
-        deviations = [0.1] * (num_steps - 1) + [0.4]
-        self.others = nn.ModuleList(
-            FactEmbedding(vocabulary_size, dim, num_times=num_facts, deviation=deviation) for deviation in deviations
-        )
+        first, *others = [
+            FactEmbedding(vocabulary_size, dim, num_times=num_facts, deviation=0.2 if step < num_steps else 0.8)
+            for step in range(num_steps + 1)
+        ]
+        self.first = first
+        self.others = nn.ModuleList(others)
 
     def forward(
         self, batch: FactBatch

@@ -35,7 +35,7 @@ class FactModel(nn.Module):
         labels: the answers.
         vocabulary: the words.
         num_facts: of longer stories the last so many facts are read.
-        linear_start: so many epochs a `MemoryHops` has no softmax.
+        linear_start: so many epochs the selection takes no softmax.
 
     Raises:
         ConfigError: for fewer than two answers, or a negative linear start.
@@ -82,8 +82,7 @@ class FactModel(nn.Module):
 
     def set_epoch(self, epoch: int) -> None:
         """Told by the training before each epoch, counted from 0: the linear start ends."""
-        if isinstance(self.selection, MemoryHops):
-            self.selection.is_linear.fill_(epoch < self.linear_start)
+        self.selection.is_linear.fill_(epoch < self.linear_start)
 
     def forward(self, batch: FactBatch) -> Float[Tensor, "batch label"]:
         """Scores of the answers before softmax."""
