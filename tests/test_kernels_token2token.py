@@ -38,8 +38,9 @@ def test_it_equals_the_plain_program(mask: str, dim: int, dtype: torch.dtype) ->
             torch.testing.assert_close(got, wanted, atol=1e-5 if dtype == torch.float32 else 1e-13, rtol=1e-5)
 
 
-@pytest.mark.parametrize("spread", [1.0, 5.0, 30.0])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 2.0, 5.0, 30.0])
 def test_the_error_is_that_of_rounding(spread: float) -> None:
+    """Small parts are added as tangents, larger ones multiplied as exponentials, the largest added first."""
     tensors, allowed = arguments("forward", lengths=(40, 33), dim=20, dtype=torch.float32)
     with torch.no_grad():
         for tensor in tensors[:2]:

@@ -18,6 +18,7 @@ struct Format<float> {
   static constexpr float to_whole = 0x1.8p23f;  // adding it leaves a whole number in the low bits
   static constexpr int mantissa_bits = 23;
   static constexpr float product_safe = 60.0f;  // exponents up to here may be added in a product without overflow
+  static constexpr float sum_safe = 4.0f;  // exponents up to here leave tangents so far from one that their sum is exact
   static constexpr float largest = 126.0f;
 };
 
@@ -27,6 +28,7 @@ struct Format<double> {
   static constexpr double to_whole = 0x1.8p52;
   static constexpr int mantissa_bits = 52;
   static constexpr double product_safe = 500.0;
+  static constexpr double sum_safe = 4.0;
   static constexpr double largest = 1020.0;
 };
 
@@ -67,7 +69,15 @@ struct Features {
     const Vector shifted = slope * x + Format<T>::to_whole;
     return raised((slope * x - (shifted - Format<T>::to_whole)) + slope_rest * x, shifted);
   }
-  // The same for any exponent; what leaves the range stays at its end.
+  // (2^(slope x) - 1) / (2^(slope x) + 1), a hyperbolic tangent; exact for small exponents, too.
+  static STRUCTATTN_INLINE Vector tangent(Vector x, Vector slope, Vector slope_rest) {
+    const Vector shifted = slope * x + Format<T>::to_whole;
+    const Vector fraction = (slope * x - (shifted - Format<T>::to_whole)) + slope_rest * x;
+    const Vector whole = (Vector)((Integers)all(T(1)) + ((Integers)shifted << Format<T>::mantissa_bits));
+    const Vector less_one = raised_less_one(fraction) * whole + (whole - T(1));
+    return less_one / (less_one + T(2));
+  }
+  // `power` for any exponent; what leaves the range stays at its end.
   static STRUCTATTN_INLINE Vector bounded_power(Vector x, Vector slope) {
     const Vector top = all(Format<T>::largest);
     Vector exponent = slope * x;
@@ -77,8 +87,12 @@ struct Features {
   }
 
  private:
-  // 2^(fraction + whole), |fraction| <= 1/2; minimax polynomials of the relative error.
+  // 2^(fraction + whole), |fraction| <= 1/2.
   static STRUCTATTN_INLINE Vector raised(Vector x, Vector whole) {
+    return (Vector)((Integers)(raised_less_one(x) + T(1)) + ((Integers)whole << Format<T>::mantissa_bits));
+  }
+  // 2^x - 1, |x| <= 1/2; minimax polynomials of the relative error of 2^x.
+  static STRUCTATTN_INLINE Vector raised_less_one(Vector x) {
     Vector sum;
     if constexpr (sizeof(T) == sizeof(float)) {
       sum = x * T(1.5345812161e-4) + T(1.3399931177e-3);
@@ -98,8 +112,7 @@ struct Features {
       sum = sum * x + T(2.40226506959101562e-1);
       sum = sum * x + T(6.9314718055994533e-1);
     }
-    sum = sum * x + T(1);
-    return (Vector)((Integers)sum + ((Integers)whole << Format<T>::mantissa_bits));
+    return sum * x;
   }
 };
 

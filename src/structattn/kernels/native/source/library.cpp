@@ -1,6 +1,10 @@
 // What the whole library shares: its version, the processor it runs on, and the threads it borrows from torch.
 #include "batch.hpp"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace {
 
 using Range = void (*)(int64_t begin, int64_t end, void* context);
@@ -29,6 +33,18 @@ void run_on_threads(int64_t tasks, void (*body)(void*), void* context) {
     tasks.body(tasks.context);
   };
   parallel_for(0, tasks, 1, once, &shared);
+}
+
+void prefer_large_pages(void* memory, int64_t bytes) {
+#if defined(__linux__)
+  constexpr uintptr_t kLarge = uintptr_t{2} << 20;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kLarge - 1) / kLarge * kLarge;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kLarge * kLarge;
+  // A hint: whether it was taken makes no difference to what is computed.
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)bytes;
+#endif
 }
 
 }  // namespace structattn

@@ -1,9 +1,11 @@
 // Attention with a distribution over the keys for every feature (Shen et al. 2018, DiSAN, equation 10), forward and
 // backward, without a number for every pair of words.
 //
-// With E = exp(2 (a + b) / c) and y = 1 / (1 + E), c tanh((a + b) / c) = c - 2 c y: a score costs one division, and
-// exp(-2 c y) needs no maximum, for it lies between exp(-2 c) and 1. E is the product of a number per query and a number
-// per key. Where one of them would leave the range of the type, E is made from the sum, for opposite huge parts cancel.
+// A score c tanh((a + b) / c) costs one division: with t = tanh(a / c) and u = tanh(b / c) it is c (t + u) / (1 + t u).
+// Bounded as it is, its exponential needs no maximum. Where parts are so large that opposite ones would cancel in
+// 1 + t u, E = exp(2 (a + b) / c) is the product of a number per query and a number per key, and the tangent
+// 1 - 2 y with y = 1 / (1 + E); where one of them would leave the range of the type, E is made from the sum.
+// The inverse of the sum of exponentials is that of exp(score - c).
 //
 // Features do not know of each other. A task is one sentence and so many features that all its keys stay in the cache;
 // it goes over the queries, and a query over the ranges of keys it may look at. What is forbidden is never touched.
@@ -18,7 +20,7 @@ namespace {
 // Bytes of the keys of a task.
 constexpr int64_t kCachedBytes = 192 * 1024;
 // Queries whose ranges of keys are found together.
-constexpr int64_t kQueries = 32;
+constexpr int64_t kQueries = 16;
 
 // The tensors are (batch, query or key, feature), `allowed` is (batch or 1, query, key).
 template <class T>
@@ -31,6 +33,9 @@ struct Pairs {
   T *of_queries, *of_keys, *of_values;
   int64_t batch, num_queries, num_keys, features, allowed_stride;
 };
+
+// How scores are made from the parts of a query and a key; the derivative of a tangent is 1 - t^2 = 4 y (1 - y).
+enum class Form : uint8_t { kTangents, kProduct, kSum };
 
 struct Range {
   int64_t first, last;
@@ -71,11 +76,13 @@ class Worker {
   Worker(const Pairs<T>& pairs, int64_t blocks)
       : p(pairs), ranges_per_query(pairs.num_keys / 2 + 1), memory(blocks * pairs.num_keys * kRecord + kWidth),
         ranges(kQueries * ranges_per_query), num_ranges(kQueries), key_used(pairs.num_keys),
-        query_used(pairs.num_queries), by_sum(blocks) {
+        query_used(pairs.num_queries), forms(blocks) {
     const double slope_exact = 2.0 / p.scale * 1.4426950408889634;
     slope = F::all(static_cast<T>(slope_exact));
     slope_rest = F::all(static_cast<T>(slope_exact - static_cast<T>(slope_exact)));
-    height = F::all(static_cast<T>(-2.0 * p.scale * 1.4426950408889634));
+    height = F::all(static_cast<T>(p.scale * 1.4426950408889634));
+    twice = F::all(static_cast<T>(-2.0 * p.scale * 1.4426950408889634));
+    lowest = static_cast<T>(std::exp(-p.scale));
     // A vector that crosses from one line of the cache into the next costs two loads.
     void* start = memory.data();
     size_t space = memory.size() * sizeof(T);
@@ -90,7 +97,7 @@ class Worker {
     const int64_t features = std::min(p.features - first_block * kWidth, num_blocks * kWidth);
     for (int64_t block = 0; block < num_blocks; ++block) {
       const int width = width_of(block, features);
-      by_sum[block] = is_large(queries_at + block * kWidth, keys_at + block * kWidth, width);
+      forms[block] = form_of(queries_at + block * kWidth, keys_at + block * kWidth, width);
       gather(block, keys_at + block * kWidth, width);
     }
     for (int64_t start = 0; start < p.num_queries; start += kQueries) {
@@ -103,13 +110,12 @@ class Worker {
         const int width = width_of(block, features);
         for (int64_t query = start; query < stop; ++query) {
           const int64_t at = queries_at + query * p.features + block * kWidth;
-          if (by_sum[block]) look<true>(block, query - start, at, width);
-          else look<false>(block, query - start, at, width);
+          if (forms[block] == Form::kTangents) look<Form::kTangents>(block, query - start, at, width);
+          else if (forms[block] == Form::kProduct) look<Form::kProduct>(block, query - start, at, width);
+          else look<Form::kSum>(block, query - start, at, width);
         }
+        if (kBackward) scatter(block, keys_at + block * kWidth, width);
       }
-    }
-    if (kBackward) {
-      for (int64_t block = 0; block < num_blocks; ++block) scatter(block, keys_at + block * kWidth, width_of(block, features));
     }
   }
 
@@ -120,9 +126,11 @@ class Worker {
   T* records;
   std::vector<Range> ranges;
   std::vector<int64_t> num_ranges;
-  std::vector<uint8_t> key_used, query_used, by_sum;
+  std::vector<uint8_t> key_used, query_used;
+  std::vector<Form> forms;
   const uint8_t* seen = nullptr;
-  Vector slope, slope_rest, height;
+  Vector slope, slope_rest, height, twice;
+  T lowest;
 
   static int width_of(int64_t block, int64_t features) {
     return static_cast<int>(std::min<int64_t>(kWidth, features - block * kWidth));
@@ -142,8 +150,8 @@ class Worker {
     seen = allowed;
   }
 
-  // Whether a product of exponentials could leave the range of the type.
-  bool is_large(int64_t queries_at, int64_t keys_at, int width) const {
+  // The first form that is exact for all parts of a block.
+  Form form_of(int64_t queries_at, int64_t keys_at, int width) const {
     Vector top{};
     const auto include = [&](const T* from) {
       const Vector x = F::load(from, width) * slope, size = x < 0 ? -x : x;
@@ -155,10 +163,12 @@ class Worker {
     for (int64_t query = 0; query < p.num_queries; ++query) {
       if (query_used[query]) include(p.queries + queries_at + query * p.features);
     }
+    Form form = Form::kTangents;
     for (int lane = 0; lane < kWidth; ++lane) {
-      if (top[lane] > Format<T>::product_safe) return true;
+      if (top[lane] > Format<T>::product_safe) return Form::kSum;
+      if (top[lane] > Format<T>::sum_safe) form = Form::kProduct;
     }
-    return false;
+    return form;
   }
 
   T* keys_of(int64_t block) { return records + block * p.num_keys * kRecord; }
@@ -167,75 +177,94 @@ class Worker {
     T* record = keys_of(block);
     for (int64_t key = 0; key < p.num_keys; ++key, record += kRecord) {
       const Vector x = F::load(p.keys + keys_at + key * p.features, width);
-      F::store(record, by_sum[block] ? x : F::power(x, slope, slope_rest));
+      F::store(record, prepared(x, forms[block]));
       F::store(record + kWidth, F::load(p.values + keys_at + key * p.features, width));
       if (kBackward) {
         F::store(record + 2 * kWidth, Vector{});
         F::store(record + 3 * kWidth, Vector{});
+        F::store(p.of_keys + keys_at + key * p.features, Vector{}, width);
+        F::store(p.of_values + keys_at + key * p.features, Vector{}, width);
       }
     }
   }
 
+  // Some queries' part of the gradients of keys and values: sums of sums of few numbers lose fewer digits.
   void scatter(int64_t block, int64_t keys_at, int width) {
-    const T* record = keys_of(block);
+    T* record = keys_of(block);
+    const T factor = forms[block] == Form::kTangents ? T(1) : T(4);
     for (int64_t key = 0; key < p.num_keys; ++key, record += kRecord) {
-      F::store(p.of_keys + keys_at + key * p.features, F::load(record + 2 * kWidth) * T(4), width);
-      F::store(p.of_values + keys_at + key * p.features, F::load(record + 3 * kWidth), width);
+      T *of_key = p.of_keys + keys_at + key * p.features, *of_value = p.of_values + keys_at + key * p.features;
+      F::store(of_key, F::load(of_key, width) + F::load(record + 2 * kWidth) * factor, width);
+      F::store(of_value, F::load(of_value, width) + F::load(record + 3 * kWidth), width);
+      F::store(record + 2 * kWidth, Vector{});
+      F::store(record + 3 * kWidth, Vector{});
     }
   }
 
-  template <bool kBySum>
+  // The part of a score that a query or a key brings.
+  STRUCTATTN_INLINE Vector prepared(Vector x, Form form) const {
+    if (form == Form::kTangents) return F::tangent(x, slope, slope_rest);
+    return form == Form::kProduct ? F::power(x, slope, slope_rest) : x;
+  }
+
+  // t, or y.
+  template <Form kForm>
   STRUCTATTN_INLINE Vector curved(Vector query, Vector key) const {
-    const Vector power = kBySum ? F::bounded_power(query + key, slope) : query * key;
+    if constexpr (kForm == Form::kTangents) return (query + key) / (query * key + T(1));
+    const Vector power = kForm == Form::kSum ? F::bounded_power(query + key, slope) : query * key;
     return T(1) / (power + T(1));
   }
 
-  template <bool kBySum>
+  template <Form kForm>
   STRUCTATTN_INLINE void look(int64_t block, int64_t row, int64_t at, int width) {
     const Vector x = F::load(p.queries + at, width);
-    const Vector query = kBySum ? x : F::power(x, slope, slope_rest);
+    const Vector query = prepared(x, kForm);
     const Range* range = ranges.data() + row * ranges_per_query;
     const Range* end = range + num_ranges[row];
-    if (kBackward) look_back<kBySum>(keys_of(block), range, end, query, at, width);
-    else look_forward<kBySum>(keys_of(block), range, end, query, at, width);
+    if (kBackward) look_back<kForm>(keys_of(block), range, end, query, at, width);
+    else look_forward<kForm>(keys_of(block), range, end, query, at, width);
   }
 
-  template <bool kBySum>
+  template <Form kForm>
   STRUCTATTN_INLINE void look_forward(const T* keys, const Range* range, const Range* end, Vector query, int64_t at, int width) {
     Vector total{}, sum{};
+    const Vector steepness = kForm == Form::kTangents ? height : twice;
     const bool any = range != end;
     for (; range != end; ++range) {
       const T* last = keys + range->last * kRecord;
       for (const T* record = keys + range->first * kRecord; record != last; record += kRecord) {
-        const Vector weight = F::power(curved<kBySum>(query, F::load(record)), height);
+        const Vector weight = F::power(curved<kForm>(query, F::load(record)), steepness);
         total += weight;
         sum += weight * F::load(record + kWidth);
       }
     }
     const Vector inverse = any ? T(1) / total : Vector{};
-    F::store(p.inverse + at, inverse, width);
+    F::store(p.inverse + at, kForm == Form::kTangents ? inverse / lowest : inverse, width);
     F::store(p.attended + at, sum * inverse, width);
   }
 
   // With g the gradient of s: dv_j = sum_i P_ij g_i, and with eta_ij = P_ij g_i (v_j - s_i) (1 - tanh^2),
-  // da_i = sum_j eta_ij and db_j = sum_i eta_ij; 1 - tanh^2 = 4 y (1 - y), and the 4 waits for the end.
-  template <bool kBySum>
+  // da_i = sum_j eta_ij and db_j = sum_i eta_ij; the 4 of 4 y (1 - y) waits for the end.
+  template <Form kForm>
   STRUCTATTN_INLINE void look_back(T* keys, const Range* range, const Range* end, Vector query, int64_t at, int width) {
-    const Vector incoming = F::load(p.gradient + at, width) * F::load(p.inverse + at, width);
+    constexpr bool kTangents = kForm == Form::kTangents;
+    const Vector steepness = kTangents ? height : twice;
+    const Vector incoming = F::load(p.gradient + at, width) * F::load(p.inverse + at, width) * (kTangents ? lowest : T(1));
     const Vector attended = F::load(p.attended + at, width);
     Vector of_query{};
     for (; range != end; ++range) {
       const T* last = keys + range->last * kRecord;
       for (T* record = keys + range->first * kRecord; record != last; record += kRecord) {
-        const Vector y = curved<kBySum>(query, F::load(record));
-        const Vector share = F::power(y, height) * incoming;
-        const Vector change = share * (F::load(record + kWidth) - attended) * (y - y * y);
+        const Vector y = curved<kForm>(query, F::load(record));
+        const Vector share = F::power(y, steepness) * incoming;
+        const Vector derivative = kTangents ? T(1) - y * y : y - y * y;
+        const Vector change = share * (F::load(record + kWidth) - attended) * derivative;
         of_query += change;
         F::store(record + 2 * kWidth, F::load(record + 2 * kWidth) + change);
         F::store(record + 3 * kWidth, F::load(record + 3 * kWidth) + share);
       }
     }
-    F::store(p.of_queries + at, of_query * T(4), width);
+    F::store(p.of_queries + at, kTangents ? of_query : of_query * T(4), width);
   }
 };
 
