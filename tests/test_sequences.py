@@ -370,6 +370,23 @@ def test_structured_encoders_refuse_what_they_do_not_have() -> None:
         sa.encoders.build("structured", vocabulary_size=4, attention="simple", single_root=True)
     with pytest.raises(ConfigError, match="with_children concerns heads"):
         sa.encoders.build("structured", vocabulary_size=4, attention="constituency", with_children=True)
+    for attention, outer_tanh in (("none", 0), ("projective", 3)):
+        with pytest.raises(ConfigError, match=f"outer_tanh expects 0, 1 or 2, and scores; got {outer_tanh}"):
+            sa.encoders.build("structured", vocabulary_size=4, attention=attention, outer_tanh=outer_tanh)
+
+
+@pytest.mark.parametrize("attention", ["simple", "projective", "constituency"])
+def test_outer_tangents_bound_the_scores(attention: str) -> None:
+    highest = []
+    for outer_tanh in (0, 1, 2):
+        torch.manual_seed(1)
+        encoder: Any = sa.encoders.build("structured", vocabulary_size=4, attention=attention, outer_tanh=outer_tanh)
+        scores = encoder.contextualizer.attention.scorer.scorer.scores
+        with torch.no_grad():
+            scores.score.weight.mul_(1000.0)
+            highest.append(scores(*torch.randn(2, 1, 6, 100)).max().item())
+    assert highest[0] > 10
+    assert highest[1:] == pytest.approx([1.0, math.tanh(1.0)])
 
 
 # Runs.

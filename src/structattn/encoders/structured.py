@@ -123,6 +123,7 @@ def structured(
     num_frozen: int = 0,
     single_root: bool = False,
     with_children: bool = False,
+    outer_tanh: int = 1,
     dropout: float = 0.0,
 ) -> SentenceEncoder:
     """Word vectors beside their soft heads in a latent tree, without any other context (Kim et al. 2017, section 4.1).
@@ -137,6 +138,8 @@ def structured(
         num_frozen: number of words whose vectors are not trained.
         single_root: whether one word only may be headed by the root; dependency trees only.
         with_children: whether the expected sum of the children stands beside the head; dependency trees only.
+        outer_tanh: how often scores pass a last hyperbolic tangent: once in the paper, twice in one path of its code.
+            Without, they are not bounded, trees can get sharp, and training depends less on where it starts.
         dropout: on the word vectors.
 
     Raises:
@@ -154,11 +157,14 @@ def structured(
         raise ConfigError(f"single_root concerns dependency trees; attention is {attention!r}")
     if with_children and attention not in ("simple", "projective", "nonprojective"):
         raise ConfigError(f"with_children concerns heads; attention is {attention!r}")
+    if outer_tanh not in (0, 1, 2) or (attention == "none" and outer_tanh != 1):
+        raise ConfigError(f"outer_tanh expects 0, 1 or 2, and scores; got {outer_tanh} with attention {attention!r}")
     width = dim if hidden is None else hidden
+    bound = nn.Sequential(*(nn.Tanh() for _ in range(outer_tanh)))
     layer: nn.Module | None = None
     output = dim
     if attention == "constituency":
-        layer = ConstituencyAttention(dim, ReadingScorer(dim, width, scorer=SpanScorer(2 * width)))
+        layer = ConstituencyAttention(dim, ReadingScorer(dim, width, scorer=SpanScorer(2 * width, bound=bound)))
         output = 2 * dim
     elif attention != "none":
         families: dict[str, Callable[[Tensor, Tensor], PartDistribution]] = {
@@ -166,7 +172,7 @@ def structured(
             "projective": partial(DependencyCRF, single_root=single_root),
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
         }
-        scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, family=families[attention]))
+        scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, family=families[attention], bound=bound))
         found = SyntacticAttention(dim, scorer, with_children=with_children)
         layer, output = found, dim + found.output_dim
     embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
