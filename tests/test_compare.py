@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from structattn.cli import main
 from structattn.syntax import ConfigError
 from structattn.syntax.folders import write_json, write_json_lines
 from structattn.tasks import METRICS, metric
@@ -61,6 +62,24 @@ def test_single_runs_have_no_deviation(tmp_path: Path) -> None:
     (group,) = compare(one).groups
     assert (group.name, group.mean, group.deviation) == ("disan", 1.0, None)
     assert compare(one).differences == ()
+
+
+def test_on_test_the_development_data_choose_among_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed, (dev, test) in enumerate([(0.5, 0.9), (0.75, 0.6), (0.7, 0.2)]):
+        run = write_run(tmp_path / f"runs/seed{seed}", list("ab"), list("ab"), split="test")
+        figures = {"accuracy": test, "fact_accuracy": test / 2, **({"unseen_labels": 1.0} if seed else {})}
+        write_json(RunFolder(run).result, {"main_metric": "accuracy", "metrics": {"accuracy": dev}, "test": figures})
+    (group,) = compare(tmp_path / "runs").groups
+    assert group.chosen == {
+        "best of 3 on dev": {"accuracy": 0.6, "fact_accuracy": 0.3},
+        "mean of best 2 on dev": {"accuracy": pytest.approx(0.4), "fact_accuracy": pytest.approx(0.2)},
+    }
+    assert main(["compare", str(tmp_path / "runs")]) == 0
+    *_, header, best, half = capsys.readouterr().out.splitlines()
+    assert header.split() == ["system", "seeds", "accuracy", "fact_accuracy"]
+    assert best.split()[-2:] == ["0.6000", "0.3000"]
+    assert half.split()[-2:] == ["0.4000", "0.2000"]
+    assert compare(tmp_path / "runs" / "seed0").groups[0].chosen == {}
 
 
 def test_scores_compare_too(tmp_path: Path) -> None:

@@ -34,8 +34,22 @@ def _lines(found: Comparison, flips: int) -> Iterator[str]:
     # A single group has nothing to be compared with.
     shown = len(header) if rows else 4
     yield from table(header[:shown], [_row(first, None)[:shown], *rows])
+    yield from _chosen(found)
     for difference in found.differences:
         yield from _flips(difference, flips)
+
+
+def _chosen(found: Comparison) -> Iterator[str]:
+    """All test figures of each system by what the development data choose."""
+    rows = [(group.name, which, values) for group in found.groups for which, values in group.chosen.items()]
+    if rows:
+        names = list(dict.fromkeys(name for _, _, values in rows for name in values))
+        shown = [
+            [name, which, *[f"{values[one]:.4f}" if one in values else "" for one in names]]
+            for name, which, values in rows
+        ]
+        yield ""
+        yield from table(["system", "seeds", *names], shown)
 
 
 def _row(group: Group, difference: Difference | None) -> list[str]:

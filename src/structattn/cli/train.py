@@ -11,6 +11,7 @@ from structattn.cli.lines import figures
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import metric
 from structattn.training import RunConfig, RunResult, is_first_process, run
+from structattn.training.compare import chosen_on_dev
 
 
 def command(
@@ -86,11 +87,5 @@ def _summary(results: list[RunResult]) -> Iterator[str]:
         values = [result.metrics[name] for result in results]
         yield f"{name}: {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
     if results[0].test:
-        # As papers have it that report the run which is best on held-out data.
-        main = metric(next(iter(results[0].metrics)))
-        sign = 1 if main.greater_is_better else -1
-        best = sorted(results, key=lambda result: -sign * result.metrics[main.name])
-        yield f"best on dev: {best[0].folder}  test: {figures(best[0].test)}"
-        half = best[: (len(best) + 1) // 2]
-        means = {name: mean(result.test[name] for result in half) for name in half[0].test}
-        yield f"best {len(half)} of {len(best)} on dev, mean  test: {figures(means)}"
+        for which, chosen in chosen_on_dev(results, metric(next(iter(results[0].metrics)))).items():
+            yield f"{which}  test: {figures(chosen)}"

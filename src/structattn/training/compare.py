@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -15,6 +15,7 @@ from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.config import RunConfig, load_config
 from structattn.training.folder import RunFolder
+from structattn.training.run import RunResult, read_result
 from structattn.training.significance import Significance, compare_answers
 
 PathLike = str | os.PathLike[str]
@@ -30,6 +31,7 @@ class Group:
         values: the metric of each run.
         mean: over the runs.
         deviation: sample standard deviation over the runs; ``None`` for a single run.
+        chosen: on test, every figure of several runs as `chosen_on_dev` has them.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Group:
     values: tuple[float, ...]
     mean: float
     deviation: float | None
+    chosen: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,32 @@ def compare(
     return Comparison(chosen.name, everyone[0].split, len(gold), tuple(found), tuple(differences))
 
 
+def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[str, float]]:
+    """Test figures of runs that differ in their seed, as papers give them: the development data choose.
+
+    Args:
+        results: of the runs.
+        main: the metric that chooses.
+
+    Returns:
+        The figures of the best run, and the means over the better half of the runs. Figures that not all have are left
+        out.
+
+    Example:
+        >>> results = [RunResult(Path(), {"accuracy": dev}, {"accuracy": dev / 2}) for dev in (0.25, 0.75, 0.5)]
+        >>> chosen_on_dev(results, get_metric("accuracy"))
+        {'best of 3 on dev': {'accuracy': 0.375}, 'mean of best 2 on dev': {'accuracy': 0.3125}}
+    """
+    sign = -1 if main.greater_is_better else 1
+    best = sorted(results, key=lambda result: sign * result.metrics[main.name])
+    half = best[: (len(best) + 1) // 2]
+    names = [name for name in best[0].test if all(name in result.test for result in best)]
+    return {
+        f"best of {len(best)} on dev": {name: best[0].test[name] for name in names},
+        f"mean of best {len(half)} on dev": {name: mean(result.test[name] for result in half) for name in names},
+    }
+
+
 @dataclass(frozen=True)
 class _Run:
     """The predictions of one run folder."""
@@ -204,7 +233,11 @@ def _group(runs: Sequence[_Run], answers: Sequence[np.ndarray], gold: np.ndarray
     place = folders[0].name if len(folders) == 1 else folders[0].parent.name
     name = "+".join(names)
     deviation = stdev(values) if len(values) > 1 else None
-    return Group(name if place == name else f"{name} ({place})", folders, values, mean(values), deviation)
+    chosen: dict[str, dict[str, float]] = {}
+    # Folds have no development data in common.
+    if len(runs) > 1 and runs[0].split == "test" and all(run.config.folds is None for run in runs):
+        chosen = chosen_on_dev([read_result(RunFolder(folder)) for folder in folders], get_metric(runs[0].metric))
+    return Group(name if place == name else f"{name} ({place})", folders, values, mean(values), deviation, chosen)
 
 
 def _flips(ids: Sequence[str], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray) -> tuple[Flip, ...]:
