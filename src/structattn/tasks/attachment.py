@@ -17,7 +17,7 @@ from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder, latent_trees
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, measured_texts
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, examples_of, measured_texts
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.sentence_model import num_words
 from structattn.tasks.task import Task
@@ -112,12 +112,8 @@ class AttachmentModel(nn.Module):
             ValueError: for an example of two sentences.
             TypeError: if an item is none of example, sentence, text or tuple of these.
         """
-        if isinstance(examples, str):
-            raise TypeError(f"expected a list of examples, got one text; write predict([{examples[:20]!r}])")
-        if batch_size < 1:
-            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
+        found = examples_of(examples, self.task, batch_size=batch_size)
         with evaluating(self):
-            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
             return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size)
 
     def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:

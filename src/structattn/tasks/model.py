@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from structattn.data import Example, Vocabulary
 from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
 from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -93,6 +94,31 @@ def example_of(item: Item, index: int, task: Task) -> Example:
             f"task {task.name!r} takes {task.arity} sentence(s), example {item.id or index} has {len(item.sentences)}"
         )
     return item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
+
+
+def examples_of(items: Sequence[Item], task: Task, *, batch_size: int) -> list[Example]:
+    """What ``predict`` was given, as examples.
+
+    Args:
+        items: as ``example_of`` takes them.
+        task: says how many sentences an example has.
+        batch_size: how many examples shall run at a time.
+
+    Raises:
+        ConfigError: if the batch size is below 1.
+        ValueError: if one has another number of sentences than the task takes.
+        TypeError: for one text instead of a list, or an item that is no example.
+
+    Example:
+        >>> from structattn.tasks import get_task
+        >>> [example.id for example in examples_of(["ein Hund", "eine Katze"], get_task("translation"), batch_size=2)]
+        ['0', '1']
+    """
+    if isinstance(items, str):
+        raise TypeError(f"expected a list of examples, got one text; write predict([{items[:20]!r}])")
+    if batch_size < 1:
+        raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
+    return [example_of(item, index, task) for index, item in enumerate(items)]
 
 
 def answers_by_length(

@@ -17,7 +17,7 @@ from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, examples_of
 from structattn.tasks.node_labels import node_logits, node_loss, with_node_classes
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -174,10 +174,6 @@ class SentenceModel(nn.Module):
             TypeError: if an item is none of example, sentence, text or tuple of these.
             MissingStructure: if a sentence lacks a tree that the encoder needs.
         """
-        if isinstance(examples, str):
-            raise TypeError(f"expected a list of examples, got one text; write predict([{examples[:20]!r}])")
-        if batch_size < 1:
-            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
         with evaluating(self):
             if isinstance(examples, TaskBatch):
                 return self._answers(examples)
@@ -185,7 +181,7 @@ class SentenceModel(nn.Module):
                 nothing = torch.zeros(len(examples), len(self.labels), device=examples.device)
                 ids = tuple(str(index) for index in range(len(examples)))
                 return self._answers(TaskBatch((examples,), nothing, nothing[:, 0], ids))
-            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+            found = examples_of(examples, self.task, batch_size=batch_size)
             return answers_by_length(found, self._answers_to, size_of=num_words, batch_size=batch_size)
 
     def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:

@@ -19,7 +19,7 @@ from structattn.encoders import SentenceEncoder
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.decoder import Decoder
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, measured_texts
+from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, examples_of, measured_texts
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.task import Task
@@ -201,14 +201,10 @@ class SequenceModel(nn.Module):
             ValueError: if an example has two sentences.
             TypeError: if an item is none of example, sentence, text or tuple of these.
         """
-        if isinstance(examples, str):
-            raise TypeError(f"expected a list of examples, got one text; write predict([{examples[:20]!r}])")
-        if batch_size < 1:
-            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
-            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+            found = examples_of(examples, self.task, batch_size=batch_size)
             return answers_by_length(
                 found,
                 lambda batch: self._answers(self._batch(batch)),
