@@ -20,7 +20,7 @@ from structattn.layers.linear import glorot_linear
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.fact_reader import FactBatch, FactReader
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, evaluating, example_of
+from structattn.tasks.model import Item, evaluating, example_of, examples_of
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
@@ -131,12 +131,10 @@ class FactModel(nn.Module):
         Raises:
             ConfigError: if the batch size is below 1.
         """
-        if batch_size < 1:
-            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
         with evaluating(self):
             if isinstance(examples, FactBatch):
                 return self._answers(examples)
-            found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+            found = examples_of(examples, self.task, batch_size=batch_size)
             answers: list[Prediction] = []
             for start in range(0, len(found), batch_size):
                 answers += self._answers(self._batch(found[start : start + batch_size]))
