@@ -226,7 +226,8 @@ def test_a_phrase_depends_on_its_subtree_and_on_nothing_else() -> None:
         changed["leaves"][start:end] = case["leaves"][start:end]
         changed["weights"][start:end] = case["weights"][start:end]
         changed["nodes"][inside] = case["nodes"][inside]
-        assert torch.equal(closed(**case | changed)[phrase], before[phrase])
+        # Paths are differences of sums from the root: what is above them cancels, up to rounding.
+        torch.testing.assert_close(closed(**case | changed)[phrase], before[phrase], atol=1e-12, rtol=0)
 
 
 def _above(parents: list[int], phrase: int) -> list[int]:
@@ -237,7 +238,7 @@ def _above(parents: list[int], phrase: int) -> list[int]:
 
 
 def test_deep_trees_stay_exact_in_single_precision() -> None:
-    size = 60
+    size = 100
     spans, parents = [(start, size) for start in range(size - 1)], list(range(-1, size - 2))
     case = example(0, size) | {"spans": spans, "parents": parents, "nodes": torch.randn(size - 1, 6).double()}
     single = {name: value.float() if isinstance(value, Tensor) else value for name, value in case.items()}
@@ -282,6 +283,7 @@ def test_what_was_built_without_gradients_trains_later() -> None:
         ({"spans": [(0, 3), (2, 1)]}, r"got \(2, 1\) for phrase 1"),
         ({"parents": [-1, 2]}, r"one of 2 that covers it .*, got 2 for phrase 1 of tree 0"),
         ({"spans": [(1, 3), (0, 3)]}, r"that covers it .*, got 0 for phrase 1 of tree 0"),
+        ({"parents": [-1, -1]}, r"of two phrases over one leaf .*, got others over leaf 1 of tree 0"),
         ({"spans": [(0, 3), (0, 3)], "parents": [1, 0]}, r"not below it .*, got 1 for phrase 0 of tree 0"),
         ({"vertical": torch.zeros(3, 2)}, r"vertical expects .* half of 2 channels, got \(3, 2\)"),
         ({"horizontal": torch.zeros(1, 1)}, r"horizontal expects a table of at least 2 rows .*, got \(1, 1\)"),

@@ -2,7 +2,9 @@
 
 Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", section 4.1. The published code builds a
 tensor of (phrases + 1) x leaves x channels per head and takes means over it twice. The whole map is linear in leaves,
-phrases and embeddings, and its matrix needs (leaves + phrases) x phrases numbers per head: that is what is built here.
+phrases and embeddings. All phrases over a leaf are above one another, so that the phrases on the way from one of them
+down to the leaf are those from the root down to the leaf without those above the first: two sums of phrases, one per
+leaf and one per phrase, and no matrix depends on a head.
 """
 
 import torch
@@ -10,7 +12,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
-from structattn.functional.sparse import SparseMatrix
 from structattn.functional.tree_operator import TreeOperator
 
 
@@ -33,9 +34,11 @@ def hierarchical_accumulation(
     ``E_tj = [vertical[V_tj]; horizontal[j - s_t + 1]]``
 
     (Nguyen et al. 2020, equations 4 to 9: interpolation, upward cumulative average, weighted aggregation, hierarchical
-    embeddings; the index shift of equation 9 is taken as meant). As a matrix, with ``M`` and ``D`` of
-    :class:`TreeOperator` and ``A_ij = M_ij w_j / (len_i (V_ij + 1))``: ``Nbar = A L + (D * (A M^T)) N + P_v E_v +
-    P_h E_h``, where ``P_v`` and ``P_h`` count how often each embedding is met. The weights are not normalised.
+    embeddings; the index shift of equation 9 is taken as meant). With ``M`` and ``D`` of :class:`TreeOperator` and
+    ``A_ij = M_ij / (len_i (V_ij + 1))``: ``Nbar = A (w * (L + M^T N)) - (A w) * ((D - I)^T N) + P_v E_v + P_h E_h``,
+    where ``P_v`` and ``P_h`` count how often each embedding is met. The weights are not normalised.
+
+    What lies above a phrase cancels in this difference up to rounding, relative to the sum of the phrases above it.
 
     ``mode="ref"`` does what the published code does: it divides by ``V_ij`` (the leaf is added but not counted), and
     takes the depth of the phrase, counted from the root, as its vertical index.
@@ -86,43 +89,38 @@ def accumulate(
         >>> accumulate(torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 2), trees)
         tensor([[[[0.5000, 0.5000, 0.5000, 0.5000]]]])
     """
-    _, heads, phrases, channels = nodes.shape
+    batch, heads, phrases, channels = nodes.shape
     dtype = nodes.dtype
     for name, table in (("vertical", vertical), ("horizontal", horizontal)):
         if table is not None and (2 * table.shape[1] != channels or table.shape[0] < 2):
             raise ValueError(
                 f"{name} expects a table of at least 2 rows and half of {channels} channels, got {tuple(table.shape)}"
             )
-    # Sums of many small numbers: never in half precision.
-    weights = weights.to(trees.operator.dtype)
     if vertical is not None and trees.mode == "ref":
         nodes = nodes + F.pad(vertical[trees.depths.clamp(max=len(vertical) - 1)], (0, channels // 2)).unsqueeze(1)
-    of_leaves = trees.operator.unsqueeze(1) * weights.unsqueeze(2)
-    # Heads stand in the rows, so that all of them share one matrix of the trees.
-    of_nodes = (of_leaves.flatten(1, 2) @ trees.cover.mT).unflatten(1, (heads, phrases)) * trees.below.unsqueeze(1)
-    total: Tensor = of_leaves.to(leaves.dtype) @ leaves + of_nodes.to(nodes.dtype) @ nodes
-    if horizontal is None and (vertical is None or trees.mode == "ref"):
-        return total.to(dtype)
-    halves = [total.new_zeros(()).expand(*total.shape[:3], channels // 2)] * 2
-    if vertical is not None and trees.mode == "paper":
-        # On the way from phrase to leaf the index counts down to one: a sum over the first rows of the table.
-        halves[0] = _looked_up(trees.by_height, weights, _rows(vertical, trees.num_heights).cumsum(0), nodes)
-    if horizontal is not None:
-        halves[1] = _looked_up(trees.by_place, weights, _rows(horizontal, trees.num_places), nodes)
-    with_embeddings: Tensor = total + torch.cat(halves, dim=-1)
-    return with_embeddings.to(dtype)
+    # Heads stand beside one another, so that all of them share the matrices of the trees. Sums of many small numbers:
+    # never in half precision.
+    leaves, nodes, weights = (
+        part.to(trees.operator.dtype).transpose(1, 2) for part in (leaves, nodes, weights.unsqueeze(-1))
+    )
+    below_root = torch.baddbmm(leaves.flatten(2), trees.cover.mT, nodes.flatten(2))
+    weighted = below_root.unflatten(2, (heads, channels)) * weights
+    total = (trees.operator @ weighted.flatten(2)).unflatten(2, (heads, channels))
+    above = (trees.above @ nodes.flatten(2)).unflatten(2, (heads, channels))
+    total = torch.addcmul(total, (trees.operator @ weights.squeeze(-1)).unsqueeze(-1), above, value=-1)
+    if horizontal is not None or (vertical is not None and trees.mode == "paper"):
+        flat = weights.flatten(0, 1).squeeze(-1)
+        halves = [total.new_zeros(()).expand(batch * phrases, heads, channels // 2)] * 2
+        if vertical is not None and trees.mode == "paper":
+            # From phrase to leaf the index counts down to one: a sum over the first rows of the table.
+            halves[0] = trees.by_height(flat, _rows(vertical, trees.by_height.width, flat.dtype).cumsum(0))
+        if horizontal is not None:
+            halves[1] = trees.by_place(flat, _rows(horizontal, trees.by_place.width, flat.dtype))
+        total = total + torch.cat(halves, dim=-1).view_as(total)
+    accumulated: Tensor = total.transpose(1, 2).to(dtype)
+    return accumulated
 
 
-def _looked_up(histogram: SparseMatrix, weights: Tensor, table: Tensor, nodes: Tensor) -> Tensor:
-    """For each phrase and head, how often each index is met, weighted, times what the table has for it."""
-    batch, heads, phrases, _ = nodes.shape
-    # One row for each leaf of the batch, one column for each head.
-    met = histogram @ weights.transpose(1, 2).flatten(0, 1)
-    met = met.view(batch, phrases, len(table), heads).permute(0, 3, 1, 2)
-    looked_up: Tensor = (met @ table.to(met.dtype)).to(nodes.dtype)
-    return looked_up
-
-
-def _rows(table: Tensor, number: int) -> Tensor:
+def _rows(table: Tensor, number: int, dtype: torch.dtype) -> Tensor:
     """The rows for the indices 1 to ``number``, the last of the table standing in for all beyond it."""
-    return table[torch.arange(1, number + 1, device=table.device).clamp(max=len(table) - 1)]
+    return table[torch.arange(1, number + 1, device=table.device).clamp(max=len(table) - 1)].to(dtype)

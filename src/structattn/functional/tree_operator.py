@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from structattn.functional.sparse import SparseMatrix
+from structattn.functional.tree_histogram import TreeHistogram
 
 # How the published equations or the published code count; see ``hierarchical_accumulation``.
 MODES = ("paper", "ref")
@@ -24,7 +24,7 @@ class TreeOperator:
     is ``A[i, j] = M[i, j] / (len_i (V_ij + 1))``.
 
     Args:
-        cover: ``M``; the leaves of a phrase are neighbours.
+        cover: ``M``; the leaves of a phrase are neighbours, and of two phrases over one leaf one is below the other.
         below: ``D``, each real phrase below itself.
         mode: with ``"ref"`` the divisor is ``len_i V_ij``.
         dtype: type of the tensors.
@@ -54,9 +54,12 @@ class TreeOperator:
         #: ``M`` and ``D`` as numbers.
         self.cover: Tensor = cover.to(dtype)
         self.below: Tensor = below.to(dtype)
-        self.counts: Tensor = (self.below @ self.cover) * self.cover
+        #: ``D`` without its diagonal, transposed: the phrases above each one.
+        self.above: Tensor = (self.below - torch.diag_embed(self.below.diagonal(dim1=1, dim2=2))).mT
+        #: ``V``: of all phrases over a leaf, those that are not above.
+        self.counts: Tensor = (self.cover.sum(1, keepdim=True) - self.above.sum(2, keepdim=True)) * self.cover
         divisor = self.counts + 1 if mode == "paper" else self.counts
-        self.operator: Tensor = self.cover / (cover.sum(-1, keepdim=True) * divisor).clamp(min=1)
+        self.operator: Tensor = self.cover / (self.cover.sum(-1, keepdim=True) * divisor).clamp(min=1)
 
     @classmethod
     def from_spans(
@@ -78,8 +81,9 @@ class TreeOperator:
             dtype: as above.
 
         Raises:
-            ValueError: for a span outside of the leaves, or a parent that does not exist, does not cover its child or
-                is below it. Contents are checked on the CPU only, where looking at them does not stall a device.
+            ValueError: for a span outside of the leaves, a parent that does not exist, does not cover its child or is
+                below it, or two phrases over one leaf of which neither is below the other. Contents are checked on
+                the CPU only, where looking at them does not stall a device.
 
         Example:
             >>> operator = TreeOperator.from_spans(torch.tensor([[[0, 3], [1, 3]]]), torch.tensor([[0, 0]]), 3)
@@ -99,7 +103,23 @@ class TreeOperator:
             ancestors = ancestors | ancestors.gather(1, above[..., None].expand(-1, -1, phrases))
             above = above.gather(1, above)
         real = cover.any(-1)
-        return cls(cover, ancestors.mT & real[:, None, :] & real[:, :, None], mode=mode, dtype=dtype)
+        trees = cls(cover, ancestors.mT & real[:, None, :] & real[:, :, None], mode=mode, dtype=dtype)
+        if spans.device.type == "cpu":
+            trees._check_nesting()
+        return trees
+
+    def _check_nesting(self) -> None:
+        # All phrases above one over a leaf cover the leaf too: they are a chain if the deepest is as deep as they are
+        # many.
+        if self.cover.numel():
+            deepest = (self.cover * (self.above.sum(2) + 1)[..., None]).amax(1)
+            bad = deepest != self.cover.sum(1)
+            if bad.any():
+                row, leaf = (int(index) for index in bad.nonzero()[0])
+                raise ValueError(
+                    f"spans expect that of two phrases over one leaf one is below the other, "
+                    f"got others over leaf {leaf} of tree {row}"
+                )
 
     @property
     def depths(self) -> Int64[Tensor, "batch phrase"]:
@@ -107,43 +127,43 @@ class TreeOperator:
         return self.below.sum(1).long()
 
     @cached_property
-    def by_height(self) -> SparseMatrix:
-        """From leaf weights to sums by ``V``: row ``(b, i, v - 1)``, column ``(b, j)``, entry ``A[i, j]``."""
+    def by_height(self) -> TreeHistogram:
+        """From leaf weights to sums by ``V``: an entry ``A[i, j]`` at step ``V_ij - 1`` of phrase ``i``."""
         with torch.inference_mode(False), torch.no_grad():
-            batch, phrase, leaf = self.cover.nonzero().unbind(1)
-            height = self.counts[batch, phrase, leaf].long() - 1
-            return self._histogram(batch, phrase, leaf, step=height, num_steps=self.num_heights)
+            batch, leaf, phrase = self.cover.mT.nonzero().unbind(1)
+            step = self.counts[batch, phrase, leaf].long() - 1
+            widths = self.counts.amax(2) if self.counts.numel() else self.depths
+            return self._histogram(batch, phrase, leaf, step=step, widths=widths)
 
     @cached_property
-    def by_place(self) -> SparseMatrix:
-        """From leaf weights to sums by place: row ``(b, i, h - 1)``, column ``(b, j)``; an entry ``A[i, j]`` for each
-        phrase below ``i`` whose ``h``-th leaf is ``j``."""
+    def by_place(self) -> TreeHistogram:
+        """From leaf weights to sums by place: an entry ``A[i, j]`` at step ``h - 1`` of phrase ``i`` for each phrase
+        below ``i`` whose ``h``-th leaf is ``j``."""
         with torch.inference_mode(False), torch.no_grad():
-            batch, phrase, lower = self.below.nonzero().unbind(1)
-            length = self.cover.sum(-1).long()[batch, lower]
-            start = (self.cover.cumsum(-1) == 0).sum(-1)[batch, lower]
-            place = torch.arange(int(length.sum()), device=length.device)
-            place = place - (length.cumsum(0) - length).repeat_interleave(length)
-            batch, phrase, start = (part.repeat_interleave(length) for part in (batch, phrase, start))
-            return self._histogram(batch, phrase, start + place, step=place, num_steps=self.num_places)
+            phrases = self.cover.shape[1]
+            # Each phrase over each leaf, and then all phrases from the root down to it.
+            batch, leaf, lower = self.cover.mT.nonzero().unbind(1)
+            lower = batch * phrases + lower
+            depth = self.depths.flatten()
+            upper = self.below.mT.nonzero()[:, 2]
+            number, first = depth[lower], (depth.cumsum(0) - depth)[lower]
+            # What is added to the count of all entries to give the place among all pairs of a phrase and one above it.
+            shift = first - (number.cumsum(0) - number)
+            start = (self.cover.cumsum(2) == 0).sum(2).flatten()[lower]
+            batch, leaf, step, shift = torch.stack([batch, leaf, leaf - start, shift]).repeat_interleave(number, dim=1)
+            phrase = upper[shift + torch.arange(len(shift), device=shift.device)]
+            return self._histogram(batch, phrase, leaf, step=step, widths=self.cover.sum(2))
 
-    @cached_property
-    def num_heights(self) -> int:
-        """The largest ``V``."""
-        return int(self.counts.max()) if self.counts.numel() else 0
-
-    @cached_property
-    def num_places(self) -> int:
-        """Length of the longest phrase."""
-        return int(self.cover.sum(-1).max()) if self.cover.numel() else 0
-
-    def _histogram(self, batch: Tensor, phrase: Tensor, leaf: Tensor, *, step: Tensor, num_steps: int) -> SparseMatrix:
+    def _histogram(self, batch: Tensor, phrase: Tensor, leaf: Tensor, *, step: Tensor, widths: Tensor) -> TreeHistogram:
         num, phrases, leaves = self.cover.shape
-        return SparseMatrix(
-            (batch * phrases + phrase) * num_steps + step,
+        row = batch * phrases + phrase
+        return TreeHistogram(
+            row,
+            step,
             batch * leaves + leaf,
-            self.operator[batch, phrase, leaf],
-            shape=(num * phrases * num_steps, num * leaves),
+            self.operator.flatten()[row * leaves + leaf],
+            widths=widths.flatten().long(),
+            num_leaves=num * leaves,
         )
 
 

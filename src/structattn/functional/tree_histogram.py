@@ -1,0 +1,87 @@
+"""How often, weighted, each phrase meets each row of a table of embeddings, times the table, without a full histogram.
+
+Separate from the accumulation because it is one mechanism for both embeddings of Nguyen et al. 2020, section 4.2: a
+count by index, of which a short phrase has few and the whole sentence has many.
+"""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from structattn.functional.sparse import SparseMatrix
+
+# Phrases of up to this many indices share a block, then those of up to four times as many, and so on.
+_NARROWEST = 4
+
+
+class TreeHistogram:
+    r"""The linear map from leaf weights to ``sum_k met[i, k] table[k]``, with ``met[i, k]`` a constant map of weights.
+
+    Phrases of a similar number of indices stand in one block of ``met``, so that it has little more than
+    ``sum_i widths_i`` rows instead of ``phrases * max_i widths_i``; a block is one product with the table.
+
+    Args:
+        phrases: phrase of each entry, numbered over the batch.
+        steps: index that it meets, from 0.
+        leaves: leaf whose weight counts, numbered over the batch; best in ascending order.
+        values: what it counts for.
+        widths: for each phrase of the batch, a number that all of its steps are below.
+        num_leaves: number of leaves of the batch.
+
+    Example:
+        >>> entries = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1])
+        >>> met = TreeHistogram(*entries, torch.tensor([0.5, 0.5, 1.0]), widths=torch.tensor([2, 1]), num_leaves=2)
+        >>> met(torch.tensor([[1.0], [2.0]]), torch.tensor([[10.0], [100.0]]))
+        tensor([[[105.]],
+        <BLANKLINE>
+                [[ 20.]]])
+    """
+
+    def __init__(
+        self,
+        phrases: Int64[Tensor, " entry"],
+        steps: Int64[Tensor, " entry"],
+        leaves: Int64[Tensor, " entry"],
+        values: Float[Tensor, " entry"],
+        *,
+        widths: Int64[Tensor, " phrase"],
+        num_leaves: int,
+    ) -> None:
+        block = torch.zeros_like(widths)
+        limit, widest = _NARROWEST, int(widths.max()) if len(widths) else 0
+        while limit < widest:
+            block += widths > limit
+            limit *= 4
+        order = block.argsort(stable=True)
+        #: where each phrase stands among those sorted by block.
+        self.places = order.argsort()
+        #: numbers of phrases and of indices of each block.
+        self.blocks: list[tuple[int, int]] = []
+        first, base = torch.zeros_like(widths), torch.zeros_like(widths)
+        seen = rows = 0
+        for size in torch.bincount(block, minlength=1).tolist():
+            members = order[seen : seen + size]
+            width = int(widths[members].max().clamp(min=1)) if size else 1
+            base[members], first[members] = rows - seen, size
+            self.blocks.append((size, width))
+            seen, rows = seen + size, rows + size * width
+        # Steps before phrases: then a block's product with the table needs no copy.
+        row = (base + self.places)[phrases] + steps * first[phrases]
+        self.matrix = SparseMatrix(row, leaves, values, shape=(rows, num_leaves))
+
+    @property
+    def width(self) -> int:
+        """Number of rows of a table that can be met; at least 1."""
+        return max(width for _, width in self.blocks)
+
+    def __call__(
+        self, weights: Float[Tensor, "leaf head"], table: Float[Tensor, "step channel"]
+    ) -> Float[Tensor, "phrase head channel"]:
+        """Look up; the table has a row for each of the ``width`` steps."""
+        met = self.matrix @ weights
+        parts = met.split([size * width for size, width in self.blocks])
+        found = [
+            part.reshape(width, size * weights.shape[1]).mT @ table[:width]
+            for part, (size, width) in zip(parts, self.blocks, strict=True)
+        ]
+        return torch.cat(found).view(len(self.places), weights.shape[1], table.shape[1])[self.places]
