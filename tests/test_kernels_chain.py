@@ -46,7 +46,7 @@ def results(unary: Tensor, transition: Tensor, lengths: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize("spread", [1.0, 30.0, 300.0, 1e5])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "single"])
-@pytest.mark.parametrize("num_states", [1, 2, 3, 6])
+@pytest.mark.parametrize("num_states", [1, 2, 3, 6, 18])
 @pytest.mark.parametrize("num_words", [0, 1, 2, 7])
 def test_it_equals_the_plain_program(num_words: int, num_states: int, shared: bool, spread: float) -> None:
     """Beyond a spread of some hundreds, doubles without exponents of their own would underflow."""

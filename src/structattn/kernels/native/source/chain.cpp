@@ -1,12 +1,24 @@
-// Marginals of linear chains: four sentences at a time on torch's threads, first in doubles, then with exponents.
-#include "chain_smoother.hpp"
+// Marginals of linear chains: four sentences on one of torch's threads, first in doubles, then with exponents.
+#include "chain_steps.hpp"
 
 namespace structattn {
 namespace {
 
+// Fewer states than this leave too many lanes empty when these are states of one sentence.
+constexpr int64_t kManyStates = 16;
+
+template <class T, class Num, class Weight, class Exact>
+int smooth(const Chains<T>& call) {
+  if (call.shared || call.states < kManyStates) return sweep_twice<Smoother<T, Num, Weight>, Exact>(call);
+  if (call.transition_parts.data != nullptr) {
+    prefer_large_pages(call.transition_parts.data, call.batch * call.num_transitions() * int64_t{sizeof(T)});
+  }
+  return sweep_twice<StepSmoother<T, Num, Weight>, Exact>(call);
+}
+
 template <class T>
 int marginals(const Chains<T>& call) {
-  return sweep_twice<Smoother<T, Plain, Plain>, Smoother<T, Extended<Plain>, Extended<Plain>>>(call);
+  return smooth<T, Plain, Plain, Smoother<T, Extended<Plain>, Extended<Plain>>>(call);
 }
 
 // Attention asks for the marginals of states only: then nothing comes back for the transitions.
@@ -22,8 +34,8 @@ bool only_states(const Chains<T>& call) {
 template <class T>
 int hvp(const Chains<T>& call) {
   using Exact = Smoother<T, Extended<Dual>, Extended<Dual>>;
-  if (only_states(call)) return sweep_twice<Smoother<T, Dual, Plain>, Exact>(call);
-  return sweep_twice<Smoother<T, Dual, Dual>, Exact>(call);
+  if (only_states(call)) return smooth<T, Dual, Plain, Exact>(call);
+  return smooth<T, Dual, Dual, Exact>(call);
 }
 
 }  // namespace

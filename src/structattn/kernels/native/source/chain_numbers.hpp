@@ -39,6 +39,11 @@ STRUCTATTN_INLINE void accumulate(Dual& sum, const Dual& a, const Plain& b) {
 template <class Num>
 STRUCTATTN_INLINE void accumulate(Num& sum, const Num& a, const Num& b) { sum.accumulate(a, b); }
 
+// A number of a state times the weight of a transition.
+template <class Num>
+STRUCTATTN_INLINE Num times(const Num& number, const Num& weight) { return number * weight; }
+STRUCTATTN_INLINE Dual times(const Dual& number, const Plain& weight) { return scaled(number, weight.value); }
+
 // The probability of a state over the sum of the ways into it. An exponent stands beside the quotient as it was found on
 // the way forward, so that terms are compared with their sum as they were there, however coarse large exponents are.
 template <class Num>
