@@ -16,13 +16,13 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-# Part: what it is, its options, and those of every run but the first.
-PARTS: dict[str, tuple[str, list[str], list[str]]] = {
-    "token2token": ("DiSAN's token2token attention", [], ["--no-memory"]),
+# Part: what it is, its options, and those of every run but the first; None where one number of threads is enough.
+PARTS: dict[str, tuple[str, list[str], list[str] | None]] = {
+    "token2token": ("DiSAN's token2token attention", ["--repeats", "2"], ["--no-memory"]),
     "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
-    "training_step": ("A training step of the encoders", [], []),
-    "ms_san_sep": ("MS-SAN and separate directions", [], []),
-    "structured_step": ("A training step with structured attention", [], []),
+    "training_step": ("A training step of the encoders", [], None),
+    "ms_san_sep": ("MS-SAN and separate directions", [], None),
+    "structured_step": ("A training step with structured attention", [], None),
 }
 STRUCTURES = "Structured distributions"
 
@@ -47,10 +47,10 @@ def main() -> None:
                 _run([options.peers, "-m", "benchmarks.structures", "--threads", *threads], max(options.threads), file)
                 continue
             title, given, later = PARTS[part]
-            for number, threads in enumerate(options.threads):
+            for threads in options.threads if later is not None else options.threads[:1]:
                 _say(f"\n## {title}, {threads} {'thread' if threads == 1 else 'threads'}\n", file)
                 command = [sys.executable, "-m", f"benchmarks.{part}", "--threads", str(threads), *given]
-                _run([*command, *(later if number else [])], threads, file)
+                _run([*command, *(later or [] if threads != options.threads[0] else [])], threads, file)
         _say(f"\n{time.perf_counter() - start:.0f} seconds in all.\n", file)
     if options.out is not None:
         whole.replace(options.out)

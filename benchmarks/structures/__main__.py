@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--names", nargs="+", choices=COLUMNS, help="who competes; all if not given")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=30, help="turns of each contender at most")
-    parser.add_argument("--seconds", type=float, default=0.15, help="time for the turns of each contender in a cell")
+    parser.add_argument("--seconds", type=float, default=0.12, help="time for the turns of each contender in a cell")
     parser.add_argument(
         "--limit", type=float, default=1.0, help="a call that takes longer is not tried at larger sizes"
     )
