@@ -461,3 +461,11 @@ def _lab(colour: str) -> tuple[float, float, float]:
 
 def _linear(channel: float) -> float:
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
+def test_bars_of_shares_end_at_all_and_nothing() -> None:
+    shares = pictures.line_chart([Series("a", [0, 1], [0.02, 0.9], errors=[0.1, 0.3])], percent=True)
+    assert "100%" in shares
+    assert "150%" not in shares
+    assert "-" not in "".join(re.findall(r">([^<]*%)<", shares))
+    assert "150%" in pictures.line_chart([Series("growth", [0, 1], [0.02, 1.2], errors=[0.1, 0.3])], percent=True)

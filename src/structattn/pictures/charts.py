@@ -53,6 +53,9 @@ def line_chart(
         raise ValueError("a line chart needs series with at least one place and one value for each")
     if counts is not None and len(counts) != len(series[0].x):
         raise ValueError(f"got {len(counts)} counts for the {len(series[0].x)} places of {series[0].name!r}")
+    if percent and all(0 <= value <= 1 for one in series for value in one.y):
+        # Shares: a bar ends where there are none beyond.
+        values = [min(max(value, 0.0), 1.0) for value in values]
     y_ticks = nice_ticks(min([0.0, *values]) if from_zero else min(values), max(values))
     x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
     low_x, high_x = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
@@ -66,7 +69,8 @@ def line_chart(
         return left + width * (value - low_x + spare) / (high_x - low_x + 2 * spare)
 
     def at_y(value: Number) -> Number:
-        return bottom - height * (value - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
+        inside = min(max(value, y_ticks[0]), y_ticks[-1])
+        return bottom - height * (inside - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
 
     body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
     for value in y_ticks:
