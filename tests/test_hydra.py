@@ -122,14 +122,60 @@ def test_scores_and_loss_on_request():
     assert "hydra_loss" not in model(input_ids=IDS, attention_mask=MASK)
 
 
-def test_inner_layers_and_attention_weights():
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", [0, 1, -2])
+def test_between_two_layers_the_upper_ones_read_what_the_heads_make(kind, place):
+    body = tiny(kind)
+    plain = body(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)
+    model = add_heads(body, config_of(layer=place)).eval()
+    real = MASK[..., None].float()
+    closed = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    torch.testing.assert_close(closed * real, plain.last_hidden_state * real, rtol=0, atol=0)
+    inner = plain.hidden_states[place % 3]
+    states, mask = model.body_states(IDS, MASK)
+    torch.testing.assert_close(states * real, inner * real)
+    torch.testing.assert_close(model.hydra_scores(IDS, MASK), model.hydra.heads.scores(states))
+    with torch.no_grad():
+        model.hydra.gate.fill_(3.0)
+    opened = model(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)
+    assert ((opened.last_hidden_state - plain.last_hidden_state) * real).abs().max() > 1e-4
+    expected = model.hydra(inner, mask)[0]  # what the layer above reads, by a look at the layer itself
+    seen = []
+    module = next(m for m in body.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == 2)[place % 3]
+    with module.register_forward_hook(lambda *call: seen.append(call[1][0])):
+        model(input_ids=IDS, attention_mask=MASK)
+    torch.testing.assert_close(seen[0] * real, expected * real)
+    with model.disable_adapter():
+        again = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    torch.testing.assert_close(again * real, plain.last_hidden_state * real, rtol=0, atol=0)
+    assert not module._forward_pre_hooks
+
+
+def test_heads_between_layers_learn_through_the_layers_above():
+    model = add_heads(tiny("bert"), config_of(layer=1, gate_init=1.0)).freeze("body")
+    model(input_ids=IDS, attention_mask=MASK).last_hidden_state[:, 0].square().sum().backward()
+    assert model.hydra.heads.query.weight.grad.abs().max() > 0
+    assert all(parameter.grad is None for parameter in model.base.parameters())
+
+
+def test_attention_weights_stand_where_the_layer_does():
     body = tiny("bert", implementation="eager")
-    inner = body(input_ids=IDS, output_hidden_states=True).hidden_states[1]
-    model = add_heads(body, config_of(layer=1)).eval()
-    torch.testing.assert_close(model(input_ids=IDS).last_hidden_state, inner)
-    attentions = model(input_ids=IDS, attention_mask=MASK, output_attentions=True).attentions
-    assert len(attentions) == 3
-    torch.testing.assert_close(attentions[-1].sum(-1)[0], torch.ones(4, 5))
+    for place, number in ((-1, 2), (1, 1), (0, 0)):
+        model = add_heads(body, config_of(layer=place)).eval()
+        attentions = model(input_ids=IDS, attention_mask=MASK, output_attentions=True).attentions
+        assert len(attentions) == 3
+        states, mask = model.body_states(IDS, MASK)
+        weights = model.hydra(states, mask, need_weights=True)[1]
+        torch.testing.assert_close(attentions[number], weights)
+        torch.testing.assert_close(attentions[number].sum(-1)[0], torch.ones(4, 5))
+
+
+def test_a_body_without_a_list_of_layers_takes_heads_on_top_only():
+    body = tiny("bert")
+    model = add_heads(body, config_of(layer=1))
+    body.encoder.layer = torch.nn.ModuleList([*body.encoder.layer, torch.nn.Identity()])
+    with pytest.raises(ConfigError, match="BertModel has no list of 2 layers to put heads between; take -1"):
+        model(input_ids=IDS, attention_mask=MASK)
 
 
 def test_the_pooler_reads_the_new_states():
@@ -278,6 +324,18 @@ def test_pretraining_leaves_the_body_as_it_is_and_trains_queries_and_keys_only()
     assert len(report.accuracy) == 4
     again = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
     assert again.epochs == found.epochs
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_heads_are_trained_on_the_states_that_they_will_read(place):
+    body = body_of()
+    settings = PretrainingConfig(epochs=1, batch_size=8)
+    found = pretrain(body, config_of(layer=place), SENTENCES[:16], held_out=SENTENCES[16:24], settings=settings)
+    pieces = body.tokenize(SENTENCES[16:24])
+    states, mask = found.model.body_states(pieces.ids, pieces.mask.long(), token_type_ids=pieces.segments)
+    relation = relation_targets(pieces, config_of()).relation[:, 0]
+    loss = found.model.hydra.heads.loss(states, relation, mask)
+    assert loss.item() == pytest.approx(found.loss, rel=1e-5)
 
 
 def test_kept_states_change_nothing():

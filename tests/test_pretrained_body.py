@@ -284,23 +284,23 @@ def test_hydra_as_an_encoder_is_the_hydra_model(folder):
     pieces = collate_pieces(TREES, minilm_tokenizer())
     # The gate and the output map were not saved, as they had not been trained.
     assert model.untrained_parts() >= {"gate", "output.weight", "output.bias"}
-    model.hydra.load_state_dict(encoder.embedder.layer.state_dict())
+    model.hydra.load_state_dict(encoder.embedder.reader.layer.state_dict())
     states = model(pieces.ids, pieces.mask.long(), token_type_ids=pieces.segments).last_hidden_state
     torch.testing.assert_close(encoder(sa.collate(TREES, sa.Vocabulary([]))).vector, states[:, 0])
 
 
 def test_the_controls_of_hydra(folder):
     options = options_of("hydra", folder)
-    trained, again = (build("hydra", vocabulary_size=2, **options).embedder.layer.heads for _ in range(2))
-    random = build("hydra", vocabulary_size=2, **options, heads="random").embedder.layer.heads
+    trained, again = (build("hydra", vocabulary_size=2, **options).embedder.reader.layer.heads for _ in range(2))
+    random = build("hydra", vocabulary_size=2, **options, heads="random").embedder.reader.layer.heads
     assert torch.equal(trained.query.weight, again.query.weight)
     assert not torch.equal(trained.query.weight, random.query.weight)
     frozen = build("hydra", vocabulary_size=2, **options, frozen="heads").embedder
-    assert not any(parameter.requires_grad for parameter in frozen.layer.heads.parameters())
+    assert not any(parameter.requires_grad for parameter in frozen.reader.layer.heads.parameters())
     assert all(parameter.requires_grad for parameter in frozen.body.parameters())
     frozen = build("hydra", vocabulary_size=2, **options, frozen="body").embedder
     assert not any(parameter.requires_grad for parameter in frozen.body.parameters())
-    assert all(parameter.requires_grad for parameter in frozen.layer.parameters())
+    assert all(parameter.requires_grad for parameter in frozen.reader.layer.parameters())
 
 
 def test_pairs_are_read_as_one_text(folder):
@@ -347,6 +347,24 @@ def test_a_trained_model_needs_neither_body_nor_adapter(name, folder, tmp_path):
     again.save_pretrained(tmp_path / "again")
     names = [set(safetensors.torch.load_file(tmp_path / at / "model.safetensors")) for at in ("moved", "again")]
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("name", ["body", "ms_san_body", "hydra"])
+def test_transformers_finds_the_body_in_the_folder_of_a_trained_model(name, folder, tmp_path, monkeypatch):
+    from transformers import AutoModelForSequenceClassification
+
+    task = sa.tasks.Task("t", labels=("no", "yes"))
+    model = sa.training.build_model(name, task, vocabulary=sa.Vocabulary([]), options=options_of(name, folder)).eval()
+    model.save_pretrained(tmp_path / "model")
+    import structattn.training.hugging_face  # noqa: F401
+
+    monkeypatch.chdir(tmp_path)  # where a relative "body" would be looked for
+    again = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
+    for one, other in zip(model.predict(TREES), again.predict(TREES), strict=True):
+        assert one.probabilities["yes"] == pytest.approx(other.probabilities["yes"], abs=1e-6)
+    again.save_pretrained(tmp_path / "again")
+    saved = sa.load(tmp_path / "again")
+    assert saved.predict(TREES)[0].probabilities == pytest.approx(again.predict(TREES)[0].probabilities, abs=1e-6)
 
 
 def test_training_from_the_command_line(folder, tmp_path, capsys, caplog):

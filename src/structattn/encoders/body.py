@@ -30,22 +30,20 @@ class FirstPieces(nn.Module):
 
     Args:
         body: gives the states of pieces.
-        layer: ``(states, mask) -> (states, weights)`` on top of the body, such as a HYDRA layer.
+        reader: ``(body, pieces) -> states``, for what the body does not do by itself, such as a layer on top of it.
         dropout: applied to the state.
     """
 
-    def __init__(self, body: PretrainedBody, layer: nn.Module | None = None, *, dropout: float = 0.0) -> None:
+    def __init__(self, body: PretrainedBody, reader: nn.Module | None = None, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.body = body
-        self.layer = layer
+        self.reader = reader
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, *batches: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
         """Read the texts; longer ones than the body takes are cut, the longer sentence of a pair first."""
         pieces = self.body.tokenize(_texts(batches), overlong="cut")
-        states = self.body(pieces)
-        if self.layer is not None:
-            states, _ = self.layer(states, pieces.mask)
+        states = self.body(pieces) if self.reader is None else self.reader(self.body, pieces)
         first: Tensor = self.dropout(states[:, :1])
         return first
 
@@ -205,10 +203,10 @@ def ms_san_body(
     return SentenceEncoder(embedder, contextualizer, pooler=pooler, output_dim=2 * source.dim, state_dim=source.dim)
 
 
-def first_piece_encoder(source: PretrainedBody, layer: nn.Module | None = None, *, dropout: float) -> SentenceEncoder:
-    """An encoder whose sentence vector is the state of the first piece, from the body or a layer on top of it."""
+def first_piece_encoder(source: PretrainedBody, reader: nn.Module | None = None, *, dropout: float) -> SentenceEncoder:
+    """An encoder whose sentence vector is the state of the first piece, as the body or a reader on it gives it."""
     return SentenceEncoder(
-        FirstPieces(source, layer, dropout=dropout), OneNode(), pooler=MeanPooling(), output_dim=source.dim
+        FirstPieces(source, reader, dropout=dropout), OneNode(), pooler=MeanPooling(), output_dim=source.dim
     )
 
 

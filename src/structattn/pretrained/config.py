@@ -39,7 +39,8 @@ class HydraConfig:
         target_scale: the relation is multiplied by it. Scores of 0 and 1 make for soft attention; 4 to 6 sharper.
         gate_init: the weight that ``gated`` starts with.
         dropout: on the attention weights and the mapped output.
-        layer: which of the body's layers to start from: an index into its hidden states, -1 the last.
+        layer: where in the body the layer stands: an index into its hidden states, which the heads read. -1, the last,
+            is on top; anywhere else the body's layers above read what the HYDRA layer makes.
 
     Raises:
         ConfigError: for a value out of its range, or an unknown relation or option.

@@ -7,11 +7,36 @@ options here: fresh heads, heads that stay as they are, a body that does.
 from pathlib import Path
 from typing import Literal
 
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.data import PieceBatch
 from structattn.encoders.body import first_piece_encoder, read_body
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.layers import PretrainedBody
 from structattn.pretrained.adapter import WEIGHTS, config_of, read_config
 from structattn.pretrained.hydra import HydraModel, add_heads
+from structattn.pretrained.layer import HydraLayer
+from structattn.pretrained.placement import read_with
 from structattn.syntax.errors import ConfigError
+
+
+class HydraReader(nn.Module):
+    """Reads pieces with a body and a HYDRA layer in its place: ``(body, pieces) -> states``.
+
+    Args:
+        layer: the layer.
+    """
+
+    def __init__(self, layer: HydraLayer) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, body: PretrainedBody, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+        """States of all pieces; at padding they are whatever they are."""
+        output, _, _ = read_with(body.model, self.layer, body.inputs(pieces), pieces.mask)
+        states: Tensor = output.last_hidden_state
+        return states
 
 
 def hydra(
@@ -51,11 +76,11 @@ def hydra(
     if not adapter:
         raise ConfigError("option 'adapter': expected a folder that structattn hydra pretrain wrote, got none")
     content = read_config(adapter)
-    source = read_body(body, layer=content["hydra"]["layer"], is_frozen=frozen == "body")
+    source = read_body(body, is_frozen=frozen == "body")
+    config = config_of(content, source.model, adapter)
     # A saved model holds the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not (Path(adapter) / WEIGHTS).is_file()
-    config = config_of(content, source.model, adapter)
-    model = HydraModel(source.model, config) if is_fresh else add_heads(source.model, adapter)
+    layer = HydraModel(source.model, config).hydra if is_fresh else add_heads(source.model, adapter).hydra
     if frozen == "heads":
-        model.freeze("heads")
-    return first_piece_encoder(source, model.hydra, dropout=dropout)
+        layer.heads.requires_grad_(False)
+    return first_piece_encoder(source, HydraReader(layer), dropout=dropout)

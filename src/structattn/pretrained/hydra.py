@@ -17,6 +17,7 @@ from structattn.layers.relation_heads import relation_loss
 from structattn.pretrained import adapter
 from structattn.pretrained.config import HydraConfig, as_objective
 from structattn.pretrained.layer import HydraLayer
+from structattn.pretrained.placement import place_of, read_with
 from structattn.syntax.errors import ConfigError
 
 
@@ -45,9 +46,7 @@ class HydraModel(nn.Module):
         super().__init__()
         base = body_of(base)
         settings: Any = base.config
-        num_states = int(settings.num_hidden_layers) + 1
-        if not -num_states <= config.layer < num_states:
-            raise ConfigError(f"layer: expected -{num_states} to {num_states - 1} for this body, got {config.layer}")
+        place_of(base, config.layer)
         self.base = base
         self.hydra_config = config
         try:
@@ -78,7 +77,7 @@ class HydraModel(nn.Module):
         output_hydra_scores: bool = False,
         **inputs: Any,
     ) -> Any:
-        """What the body returns, with the states of the HYDRA layer in ``last_hidden_state``.
+        """What the body returns, its ``last_hidden_state`` read off the HYDRA layer, or off what stands above it.
 
         Args:
             input_ids: piece ids.
@@ -87,15 +86,21 @@ class HydraModel(nn.Module):
             output_hydra_scores: whether the output has ``hydra_scores`` too.
             **inputs: whatever else the body takes.
         """
-        output, states, mask = self._read(input_ids, attention_mask, inputs)
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         if not self.is_enabled:
-            return output
-        output.last_hidden_state, weights = self.hydra(states, mask, need_weights=bool(inputs.get("output_attentions")))
+            return self.base(**given)
+        mask = self._mask(given)
+        output, states, weights = read_with(
+            self.base, self.hydra, given, mask, need_weights=bool(inputs.get("output_attentions"))
+        )
+        place = place_of(self.base, self.hydra_config.layer)
         pooler = getattr(self.base, "pooler", None)
-        if pooler is not None and output.get("pooler_output") is not None:
+        if place is None and pooler is not None and output.get("pooler_output") is not None:
             output.pooler_output = pooler(output.last_hidden_state)
         if weights is not None and output.get("attentions") is not None:
-            output.attentions = (*output.attentions, weights)
+            own = output.attentions
+            place = len(own) if place is None else place
+            output.attentions = (*own[:place], weights, *own[place:])
         if output_hydra_scores or relation is not None:
             scores = self.hydra.heads.scores(states)
             if output_hydra_scores:
@@ -109,14 +114,17 @@ class HydraModel(nn.Module):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> Float[Tensor, "batch head piece piece"]:
         """The heads' raw scores ``M^h``, row = the piece that looks. Finite but meaningless at padding."""
-        _, states, _ = self._read(input_ids, attention_mask, inputs)
+        states, _ = self.body_states(input_ids, attention_mask, **inputs)
         return self.hydra.heads.scores(states)
 
     def body_states(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> tuple[Float[Tensor, "batch piece dim"], Bool[Tensor, "batch piece"]]:
         """The states that the heads look at, and which of them are real."""
-        _, states, mask = self._read(input_ids, attention_mask, inputs)
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
+        mask, place = self._mask(given), place_of(self.base, self.hydra_config.layer)
+        output = self.base(**(given if place is None else {**given, "output_hidden_states": True}))
+        states: Tensor = output.last_hidden_state if place is None else output.hidden_states[place]
         return states, mask
 
     @contextlib.contextmanager
@@ -170,19 +178,15 @@ class HydraModel(nn.Module):
         """Put the heads of an adapter folder on a body; see ``add_heads``."""
         return add_heads(base, folder)
 
-    def _read(
-        self, input_ids: Tensor | None, attention_mask: Tensor | None, inputs: dict[str, Any]
-    ) -> tuple[Any, Tensor, Tensor]:
-        wanted = dict(inputs)
-        if self.hydra_config.layer != -1:
-            wanted["output_hidden_states"] = True
-        output = self.base(input_ids=input_ids, attention_mask=attention_mask, **wanted)
-        layer = self.hydra_config.layer
-        states: Tensor = output.last_hidden_state if layer == -1 else output.hidden_states[layer]
-        if attention_mask is not None and attention_mask.dim() != 2:
-            raise ValueError(f"HYDRA expects attention_mask of shape (batch, piece), got {tuple(attention_mask.shape)}")
-        mask = states.new_ones(states.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
-        return output, states, mask
+    def _mask(self, given: dict[str, Any]) -> Bool[Tensor, "batch piece"]:
+        mask = given["attention_mask"]
+        if mask is None:
+            read = given["input_ids"] if given["input_ids"] is not None else given["inputs_embeds"]
+            return torch.ones(read.shape[:2], dtype=torch.bool, device=read.device)
+        if mask.dim() != 2:
+            raise ValueError(f"HYDRA expects attention_mask of shape (batch, piece), got {tuple(mask.shape)}")
+        found: Tensor = mask.bool()
+        return found
 
 
 def add_heads(body_or_model: nn.Module, config_or_folder: HydraConfig | str | os.PathLike[str]) -> HydraModel:

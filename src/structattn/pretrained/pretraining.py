@@ -23,6 +23,7 @@ from structattn.pretrained.config import HydraConfig, as_objective
 from structattn.pretrained.controls import with_other_trees
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
 from structattn.pretrained.hydra import HydraModel
+from structattn.pretrained.placement import place_of
 from structattn.pretrained.relation_names import parse_relation
 from structattn.pretrained.relations import relation_targets
 from structattn.syntax import Sentence
@@ -136,6 +137,9 @@ def pretrain(
         torch.manual_seed(settings.seed)
         model = HydraModel(body.model, config)
     heads = model.hydra.heads
+    # Read where the heads stand, whichever layer the caller reads.
+    place = place_of(model.base, config.layer)
+    body = PretrainedBody(body.model, body.tokenizer, layer=-1 if place is None else place)
     train = _Source(sentences, body, config, settings)
     dev = _Source(held_out, body, config, settings)
     for name, source in (("learn from", train), ("choose by", dev)):
