@@ -477,6 +477,27 @@ def test_frozen_words_are_those_of_dev_with_a_vector(tmp_path: Path) -> None:
         prepare_model(narrow, get_task("classification"), split_of(data))
 
 
+def test_uniform_values_reach_all_but_normalisations_given_vectors_and_empty_rows(
+    data: DataConfig, tmp_path: Path
+) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("good 7 7 7 7 7 7 7 7\n", encoding="utf-8")
+    given = dataclasses.replace(data, vectors=str(vectors))
+    config = dataclasses.replace(configure(given), optimization=OptimizationConfig(initial_range=0.01))
+    model = prepare_model(config, get_task("classification"), split_of(given))
+    table = model.encoder.embedder.weight
+    assert table[model.vocabulary["good"]].tolist() == [7.0] * 8
+    assert not table[:2].any()
+    scales = [value for name, value in model.named_parameters() if name.endswith("norm.weight")]
+    assert scales
+    assert all((value == 1).all() for value in scales)
+    for name, value in model.named_parameters():
+        if "norm" not in name and not name.endswith("embedder.weight"):
+            assert 0 < value.abs().max() <= 0.01, name
+    with pytest.raises(ConfigError, match=r"optimization\.initial_range: expected a number above 0, got 0"):
+        OptimizationConfig(initial_range=0)
+
+
 def test_classifier_options_reach_the_model(data: DataConfig) -> None:
     config = dataclasses.replace(
         configure(data), classifier=ClassifierConfig(hidden=5, activation="elu", output_bias=False)

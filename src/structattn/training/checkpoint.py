@@ -118,8 +118,7 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
         elif kind == TREE_MODEL_TYPE:
             model = build_attachment_model(config, vocabulary)
         else:
-            options = {name: _place(value, path) for name, value in config["encoder_options"].items()}
-            config = {**config, "encoder_options": options}
+            config = {**config, "encoder_options": with_places(config["encoder_options"], path)}
             model = build_from_config(config, vocabulary)
     except ParseError:
         raise
@@ -145,9 +144,12 @@ def _with_folders(encoder: nn.Module, options: Mapping[str, Any], folder: Path) 
     return given
 
 
-def _place(value: Any, folder: Path) -> Any:
-    """An option that names a folder within the model's folder, as a path."""
-    return str(folder / value) if isinstance(value, str) and value and (folder / value).is_dir() else value
+def with_places(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Options that name a folder within the model's folder as paths, the others as they are."""
+    return {
+        name: str(folder / value) if isinstance(value, str) and value and (folder / value).is_dir() else value
+        for name, value in options.items()
+    }
 
 
 def check_config(config: Mapping[str, Any], file: Path) -> None:

@@ -145,6 +145,8 @@ class OptimizationConfig:
     """How the parameters are fitted. The defaults are a start for MS-SAN.
 
     Attributes:
+        initial_range: every weight and bias starts uniformly between minus and plus this, apart from normalisations
+            and given word vectors; ``None`` leaves each module its own start.
         optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as DiSAN's TensorFlow had.
         learning_rate: its highest value.
         weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
@@ -169,6 +171,7 @@ class OptimizationConfig:
         average: what is evaluated and kept has the mean of the parameters at so many latest evaluations.
     """
 
+    initial_range: float | None = None
     optimizer: Optimizer = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
@@ -192,6 +195,8 @@ class OptimizationConfig:
         for name in ("batch_size", "epochs", "evaluations_per_epoch", "average", "halve_from", "halve_every"):
             value = getattr(self, name)
             check(value >= 1, f"optimization.{name}", "at least 1", value)
+        bound = self.initial_range
+        check(bound is None or 0 < bound < math.inf, "optimization.initial_range", "a number above 0", bound)
         rate = self.learning_rate
         check(math.isfinite(rate) and rate > 0, "optimization.learning_rate", "a number above 0", rate)
         check(self.weight_decay >= 0, "optimization.weight_decay", "at least 0", self.weight_decay)

@@ -26,6 +26,7 @@ from structattn.training.checkpoint import (
     check_config,
     read_vocabulary,
     save,
+    with_places,
 )
 from structattn.training.trained_model import TrainedModel, build_from_config
 
@@ -90,7 +91,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
 
     def __init__(self, config: StructAttnConfig) -> None:
         super().__init__(config)
-        self.model: SentenceModel = build_from_config(config.plain(), vocabulary=None)
+        self.model: SentenceModel = build_from_config(_with_places(config), vocabulary=None)
         self.post_init()
 
     def forward(
@@ -137,7 +138,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         model.model.vocabulary = read_vocabulary(Path(file).parent, size=model.config.vocabulary_size)
         # Transformers builds models without memory and then fills what the file holds. What a module computes for
         # itself and does not save would stay empty.
-        fresh = dict(build_from_config(model.config.plain(), vocabulary=None).named_buffers())
+        fresh = dict(build_from_config(_with_places(model.config), vocabulary=None).named_buffers())
         saved = model.model.state_dict().keys()
         for name, buffer in model.model.named_buffers():
             if name not in saved:
@@ -168,6 +169,12 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
             return TaskBatch((batch,), target, target[:, 0], tuple(map(str, range(len(tokens)))))
         target[torch.arange(len(tokens)), labels] = 1.0
         return TaskBatch((batch,), target, target.sum(-1), tuple(map(str, range(len(tokens)))), len(tokens))
+
+
+def _with_places(config: StructAttnConfig) -> dict[str, Any]:
+    """What ``build_from_config`` reads; options that name a folder beside ``config.json`` have its whole path."""
+    plain = config.plain()
+    return {**plain, "encoder_options": with_places(plain["encoder_options"], Path(config.name_or_path or ""))}
 
 
 def register() -> None:

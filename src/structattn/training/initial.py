@@ -1,9 +1,10 @@
-"""An encoder that starts from a trained one: all its parameters by name, and word vectors by spelling.
+"""Other starts than a module's own: uniform values for all parameters, or the encoder of a trained model.
 
 Separate from ``checkpoint.py``, which reads whole models: here only the encoder is taken over, by a model of another
-task with a vocabulary of its own.
+task with a vocabulary of its own: its parameters by name, and word vectors by spelling.
 
-Reference: Kim et al. (2017), Structured attention networks, section 4.4 (a parsing network trained on heads first).
+Reference: Kim et al. (2017), Structured attention networks, sections 4.1 and 4.2 (uniform values), 4.4 (a parsing
+network trained on heads first).
 """
 
 import logging
@@ -11,16 +12,51 @@ import os
 
 import torch
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.layers import WordEmbedding
+from structattn.layers.body import PretrainedBody
 from structattn.syntax.errors import ConfigError
 from structattn.training.checkpoint import load
 from structattn.training.trained_model import TrainedModel
 
 LOGGER = logging.getLogger("structattn.training")
 _TABLES = ("embedder.weight", "embedder.frozen")
+_NORMALISATIONS = (nn.LayerNorm, nn.RMSNorm)
+
+
+@torch.no_grad()
+def draw_uniform(module: nn.Module, bound: float) -> None:
+    """Draw every weight and bias uniformly from ``[-bound, bound]``, with torch's generator.
+
+    What recurrent networks that learn by plain gradient descent start from (Sutskever et al. 2014, section 3.4; Kim et
+    al. 2017). Normalisations keep their scale, and the vectors of padding and of unknown words stay zero.
+
+    Args:
+        module: fresh parameters, changed in place.
+        bound: the largest absolute value.
+
+    Raises:
+        ConfigError: if there is a pretrained body, which this would overwrite.
+
+    Example:
+        >>> layer = nn.Linear(50, 20)
+        >>> draw_uniform(layer, 0.01)
+        >>> bool(layer.weight.abs().max() <= 0.01), bool(layer.bias.abs().max() > 0.005)
+        (True, True)
+    """
+    for part in module.modules():
+        if isinstance(part, PretrainedBody):
+            raise ConfigError("optimization.initial_range would overwrite the pretrained body of this encoder")
+        if isinstance(part, _NORMALISATIONS):
+            continue
+        for parameter in part.parameters(recurse=False):
+            is_table = isinstance(part, nn.Embedding | WordEmbedding)
+            empty = (parameter == 0).all(-1) if is_table else None
+            parameter.uniform_(-bound, bound)
+            if empty is not None:
+                parameter[empty] = 0.0
 
 
 def start_from(model: TrainedModel, folder: str | os.PathLike[str]) -> None:

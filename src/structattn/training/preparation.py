@@ -25,6 +25,7 @@ from structattn.syntax.errors import ConfigError
 from structattn.tasks import Task, get_task
 from structattn.training.config import RunConfig
 from structattn.training.config_parts import ClassifierConfig, DataConfig, DecoderConfig
+from structattn.training.initial import draw_uniform
 from structattn.training.sequences import learn_texts, new_sequence_model
 from structattn.training.trained_model import TrainedModel, build_model, new_attachment_model, new_fact_model
 
@@ -98,8 +99,8 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
     Tasks that are answered with a text get a decoder, the others a classifier.
 
     Raises:
-        ConfigError: for an unknown encoder or option, training data without two labels, or vectors for none of their
-            words.
+        ConfigError: for an unknown encoder or option, training data without two labels, vectors for none of their
+            words, or uniform values for a pretrained body.
         ParseError: for malformed vectors.
     """
     data, options = config.data, dict(config.options)
@@ -117,7 +118,7 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
             raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
         vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
         labels = task.labels_of(split.train)
-        return new_fact_model(config.encoder, task, labels, vocabulary=vocabulary, options=options)
+        matrix, model = None, new_fact_model(config.encoder, task, labels, vocabulary=vocabulary, options=options)
     else:
         vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
         matrix = _pretrained(config, vocabulary, options)
@@ -125,6 +126,8 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
             model = new_attachment_model(config.encoder, task, vocabulary=vocabulary, options=options)
         else:
             model = _classifying(config, task, split, vocabulary, options)
+    if config.optimization.initial_range is not None:
+        draw_uniform(model, config.optimization.initial_range)
     if matrix is not None:
         embedder = model.encoder.embedder
         if not isinstance(embedder, WordEmbedding):

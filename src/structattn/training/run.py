@@ -24,6 +24,7 @@ from structattn.training.config import RunConfig, dump_config, load_config
 from structattn.training.folder import RunFolder
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
+from structattn.training.memory import peak_memory
 from structattn.training.predictions import write_predictions
 from structattn.training.preparation import Split, checksums, count_parameters, prepare_model, read_split, task_of
 from structattn.training.state import preserved_randomness
@@ -40,6 +41,7 @@ class RunResult:
         test: the metrics of the best model on the test data, if there are any.
         parameters: trained parameters apart from word vectors.
         seconds: spent in training.
+        peak_memory: the most memory of the process until then, in MiB; see ``training/memory.py``.
         best: the row of ``metrics.jsonl`` that belongs to the best model.
     """
 
@@ -48,6 +50,7 @@ class RunResult:
     test: Mapping[str, float] = field(default_factory=dict)
     parameters: int = 0
     seconds: float = 0.0
+    peak_memory: float = 0.0
     best: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -202,6 +205,7 @@ def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) ->
         metrics,
         parameters=count_parameters(model),
         seconds=history.last["seconds"],
+        peak_memory=peak_memory(next(model.parameters()).device),
         best=history.best,
     )
     return processes.from_first(lambda: _finish(result, task, split, folder))
