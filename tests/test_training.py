@@ -488,11 +488,13 @@ def test_uniform_values_reach_all_but_normalisations_given_vectors_and_empty_row
     table = model.encoder.embedder.weight
     assert table[model.vocabulary["good"]].tolist() == [7.0] * 8
     assert not table[:2].any()
-    scales = [value for name, value in model.named_parameters() if name.endswith("norm.weight")]
-    assert scales
-    assert all((value == 1).all() for value in scales)
+    norms = {name for name, part in model.named_modules() if isinstance(part, torch.nn.LayerNorm)}
+    assert norms
     for name, value in model.named_parameters():
-        if "norm" not in name and not name.endswith("embedder.weight"):
+        place, _, kind = name.rpartition(".")
+        if place in norms:
+            assert (value == float(kind == "weight")).all(), name
+        elif value is not table:
             assert 0 < value.abs().max() <= 0.01, name
     with pytest.raises(ConfigError, match=r"optimization\.initial_range: expected a number above 0, got 0"):
         OptimizationConfig(initial_range=0)
