@@ -496,8 +496,8 @@ def test_uniform_values_reach_all_but_normalisations_given_vectors_and_empty_row
             assert (value == float(kind == "weight")).all(), name
         elif value is not table:
             assert 0 < value.abs().max() <= 0.01, name
-    with pytest.raises(ConfigError, match=r"optimization\.initial_range: expected a number above 0, got 0"):
-        OptimizationConfig(initial_range=0)
+    with pytest.raises(ConfigError, match=r"optimization\.initial_range: expected a number above 0, got 0\.0"):
+        OptimizationConfig(initial_range=0.0)
 
 
 def test_classifier_options_reach_the_model(data: DataConfig) -> None:
