@@ -15,7 +15,8 @@ from bodies import KINDS, minilm_tokenizer, tiny
 from structattn.cli import main
 from structattn.data import PieceBatch, collate_pieces
 from structattn.data.generated import agreement_treebank
-from structattn.encoders import build
+from structattn.encoders import BUILDERS, build
+from structattn.encoders import options_of as builder_options
 from structattn.layers import BodyEmbedding, PretrainedBody, load_body, pool_words
 from structattn.layers.body import longest_text
 from structattn.pretrained import HydraConfig, add_heads
@@ -238,16 +239,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+ON_A_BODY = sorted(name for name in BUILDERS if "body" in builder_options(name))
+
+
 def options_of(name: str, folder: Path) -> dict[str, Any]:
     options: dict[str, Any] = {"body": str(folder / "body"), "dropout": 0.0}
     if name == "hydra":
         options["adapter"] = str(folder / "adapter")
-    if name == "ms_san_body":
+    if name in ("ms_san_body", "injected"):
         options["heads"] = ["forward/word", "dependency", "backward", "none"]
     return options
 
 
-@pytest.mark.parametrize("name", ["body", "ms_san_body", "hydra"])
+@pytest.mark.parametrize("name", ON_A_BODY)
 def test_encoders_do_not_see_padding(name, folder):
     torch.manual_seed(0)
     encoder = build(name, vocabulary_size=2, **options_of(name, folder)).eval()
@@ -324,7 +328,7 @@ def test_mistakes_in_options(folder):
         build("hydra", vocabulary_size=2, **options_of("hydra", folder), heads="some")
 
 
-@pytest.mark.parametrize("name", ["body", "ms_san_body", "hydra"])
+@pytest.mark.parametrize("name", ON_A_BODY)
 def test_a_trained_model_needs_neither_body_nor_adapter(name, folder, tmp_path):
     import shutil
 
@@ -349,7 +353,7 @@ def test_a_trained_model_needs_neither_body_nor_adapter(name, folder, tmp_path):
     assert names[0] == names[1]
 
 
-@pytest.mark.parametrize("name", ["body", "ms_san_body", "hydra"])
+@pytest.mark.parametrize("name", ON_A_BODY)
 def test_transformers_finds_the_body_in_the_folder_of_a_trained_model(name, folder, tmp_path, monkeypatch):
     from transformers import AutoModelForSequenceClassification
 

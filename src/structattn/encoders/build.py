@@ -33,6 +33,8 @@ BUILDERS: dict[str, str] = {
     "body": "structattn.encoders.body:body",
     "ms_san_body": "structattn.encoders.body:ms_san_body",
     "hydra": "structattn.pretrained.encoder:hydra",
+    "injected": "structattn.pretrained.guided:injected",
+    "sgnet": "structattn.pretrained.guided:sgnet",
 }
 # Options that count something there must be at least one of.
 _SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")

@@ -15,9 +15,9 @@ from structattn.encoders.body import first_piece_encoder, read_body
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.layers import PretrainedBody
 from structattn.pretrained.adapter import WEIGHTS, config_of, read_config
-from structattn.pretrained.hydra import HydraModel, add_heads
+from structattn.pretrained.hydra import add_heads
 from structattn.pretrained.layer import HydraLayer
-from structattn.pretrained.placement import read_with
+from structattn.pretrained.placement import place_of, read_with
 from structattn.syntax.errors import ConfigError
 
 
@@ -80,7 +80,8 @@ def hydra(
     config = config_of(content, source.model, adapter)
     # A saved model holds the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not (Path(adapter) / WEIGHTS).is_file()
-    layer = HydraModel(source.model, config).hydra if is_fresh else add_heads(source.model, adapter).hydra
+    place_of(source.model, config.layer)
+    layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra
     if frozen == "heads":
         layer.heads.requires_grad_(False)
     return first_piece_encoder(source, HydraReader(layer), dropout=dropout)

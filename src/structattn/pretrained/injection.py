@@ -252,7 +252,10 @@ class InjectedModel(nn.Module):
         """
         model: Any = self.model
         vocabulary = model.config.vocab_size
-        ids = torch.arange(5, 7, device=next(model.parameters()).device)[None] % vocabulary
+        device = next(model.parameters()).device
+        if device.type == "meta":  # how transformers builds a model before it reads its parameters
+            return
+        ids = torch.arange(5, 7, device=device)[None] % vocabulary
         outputs: list[Tensor] = []
         only_first = torch.zeros(1, model.config.num_attention_heads, 2, 2, dtype=torch.bool, device=ids.device)
         only_first[..., 0] = True

@@ -59,8 +59,8 @@ class HydraLayer(nn.Module):
                 f"layer_style 'residual' adds the heads' output to the states, which needs heads of width {dim} in "
                 f"all; got {config.num_heads} heads of width {self.heads.head_dim}"
             )
-        self.value = _linear(dim, width)
-        self.output = None if self.style == "residual" else _linear(width, dim)
+        self.value = initialised_linear(dim, width)
+        self.output = None if self.style == "residual" else initialised_linear(width, dim)
         self.gate = nn.Parameter(torch.tensor(float(config.gate_init))) if self.style == "gated" else None
         is_normed = self.style in ("attention", "transformer")
         self.norm = nn.LayerNorm(dim) if is_normed else None
@@ -123,8 +123,8 @@ class FeedForwardBlock(nn.Module):
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
-        self.inner = _linear(dim, hidden)
-        self.outer = _linear(hidden, dim)
+        self.inner = initialised_linear(dim, hidden)
+        self.outer = initialised_linear(hidden, dim)
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, states: Float[Tensor, "*batch dim"], *, dropout: float = 0.0) -> Float[Tensor, "*batch dim"]:
@@ -134,7 +134,8 @@ class FeedForwardBlock(nn.Module):
         return transformed
 
 
-def _linear(inputs: int, outputs: int) -> nn.Linear:
+def initialised_linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear map that starts like those of BERT (Devlin et al. 2019): ``N(0, 0.02)``, biases zero."""
     linear = nn.Linear(inputs, outputs)
     nn.init.normal_(linear.weight, std=INITIAL_DEVIATION)
     nn.init.zeros_(linear.bias)

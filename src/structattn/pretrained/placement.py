@@ -71,6 +71,7 @@ def read_with(
     seen: list[tuple[Tensor, Tensor | None]] = []
 
     def join(states: Tensor) -> Tensor:
+        joined: Tensor
         joined, weights = layer(states, mask, need_weights=need_weights)
         seen.append((states, weights))
         return joined

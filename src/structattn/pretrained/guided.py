@@ -1,0 +1,215 @@
+"""Encoders whose body is told about trees at every sentence, also in use: priors in its own heads, and SG-Net's layer.
+
+What HYDRA (arXiv 2109.05349) argues against: its heads have learnt the trees and need no parser any more, these do.
+SG-Net (Zhang et al. 2020, AAAI, arXiv 1908.05147) is the rival that it cites, with a hard mask from the tree.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import PieceBatch
+from structattn.encoders.body import first_piece_encoder, read_body
+from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
+from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.layers import PretrainedBody
+from structattn.layers.scaled_dot_product import scaled_dot_product
+from structattn.pretrained.config import HydraConfig
+from structattn.pretrained.inject import inject
+from structattn.pretrained.injection import InjectedModel
+from structattn.pretrained.layer import FeedForwardBlock, initialised_linear
+from structattn.pretrained.relations import relation_targets
+from structattn.syntax.errors import ConfigError
+
+
+class InjectedReader(nn.Module):
+    """Reads pieces with a body whose heads are told about structure: ``(body, pieces) -> states``.
+
+    Args:
+        told: the body, told; its parameters stay the body's.
+    """
+
+    def __init__(self, told: InjectedModel) -> None:
+        super().__init__()
+        self.prior = told.prior
+        # In a list, so that its parameters are not counted a second time.
+        self.told = [told]
+
+    def forward(self, body: PretrainedBody, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+        """States of all pieces; at padding they are whatever they are.
+
+        Raises:
+            MissingStructure: if a prior wants a tree that a sentence lacks.
+        """
+        states: Tensor = self.told[0](pieces).last_hidden_state
+        return states
+
+
+class GuidedLayer(nn.Module):
+    r"""SG-Net's layer: attention between words and those above them only, mixed with the states it reads.
+
+    ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))`` with :math:`A^h_{ij} = 0` wherever the relation is, and
+    :math:`\gamma (w_0 H + w_1 H')` with :math:`w = \mathrm{softmax}(s)`. The code of SG-Net has such a mixture; one
+    layer stands here for its two. A piece that nothing is allowed for, such as a special one, takes nothing up.
+
+    Args:
+        dim: width of the states.
+        num_heads: number of heads.
+        dropout: on the attention weights and both updates.
+
+    Example:
+        >>> layer, states = GuidedLayer(8, 2), torch.ones(1, 3, 8)
+        >>> layer(states, torch.eye(3, dtype=torch.bool)[None])[0].shape
+        torch.Size([1, 3, 8])
+    """
+
+    weights_axes: ClassVar[str] = "head query key"
+
+    def __init__(self, dim: int, num_heads: int, *, dropout: float = 0.1) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise ValueError(f"GuidedLayer expects dim to be a multiple of num_heads, got {dim} and {num_heads}")
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.project = initialised_linear(dim, 3 * dim)
+        self.output = initialised_linear(dim, dim)
+        self.norm = nn.LayerNorm(dim)
+        self.ffn = FeedForwardBlock(dim, 4 * dim)
+        self.shares = nn.Parameter(torch.zeros(2))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch node dim"],
+        allowed: Bool[Tensor, "batch node node"],
+        *,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch node dim"], Float[Tensor, "batch head node node"] | None]:
+        """Attend where allowed and mix; the weights are those before dropout, or ``None`` if they are not asked for."""
+        dropout = self.dropout if self.training else 0.0
+        projected = self.project(states).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        heads, weights = scaled_dot_product(
+            *projected, allowed=allowed[:, None], dropout=dropout, need_weights=need_weights
+        )
+        update = F.dropout(self.output(heads.transpose(1, 2).flatten(2)), dropout)
+        guided = self.ffn(self.norm(states + update), dropout=dropout)
+        first, second = self.shares.softmax(0)
+        mixed: Tensor = self.scale * (first * states + second * guided)
+        return mixed, weights
+
+
+class GuidedReader(nn.Module):
+    """Reads pieces with a body and SG-Net's layer on top, masked by each sentence's tree: ``(body, pieces) -> states``.
+
+    Args:
+        layer: the layer.
+        relation: what a piece may look at: ``span`` or ``ancestor``, see ``parse_relation``.
+    """
+
+    def __init__(self, layer: GuidedLayer, relation: str) -> None:
+        super().__init__()
+        self.layer = layer
+        self.config = HydraConfig(num_heads=layer.num_heads, relation=relation, subword="sgnet")
+
+    def forward(self, body: PretrainedBody, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+        """States of all pieces.
+
+        Raises:
+            MissingStructure: if a sentence has no dependency tree.
+        """
+        allowed = relation_targets(pieces, self.config).relation[:, 0] > 0
+        states, _ = self.layer(body(pieces), allowed)
+        guided: Tensor = states
+        return guided
+
+
+def injected(
+    vocabulary_size: int,
+    *,
+    body: str = "",
+    heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
+    layers: Sequence[int] | None = None,
+    alpha: int | float = 1.0,
+    learnable_alpha: bool = False,
+    missing_trees: Literal["error", "none", "word"] = "error",
+    is_frozen: bool = False,
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """A pretrained body whose own heads are told about structure; the state of its first piece is the sentence vector.
+
+    Args:
+        vocabulary_size: plays no part; the body has its own pieces.
+        body: folder of a Hugging Face encoder that ``inject`` can tell something.
+        heads: as in ``ms_san``; repeated if the body has a multiple of so many heads.
+        layers: which layers are told, from 0, negative ones from the end; all if ``None``.
+        alpha: weight of the distances.
+        learnable_alpha: whether it is learnt, one for each head, from that start.
+        missing_trees: as in ``ms_san``.
+        is_frozen: keep the body as it is.
+        dropout: on the sentence vector.
+
+    Raises:
+        ConfigError: as ``body`` and ``inject``, or if the heads do not divide the body's.
+
+    Example:
+        >>> injected(2, body="somewhere")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: body: expected the folder of a Hugging Face model, 'somewhere' has no
+        config.json
+    """
+    source = read_body(body, is_frozen=is_frozen)
+    names = ["/".join(part for part in pair) for pair in parse_heads(heads)]
+    count = int(source.config.num_attention_heads)
+    if count % len(names):
+        raise ConfigError(f"heads: {len(names)} of them do not divide the body's {count}")
+    told = inject(
+        source.model,
+        names * (count // len(names)),
+        layers,
+        alpha=alpha,
+        learnable_alpha=learnable_alpha,
+        missing_trees=missing_trees,
+        tokenizer=source.tokenizer,
+    )
+    return first_piece_encoder(source, InjectedReader(told), dropout=dropout)
+
+
+def sgnet(
+    vocabulary_size: int,
+    *,
+    body: str = "",
+    relation: str = "span",
+    num_heads: int | None = None,
+    is_frozen: bool = False,
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """A pretrained body with SG-Net's layer on top, whose mask comes from the tree of each sentence.
+
+    Args:
+        vocabulary_size: plays no part; the body has its own pieces.
+        body: folder of a Hugging Face encoder with a fast tokenizer.
+        relation: ``span`` or ``ancestor``, see ``parse_relation``.
+        num_heads: number of heads; as many as the body has if ``None``.
+        is_frozen: keep the body as it is.
+        dropout: on the layer's attention weights and updates, and on the sentence vector.
+
+    Raises:
+        ConfigError: as ``body``, or for a relation that is no mask.
+
+    Example:
+        >>> sgnet(2, body="somewhere", relation="distance")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: relation: expected span or ancestor, got 'distance'
+    """
+    if relation not in ("span", "ancestor"):
+        raise ConfigError(f"relation: expected span or ancestor, got {relation!r}")
+    source = read_body(body, is_frozen=is_frozen)
+    count = int(source.config.num_attention_heads) if num_heads is None else num_heads
+    layer = GuidedLayer(source.dim, count, dropout=dropout)
+    return first_piece_encoder(source, GuidedReader(layer, relation), dropout=dropout)

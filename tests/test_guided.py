@@ -1,0 +1,136 @@
+"""Bodies that are told about trees in use: the encoder of injected priors, and SG-Net's layer against its equations."""
+
+import json
+import logging
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import structattn as sa
+from bodies import minilm_tokenizer, tiny
+from structattn.cli import main
+from structattn.data import collate_pieces
+from structattn.encoders import build
+from structattn.pretrained import inject
+from structattn.pretrained.guided import GuidedLayer
+from structattn.syntax import ConfigError, MissingStructure
+
+KIDS = sa.Sentence(
+    ["Two", "kids", "wash", "hippopotami"],
+    dependency=sa.DependencyTree([2, 3, 0, 3], ["nummod", "nsubj", "root", "obj"]),
+)
+BARE = sa.Sentence(["hush"])
+NOTHING = sa.Vocabulary([])
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("told") / "body"
+    tiny("bert").save_pretrained(folder)
+    minilm_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def test_the_injected_encoder_is_the_injected_model(body: str) -> None:
+    encoder = build(
+        "injected", vocabulary_size=2, body=body, heads=["dependency", "word"], layers=[0], alpha=0.5
+    ).eval()
+    told = inject(tiny("bert"), ["dependency", "word"] * 2, [0], alpha=0.5)
+    pieces = collate_pieces([KIDS], minilm_tokenizer())
+    batch = sa.collate([KIDS], NOTHING)
+    torch.testing.assert_close(encoder(batch).vector, told(pieces).last_hidden_state[:, 0])
+    plain = build("body", vocabulary_size=2, body=body).eval()(batch).vector
+    assert (encoder(batch).vector - plain).abs().max() > 1e-4
+    none = build("injected", vocabulary_size=2, body=body, heads=["none"]).eval()
+    torch.testing.assert_close(none(batch).vector, plain)
+
+
+def test_alphas_are_learnt_and_counted_once(body: str) -> None:
+    encoder = build("injected", vocabulary_size=2, body=body, heads=["word"], learnable_alpha=True, is_frozen=True)
+    trained = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
+    assert [parameter.numel() for parameter in trained] == [4]
+    encoder(sa.collate([KIDS], NOTHING)).vector.square().sum().backward()
+    assert trained[0].grad is not None
+    assert bool(trained[0].grad.abs().max() > 0)
+
+
+def test_sentences_without_trees(body: str) -> None:
+    batch = sa.collate([BARE], NOTHING)
+    for name, options in (("injected", {"heads": ["dependency"]}), ("sgnet", {})):
+        with pytest.raises(MissingStructure, match="dependency"):
+            build(name, vocabulary_size=2, body=body, **options)(batch)
+    free = build("injected", vocabulary_size=2, body=body, heads=["dependency"], missing_trees="none").eval()
+    plain = build("body", vocabulary_size=2, body=body).eval()
+    torch.testing.assert_close(free(batch).vector, plain(batch).vector)
+
+
+def test_mistakes(body: str) -> None:
+    with pytest.raises(ConfigError, match="heads: 3 of them do not divide the body's 4"):
+        build("injected", vocabulary_size=2, body=body, heads=["word"] * 3)
+    with pytest.raises(ConfigError, match="relation: expected span or ancestor, got 'arc'"):
+        build("sgnet", vocabulary_size=2, body=body, relation="arc")
+    with pytest.raises(ConfigError, match="multiple of num_heads, got 16 and 5"):
+        build("sgnet", vocabulary_size=2, body=body, num_heads=5)
+
+
+def test_the_guided_layer_equals_its_equations() -> None:
+    torch.manual_seed(0)
+    layer = GuidedLayer(6, 2, dropout=0.0).eval()
+    with torch.no_grad():
+        layer.shares.copy_(torch.tensor([0.3, -0.2]))
+        layer.scale.fill_(1.5)
+    states = torch.randn(1, 3, 6)
+    allowed = torch.tensor([[[True, True, False], [False, True, False], [False, False, False]]])
+    found, weights = layer(states, allowed, need_weights=True)
+    fused, _ = layer(states, allowed)
+    torch.testing.assert_close(fused, found)
+    assert weights is not None
+    query, key, value = layer.project(states[0]).split(6, dim=1)
+    rows = []
+    for i in range(3):
+        heads = []
+        for h in range(2):
+            part = slice(3 * h, 3 * h + 3)
+            seen = [j for j in range(3) if allowed[0, i, j]]
+            raw = [math.exp((query[i, part] @ key[j, part]).item() / math.sqrt(3)) for j in seen]
+            share = dict(zip(seen, (one / sum(raw) for one in raw), strict=True))
+            torch.testing.assert_close(weights[0, h, i], torch.tensor([share.get(j, 0.0) for j in range(3)]))
+            heads.append(sum((share[j] * value[j, part] for j in seen), torch.zeros(3)))
+        rows.append(torch.cat(heads))
+    update = layer.ffn(layer.norm(states[0] + layer.output(torch.stack(rows))))
+    first = math.exp(0.3) / (math.exp(0.3) + math.exp(-0.2))
+    torch.testing.assert_close(found[0], 1.5 * (first * states[0] + (1 - first) * update))
+
+
+def test_the_mask_of_sgnet_is_that_of_the_tree(body: str) -> None:
+    """Every piece of a word sees the first pieces of the words above it; a later piece is seen by itself only."""
+    encoder = build("sgnet", vocabulary_size=2, body=body).eval()
+    seen: list[torch.Tensor] = []
+    layer = encoder.get_submodule("embedder.reader.layer")
+    with layer.register_forward_hook(lambda *call: seen.append(call[1][1])):
+        encoder(sa.collate([KIDS], NOTHING))
+    pieces = collate_pieces([KIDS], minilm_tokenizer())
+    names = minilm_tokenizer().convert_ids_to_tokens(pieces.ids[0].tolist())
+    first = {word: pieces.words[0].tolist().index(word, 1) for word in range(4)}
+    above = {0: {0, 1, 2}, 1: {1, 2}, 2: {2}, 3: {2, 3}}
+    for index, name in enumerate(names):
+        expected = set()
+        if name not in ("[CLS]", "[SEP]"):
+            word = int(pieces.words[0, index])
+            expected = {first[one] for one in above[word]} | ({index} if index != first[word] else set())
+        assert set(seen[0][0, index].nonzero().flatten().tolist()) == expected, name
+
+
+def test_training_with_trees_from_the_command_line(
+    body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [sa.Sentence(KIDS.words, dependency=KIDS.dependency, metadata={"label": label}) for label in ("a", "b") * 4]
+    sa.write_conllu(tmp_path / "rows.conllu", rows)
+    for name, options in (("injected", ["--options.heads", "[dependency]"]), ("sgnet", [])):
+        words = ["train", "--task", "classification", "--encoder", name, "--body", body, *options, "--device", "cpu"]
+        words += ["--data.train", str(tmp_path / "rows.conllu"), "--data.dev", str(tmp_path / "rows.conllu")]
+        with caplog.at_level(logging.ERROR):
+            assert main([*words, "--optimization.epochs", "1", "--out", str(tmp_path / name), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["metrics"]["accuracy"] == 0.5
