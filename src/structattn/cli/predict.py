@@ -4,24 +4,29 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn.cli.inputs import chunks, read_inputs
+from structattn.data.parses import with_parses
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
 from structattn.training import load
 
 
-def command(run: str, *, data: str, format: str | None = None, batch_size: int = 64) -> Iterator[str]:
+def command(
+    run: str, *, data: str, format: str | None = None, parses: str | None = None, batch_size: int = 64
+) -> Iterator[str]:
     """One JSON line for each example of a file: id, and label (or score) with probabilities, or text.
 
     Args:
         run: a run folder, or the folder of a saved model.
         data: a file in any data format, with or without labels; - reads stdin.
         format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
+        parses: a CoNLL-U file with the trees of sentences that come without.
         batch_size: how many examples run at a time.
     """
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
     model = load(run)
-    for examples in chunks(read_inputs(model.task, data, format=format), size=32 * batch_size):
+    inputs = with_parses(read_inputs(model.task, data, format=format), parses)
+    for examples in chunks(inputs, size=32 * batch_size):
         for prediction in model.predict(examples, batch_size=batch_size):
             yield jsonlib.dumps(_values(prediction), ensure_ascii=False)
 

@@ -30,6 +30,7 @@ class DataConfig:
         dev: the development file; without one, a part of the training data is held out.
         test: a file on which the best model is measured once, at the end.
         format: data format of all three; recognised from each file if ``None``.
+        parses: a CoNLL-U file; sentences that come without a dependency tree get the one of the same words from there.
         columns: for tables of an unknown layout, which column is ``first``, ``second``, ``label`` and ``id``.
         phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
             count a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is trained
@@ -56,6 +57,7 @@ class DataConfig:
     dev: str | None = None
     test: str | None = None
     format: str | None = None
+    parses: str | None = None
     columns: dict[str, str | int] | None = None
     phrases: Supervision | None = None
     trees: TreeSource = "own"

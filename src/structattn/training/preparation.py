@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from structattn.data import Example, Vocabulary
 from structattn.data.formulas import GENERATORS
+from structattn.data.parses import with_parses
 from structattn.data.readers.parallel import files_of
 from structattn.data.vectors import load_vectors, vector_words
 from structattn.encoders.build import options_of
@@ -208,7 +209,7 @@ def count_parameters(model: torch.nn.Module) -> int:
 def checksums(data: DataConfig) -> dict[str, str]:
     """SHA-256 of every data file, so that a run folder says what it was trained on."""
     found = {}
-    for path in (data.train, data.dev, data.test, data.vectors):
+    for path in (data.train, data.dev, data.test, data.parses, data.vectors):
         for file in [] if path is None else files_of(path):
             if file.is_file():
                 with open(file, "rb") as stream:
@@ -217,7 +218,7 @@ def checksums(data: DataConfig) -> dict[str, str]:
 
 
 def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
-    return task.read(path, format=data.format, columns=data.columns)
+    return with_parses(task.read(path, format=data.format, columns=data.columns), data.parses)
 
 
 def _generated(config: RunConfig, task: Task) -> Split:
