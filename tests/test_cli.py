@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from structattn.cli import arguments, main, program
+from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
 from structattn.cli.train import parse_seeds
 from structattn.encoders.build import options_of
@@ -21,6 +22,7 @@ from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.fact_models import fact_model_options
 
 PAPERS = sorted((Path(__file__).parent.parent / "papers").rglob("*.yaml"))
+QUESTIONS = [path for path in PAPERS if path.stem.startswith("squad")]
 CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")
 
 
@@ -536,7 +538,16 @@ def test_there_are_configurations_of_every_paper() -> None:
     assert {path.parent.name for path in PAPERS} >= {"disan", "ms-san", "structured-attention", "tree-transformer"}
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
+def test_configurations_of_questions(path: Path) -> None:
+    paths = [word for name in ("train", "dev", "body", "out") for word in (f"--{name}", "x")]
+    values = arguments.parse(squad_command, ["--config", str(path), *paths], verb="squad")
+    assert values is not None
+    assert values["run"].epochs == 2
+    assert f"structattn squad --config papers/hydra/{path.name} " in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted({*PAPERS} - {*QUESTIONS}), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_paper_configurations(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], verb="train")

@@ -26,6 +26,7 @@ VERBS = {
     "parser train": "a dependency parser of your own from a treebank",
     "parser eval": "how many arcs of a treebank a parser finds, and how fast it is",
     "hydra": "pretrain HYDRA heads on a frozen body, leave an adapter folder",
+    "squad": "fine-tune a body on SQuAD, with or without HYDRA heads, and measure its answers",
     "list": "the encoders, tasks, priors and structures there are",
     "doctor": "versions, devices, extras and kernels of this installation",
 }

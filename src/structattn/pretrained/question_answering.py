@@ -144,13 +144,16 @@ def answer_questions(
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        for first in range(0, len(windows.question), batch_size):
-            output = model(**{name: tensor[first : first + batch_size] for name, tensor in windows.inputs.items()})
-            for row, (start, end) in enumerate(zip(output.start_logits, output.end_logits, strict=True)):
-                window = first + row
+        lengths = windows.inputs["attention_mask"].sum(1)
+        # Shorter windows together, without the padding that longer ones need.
+        for rows in lengths.argsort(stable=True).split(batch_size):
+            width, device = int(lengths[rows].max()), next((one.device for one in model.parameters()), None)
+            output = model(**{name: tensor[rows, :width].to(device) for name, tensor in windows.inputs.items()})
+            logits = zip(rows.tolist(), output.start_logits.cpu(), output.end_logits.cpu(), strict=True)
+            for window, start, end in logits:
                 number = windows.question[window]
                 none[number] = min(none.get(number, float("inf")), (start[0] + end[0]).item())
-                found = best_span(start, end, windows.offsets[window], longest=longest_answer)
+                found = best_span(start, end, windows.offsets[window][:width], longest=longest_answer)
                 if found is not None and found[0] > best.get(number, (-float("inf"), ""))[0]:
                     best[number] = found[0], questions[number].context[found[1] : found[2]]
     finally:

@@ -1,0 +1,24 @@
+"""``structattn squad``: a body, with or without HYDRA heads, fine-tuned on SQuAD and measured on it."""
+
+import dataclasses
+import json as jsonlib
+from collections.abc import Iterator
+
+from structattn.cli.lines import figures
+from structattn.training.questions import QuestionRun, run_questions
+
+
+def command(run: QuestionRun, *, overwrite: bool = False, json: bool = False) -> Iterator[str]:
+    """Fine-tune a body on SQuAD, with HYDRA heads if there is an adapter; leave a folder, report exact match and F1.
+
+    Args:
+        run: everything that decides a run.
+        overwrite: do it again, whatever is in --out.
+        json: print one JSON object.
+    """
+    found = run_questions(run, overwrite=overwrite)
+    if json:
+        yield jsonlib.dumps({"seed": run.seed, **dataclasses.asdict(found)})
+    else:
+        counts = f"{found.questions['train']} questions learnt from, {found.questions['dev']} asked"
+        yield f"{found.folder}  {figures(found.metrics)}  {found.seconds:.1f} s  {counts}"

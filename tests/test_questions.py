@@ -1,0 +1,160 @@
+"""SQuAD from its files to answers: reading, a run with and without HYDRA heads, what stays frozen, and mistakes."""
+
+import copy
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bodies import minilm_tokenizer, tiny
+from structattn.cli import main
+from structattn.layers import load_body
+from structattn.pretrained import HydraConfig, HydraModelForQuestionAnswering, add_heads
+from structattn.pretrained.squad import read_squad
+from structattn.syntax import ConfigError, ParseError
+from structattn.training.questions import QuestionRun, run_questions
+
+CONTEXT = "The kids wash their hands . The dog barks at the ballgame . " * 3
+SQUAD = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "Kids",
+            "paragraphs": [
+                {
+                    "context": CONTEXT,
+                    "qas": [
+                        {"id": "a", "question": "Who washes?", "answers": [{"text": "kids", "answer_start": 4}]},
+                        {"id": "b", "question": "Who barks?", "answers": [{"text": "dog", "answer_start": 32}]},
+                        {"id": "c", "question": "Who sings?", "is_impossible": True, "answers": []},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("squad")
+    tiny("bert").save_pretrained(found / "body")
+    minilm_tokenizer().save_pretrained(found / "body")
+    add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5)).save_pretrained(found / "adapter")
+    (found / "squad.json").write_text(json.dumps(SQUAD), encoding="utf-8")
+    return found
+
+
+def run_of(folder: Path, out: Path, **options: Any) -> QuestionRun:
+    squad = str(folder / "squad.json")
+    sizes = {"max_length": 30, "stride": 8, "batch_size": 4, "device": "cpu", "learning_rate": 1e-3}
+    return QuestionRun(
+        **{"train": squad, "dev": squad, "body": str(folder / "body"), "out": str(out), **sizes, **options}
+    )
+
+
+def test_reading(folder: Path) -> None:
+    asked = read_squad(folder / "squad.json")
+    assert [(one.id, one.answers, one.starts) for one in asked] == [
+        ("a", ("kids",), (4,)),
+        ("b", ("dog",), (32,)),
+        ("c", (), ()),
+    ]
+    assert asked[1].context == CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data.pop("data"), r"expected a list under 'data' of the file"),
+        (lambda data: data["data"][0].pop("paragraphs"), "under 'paragraphs' of an article"),
+        (lambda data: data["data"][0]["paragraphs"][0].pop("context"), "text under 'context' of a paragraph"),
+        (lambda data: data["data"].clear(), "expected at least one question"),
+        (lambda data: _asked(data).update(question=7), "text under 'question' of question 'b'"),
+        (lambda data: _asked(data)["answers"][0].update(answer_start="1"), "question 'b': expected a whole number"),
+        (lambda data: _asked(data)["answers"][0].update(answer_start=5), "expected 'dog' at character 5"),
+    ],
+)
+def test_files_that_are_not_squad(tmp_path: Path, change: Any, message: str) -> None:
+    data = copy.deepcopy(SQUAD)
+    change(data)
+    (tmp_path / "squad.json").write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(ParseError, match=message) as caught:
+        read_squad(tmp_path / "squad.json")
+    assert "squad.json" in str(caught.value)
+
+
+def _asked(data: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data["data"][0]["paragraphs"][0]["qas"][1]
+    return found
+
+
+def test_damaged_and_missing_files(tmp_path: Path) -> None:
+    (tmp_path / "squad.json").write_text('{"data": [', encoding="utf-8")
+    with pytest.raises(ParseError, match=r"squad\.json: expected SQuAD's JSON, the file is damaged"):
+        read_squad(tmp_path / "squad.json")
+    with pytest.raises(ParseError, match=r"nowhere\.json"):
+        read_squad(tmp_path / "nowhere.json")
+
+
+def test_a_run_with_heads_learns_answers_and_is_only_read_again(folder: Path, tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    run = run_of(folder, tmp_path / "run", adapter=str(folder / "adapter"), epochs=12, limit=2, dev_limit=2)
+    found = run_questions(run)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert found.losses[-1] < found.losses[0]
+    assert found.questions == {"train": 2, "dev": 2}
+    assert found.windows > 2
+    answers = json.loads((tmp_path / "run" / "predictions.json").read_text())
+    assert list(answers) == ["a", "b"]
+    assert all(answer in CONTEXT for answer in answers.values())
+    model = HydraModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "model")
+    assert sum(parameter.numel() for parameter in model.parameters()) == found.parameters
+    assert run_questions(run) == found
+    with pytest.raises(ConfigError, match="holds a run with other options"):
+        run_questions(run_of(folder, tmp_path / "run", adapter=str(folder / "adapter")))
+
+
+def test_what_is_frozen_stays(folder: Path, tmp_path: Path) -> None:
+    body, _ = load_body(folder / "body")
+    adapter = add_heads(body, folder / "adapter").hydra.heads
+    for frozen, heads in (("body", "trained"), ("heads", "trained"), ("body", "random")):
+        out = tmp_path / f"{frozen}-{heads}"
+        run_questions(run_of(folder, out, adapter=str(folder / "adapter"), frozen=frozen, heads=heads, epochs=1))
+        model = HydraModelForQuestionAnswering.from_pretrained(out / "model")
+        same = [torch.equal(one, model.hydra.base.state_dict()[name]) for name, one in body.state_dict().items()]
+        assert all(same) == (frozen == "body")
+        assert torch.equal(model.hydra.hydra.heads.query.weight, adapter.query.weight) == (frozen == "heads")
+
+
+def test_the_body_alone_is_a_model_of_transformers(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    from transformers import AutoModelForQuestionAnswering
+
+    squad = str(folder / "squad.json")
+    words = ["squad", "--train", squad, "--dev", squad, "--body", str(folder / "body"), "--device", "cpu"]
+    words += ["--epochs", "1", "--max_length", "40", "--stride", "8", "--out", str(tmp_path / "run")]
+    with caplog.at_level(logging.ERROR):
+        assert main([*words, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert set(found["metrics"]) == {"exact_match", "f1"}
+        assert found["windows"] >= 3
+        AutoModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "model")
+        assert main(words) == 0
+        assert "3 questions learnt from" in capsys.readouterr().out
+        assert main([*words, "--seed", "2"]) == 2
+        assert "other options" in capsys.readouterr().err
+        assert main([*words, "--heads", "random"]) == 2
+        assert "give an adapter" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options", [{"epochs": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"frozen": "all"}, {"clip": 0}]
+)
+def test_values_out_of_range(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        run_of(folder, tmp_path, **options)
