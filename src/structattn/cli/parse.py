@@ -1,17 +1,18 @@
-"""``structattn parse``: raw text, or sentences, to CoNLL-U with trees."""
+"""``structattn parse``: raw text, documents or sentences to CoNLL-U with trees."""
 
+import itertools
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
 
-from structattn.parsing import parse_each, with_phrases
+from structattn.parsing import documents_of_json, parse_each, sentences_of_examples, with_phrases
 from structattn.parsing.run import Text
 from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
+from structattn.syntax.errors import ConfigError
 
-Format = Literal["text", "words", "conllu"]
+_ENDINGS = (".conllu", ".jsonl")
 
 
 def command(
@@ -19,7 +20,9 @@ def command(
     *,
     parser: str,
     out: str | None = None,
-    format: Format | None = None,
+    format: str | None = None,
+    skip: int = 0,
+    limit: int | None = None,
     whole: bool = False,
     brackets: str | None = None,
     cache: str | None = None,
@@ -33,15 +36,20 @@ def command(
         parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of trees: FILE.conllu, FILE.mrg.
         out: where to write; stdout by default.
         format: text is one text a line, words is one sentence a line with spaces between its words, conllu keeps the
-            words and comments of a treebank; conllu for a file of that name and text otherwise by default.
+            words and comments of a treebank, jsonl is a document a line with its label; any other is a data format of
+            labelled sentences, such as agreement. By default conllu and jsonl for files of that name, otherwise text.
+        skip: leave out so many texts, from the start.
+        limit: parse at most so many texts.
         whole: make one sentence of each line of text, with a root for each sentence in it.
         brackets: a file for the phrase trees that follow from the dependencies.
         cache: a file that keeps parses; by default one beside --out, removed when --out is complete.
         processes: how many processes parse; the result does not depend on it.
         batch_size: texts that are parsed, and kept in the cache, at a time.
     """
+    if skip < 0 or (limit is not None and limit < 1):
+        raise ConfigError(f"expected to skip at least 0 texts and to parse at least 1, got {skip} and {limit}")
     kept = None if out is None else Path(f"{out}.cache")
-    texts = _texts(file, format)
+    texts = itertools.islice(_texts(file, format), skip, None if limit is None else skip + limit)
     found = parse_each(texts, parser, cache or kept, processes=processes, batch_size=batch_size, whole=whole)
     sentences: Iterable[Sentence] = (sentence for text in found for sentence in text)
     if brackets is not None:
@@ -58,7 +66,7 @@ def command(
     yield f"{out}  {count['sentences']} sentences, {count['words']} words"
 
 
-def _texts(file: str, format: Format | None) -> Iterator[Text]:
+def _texts(file: str, format: str | None) -> Iterator[Text]:
     if file == "-":
         with tempfile.TemporaryDirectory() as folder:
             # Bytes, so that the reader is the one to say where they are not UTF-8.
@@ -66,14 +74,19 @@ def _texts(file: str, format: Format | None) -> Iterator[Text]:
             path.write_bytes(sys.stdin.buffer.read())
             yield from _read(str(path), format or "text")
     else:
-        yield from _read(file, format or ("conllu" if file.removesuffix(".gz").endswith(".conllu") else "text"))
+        known = (ending[1:] for ending in _ENDINGS if file.removesuffix(".gz").endswith(ending))
+        yield from _read(file, format or next(known, "text"))
 
 
-def _read(file: str, format: Format) -> Iterator[Text]:
+def _read(file: str, format: str) -> Iterator[Text]:
     if format == "conllu":
         yield from read_conllu(file)
-    else:
+    elif format == "jsonl":
+        yield from documents_of_json(file)
+    elif format in ("text", "words"):
         yield from (line if format == "text" else line.split() for _, line in read_lines(file))
+    else:
+        yield from sentences_of_examples(file, format)
 
 
 def _counted(sentences: Iterable[Sentence], count: Counter[str]) -> Iterator[Sentence]:

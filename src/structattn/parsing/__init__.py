@@ -3,6 +3,7 @@
 from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.parsing.cache import ParseCache
+from structattn.parsing.documents import Document, documents_of_json, sentences_of_examples
 from structattn.parsing.evaluation import Attachment, attachment
 from structattn.parsing.files import TreebankParser, treebank_of_brackets
 from structattn.parsing.names import parser_of
@@ -16,6 +17,7 @@ from structattn.parsing.words import WordEncoder
 __all__ = [
     "Attachment",
     "BiaffineScorer",
+    "Document",
     "ParseCache",
     "Parser",
     "ParserScores",
@@ -25,12 +27,14 @@ __all__ = [
     "WordEncoder",
     "attachment",
     "build_parser",
+    "documents_of_json",
     "load_parser",
     "parse",
     "parse_each",
     "parse_in_batches",
     "parser_of",
     "save_parser",
+    "sentences_of_examples",
     "side_by_side",
     "split_sentences",
     "treebank_of_brackets",

@@ -73,11 +73,11 @@ class TreebankParser:
         Raises:
             ParseError: if one is not in the file.
         """
-        return [self._text(_normal(text)) for text in texts]
+        return [self._text(text) for text in texts]
 
     def _text(self, text: str) -> list[Sentence]:
-        if text in self._by_text:
-            return [self._by_text[text]]
+        if _normal(text) in self._by_text:
+            return [self._by_text[_normal(text)]]
         sentences = []
         for part in split_sentences(text):
             words = split_words(part)

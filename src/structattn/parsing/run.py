@@ -17,13 +17,14 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from structattn.parsing.batches import side_by_side
 from structattn.parsing.cache import ParseCache, cache_key
+from structattn.parsing.documents import Document
 from structattn.parsing.names import parser_of
 from structattn.parsing.parser import Parser
 from structattn.syntax import ConstituencyTree, Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
 
-Text = str | Sequence[str] | Sentence
-"""A raw text, the words of one sentence, or a sentence whose words are parsed anew."""
+Text = str | Sequence[str] | Sentence | Document
+"""A raw text, with a name or without, the words of one sentence, or a sentence whose words are parsed anew."""
 _Content = str | tuple[str, ...]
 _Begin = Callable[[Sequence[_Content]], Callable[[], list[list[Sentence]]]]
 
@@ -43,10 +44,11 @@ def parse(
 
     A raw text may be several sentences, or none; they come one after the other, with ``sent_id`` ``<text>-<sentence>``
     (both counted from 1) and ``text`` among their metadata. A list of words is one sentence with these words. A
-    ``Sentence`` keeps its words and metadata. ``parser`` in the metadata says who parsed it.
+    ``Sentence`` keeps its words and metadata. A ``Document`` is a raw text under its own name, and its first sentence
+    carries its metadata. ``parser`` in the metadata says who parsed it.
 
     Args:
-        texts: raw texts, lists of words, or sentences.
+        texts: raw texts, documents, lists of words, or sentences.
         parser: ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``, a file of trees, or a parser.
         cache: a file that keeps parses by text, parser and version, made if missing. What it has is not parsed again,
             so an interrupted run goes on where it was.
@@ -146,8 +148,8 @@ class _Batch:
 
 
 def _content(text: Text) -> _Content:
-    if isinstance(text, str):
-        return text
+    if isinstance(text, str | Document):
+        return text if isinstance(text, str) else text.text
     return text.words if isinstance(text, Sentence) else Sentence(text).words
 
 
@@ -158,13 +160,17 @@ def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: b
         (one,) = sentences
         phrases, relations = one.constituency or text.constituency, text.relations
         return [Sentence(one.words, one.tags, one.dependency, phrases, relations, metadata=metadata)]
-    names = [str(number)]
-    if isinstance(text, str) and whole:
-        sentences = [side_by_side(sentences, metadata={"text": " ".join(text.split())})]
-    elif isinstance(text, str):
-        names = [f"{number}-{place}" for place in range(1, len(sentences) + 1)]
+    name, about = (text.name, text.metadata) if isinstance(text, Document) else (str(number), {})
+    names, content = [name], _content(text)
+    if isinstance(content, str) and whole:
+        sentences = [side_by_side(sentences, metadata={"text": " ".join(content.split())})]
+    elif isinstance(content, str):
+        names = [f"{name}-{place}" for place in range(1, len(sentences) + 1)]
+        about = {"newdoc id": name, **about} if isinstance(text, Document) else about
     named = zip(sentences, names, strict=True)
-    return [_renamed(one, {"sent_id": name, **one.metadata, "parser": origin}) for one, name in named]
+    answers = [_renamed(one, {"sent_id": name, **one.metadata, "parser": origin}) for one, name in named]
+    # What is known of a document stands at its first sentence.
+    return [_renamed(one, {**about, **one.metadata}) for one in answers[:1]] + answers[1:]
 
 
 def _renamed(one: Sentence, metadata: Mapping[str, str]) -> Sentence:

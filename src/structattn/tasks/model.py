@@ -17,6 +17,9 @@ from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
+# A batch to answer has at most so many pairs of words, unless it is a single example.
+_PAIRS = 8_000_000
+
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
 
 
@@ -130,11 +133,13 @@ def answers_by_length(
 ) -> list[Prediction]:
     """Answers in the order of the examples; those of similar length share a batch: less padding, same answers.
 
+    Of long examples, such as documents, fewer share one, as attention needs memory for every pair of words.
+
     Args:
         examples: what to answer.
         answer: answers one batch.
         size_of: the length of an example.
-        batch_size: how many examples run at a time.
+        batch_size: how many examples run at a time, at most.
 
     Example:
         >>> def answer(batch):
@@ -144,11 +149,16 @@ def answers_by_length(
         >>> [prediction.label for prediction in found]
         ['a', 'short', 'two']
     """
-    order = sorted(range(len(examples)), key=lambda index: size_of(examples[index]))
+    sizes = [size_of(example) for example in examples]
     found: dict[int, Prediction] = {}
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        found.update(zip(chosen, answer([examples[index] for index in chosen]), strict=True))
+    batch: list[int] = []
+    for index in sorted(range(len(examples)), key=sizes.__getitem__):
+        if len(batch) == batch_size or (batch and (len(batch) + 1) * sizes[index] ** 2 > _PAIRS):
+            found.update(zip(batch, answer([examples[one] for one in batch]), strict=True))
+            batch = []
+        batch.append(index)
+    if batch:
+        found.update(zip(batch, answer([examples[one] for one in batch]), strict=True))
     return [found[index] for index in range(len(examples))]
 
 

@@ -11,7 +11,7 @@ _NLI = ("entailment", "neutral", "contradiction")
 _SIMILARITY = ("pearson", "spearman", "mean_squared_error")
 
 CLASSIFICATION = Task("classification")
-SENTIMENT = Task("sentiment", labels=("negative", "positive"))
+SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel={"0": "negative", "1": "positive"})
 PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute")
 
 TASKS: Mapping[str, Task] = {

@@ -1,6 +1,7 @@
 """The table of data formats: a name, a reader, and options checked against the reader's signature."""
 
 import inspect
+import itertools
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from structattn.data.example import Example
 from structattn.data.readers.agreement import find_pair, read_agreement
 from structattn.data.readers.babi import read_babi
+from structattn.data.readers.documents import read_documents
 from structattn.data.readers.lines import read_jsonl, read_labelled
 from structattn.data.readers.parallel import read_parallel
 from structattn.data.readers.tables import read_sick, read_tsv
@@ -24,6 +26,7 @@ FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "snli": read_snli,
     "sick": read_sick,
     "conllu": read_treebank,
+    "documents": read_documents,
     "brackets": read_bracketed,
     "agreement": read_agreement,
     "parallel": read_parallel,
@@ -92,7 +95,7 @@ def recognise_format(path: str | os.PathLike[str]) -> str:
     if line is None:
         raise ParseError("expected at least one example, got an empty file", file=path)
     if name.endswith((".conllu", ".conll")) or line.startswith("# ") or re.match(r"1(-\d+)?\t([^\t]*\t){8}", line):
-        return "conllu"
+        return "documents" if _labels_documents(path) else "conllu"
     if find_pair(path) is not None:
         return "agreement"
     if name.endswith(".jsonl") and not line.startswith("{"):
@@ -110,6 +113,13 @@ def recognise_format(path: str | os.PathLike[str]) -> str:
     raise ParseError(
         f"expected a line of one of the formats {', '.join(FORMATS)}, got {line[:40]!r}; name the format", file=path
     )
+
+
+def _labels_documents(path: str | os.PathLike[str]) -> bool:
+    """Whether the first sentence of a treebank begins a document and says the label of it."""
+    comments = itertools.takewhile(lambda line: line.startswith("#"), (line for _, line in read_lines(path)))
+    keys = {comment[1:].partition("=")[0].strip() for comment in comments}
+    return "label" in keys and not keys.isdisjoint(("newdoc", "newdoc id"))
 
 
 def _keys(line: str) -> set[str]:

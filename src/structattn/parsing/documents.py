@@ -1,0 +1,113 @@
+"""Data files as something to parse: documents with labels, and the single sentences of every format of ``data``.
+
+Separate from the run over many texts, which knows nothing of files, and from the readers of ``data``, which make
+examples: here a raw text stays raw until a parser has split it.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from structattn.data.readers import read_examples
+from structattn.data.readers.fields import Place
+from structattn.syntax import ConfigError, Sentence, read_lines
+
+_TEXTS = ("text", "sentence", "words")
+_IDS = ("id", "pairID")
+# What ``parse`` says of every sentence itself.
+_TAKEN = ("sent_id", "text", "parser", "newdoc id")
+_LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A raw text of any number of sentences, its name, and what is known about it.
+
+    Its first sentence carries ``newdoc id`` and the metadata, as CoNLL-U has it; ``sent_id`` is ``<name>-<sentence>``.
+
+    Attributes:
+        text: the raw text.
+        name: its id.
+        metadata: what the file said about it, such as ``label``.
+
+    Example:
+        >>> Document("Fine. Really fine.", "7", {"label": "1"}).name
+        '7'
+    """
+
+    text: str
+    name: str
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+def documents_of_json(path: str | os.PathLike[str]) -> Iterator[Document | Sentence]:
+    r"""One JSON object a line, its text under ``text``, ``sentence`` or ``words``.
+
+    A list of words is one sentence. What else is a string, a number or a truth value (``label``, ``rating``) becomes
+    metadata. ``<br />`` is a line break, as in IMDB's reviews, so two of them end a sentence.
+
+    Raises:
+        ParseError: with file and line: for a line that is no JSON object, or has no text.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.jsonl"
+        >>> _ = path.write_text('{"id": "a", "label": 1, "text": "Fine<br /><br />Really"}\n')
+        >>> list(documents_of_json(path))
+        [Document(text='Fine\n\nReally', name='a', metadata={'label': '1'})]
+    """
+    count = 0
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        place = Place(path, number)
+        item = place.json(line)
+        if not isinstance(item, dict):
+            raise place.error(f"expected a JSON object, got {line[:40]!r}")
+        key = next((key for key in _TEXTS if key in item), None)
+        if key is None:
+            found = ", ".join(map(str, item)) or "none"
+            raise place.error(f"expected one of the keys {', '.join(_TEXTS)} of a single text, got {found}")
+        text = item[key]
+        name = " ".join(str(next((item[key] for key in _IDS if key in item), count)).split())
+        metadata = {
+            entry: " ".join(str(value).split())
+            for entry, value in item.items()
+            if entry not in (key, *_IDS, *_TAKEN) and "=" not in entry and isinstance(value, str | int | float)
+        }
+        if isinstance(text, str):
+            yield Document(_LINE_BREAK.sub("\n", text), name, metadata)
+        elif isinstance(text, list) and all(isinstance(word, str) for word in text):
+            yield Sentence(text, metadata={"sent_id": name, **metadata})
+        else:
+            raise place.error(f"expected text or a list of words under {key!r}, got {text!r:.40}")
+        count += 1
+
+
+def sentences_of_examples(path: str | os.PathLike[str], format: str) -> Iterator[Sentence]:
+    r"""The sentences of a data file in any format of ``read_examples``, with ``sent_id`` and ``label``.
+
+    Args:
+        path: the file.
+        format: one of ``FORMATS``, for single sentences.
+
+    Raises:
+        ConfigError: for an unknown format, or one of pairs.
+        ParseError: as ``read_examples``.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.txt"
+        >>> _ = path.write_text("1 a fine film\n")
+        >>> [(one.words, one.metadata) for one in sentences_of_examples(path, "labelled")]
+        [(('a', 'fine', 'film'), {'sent_id': '0', 'label': '1'})]
+    """
+    for example in read_examples(path, format=format):
+        if len(example.sentences) != 1:
+            raise ConfigError(f"{os.fspath(path)}: expected single sentences to parse, example {example.id} is a pair")
+        (sentence,) = example.sentences
+        label = {} if example.label is None else {"label": str(example.label)}
+        known = {key: value for key, value in sentence.metadata.items() if key not in _TAKEN}
+        yield dataclasses.replace(sentence, metadata={"sent_id": example.id, **label, **known})
