@@ -6,10 +6,11 @@
     python examples/structured_attention_figures.py --trees induced=RUN pretrained=RUN --data trees.conllu
     python examples/structured_attention_figures.py --translations simple=RUN sigmoid=RUN segmentation=RUN \\
         --data train.ja,train.en --pair "SOURCE" "TARGET"
+    python examples/structured_attention_figures.py --bleu simple=RUN sigmoid=RUN segmentation=RUN
     python examples/structured_attention_figures.py --times
 
 What runs: tree transduction for the first three, any encoder with latent trees for the fourth, translation for the
-fifth. Figures are written to --out.
+next two. Figures are written to --out.
 """
 
 import argparse
@@ -96,15 +97,13 @@ def depth_figure(runs: Runs) -> str:
     )
 
 
-def entropy_figure(runs: Runs) -> str:
-    """How unsure the heads are while a run trains; words that choose alone could reach log(n + 1)."""
+def curve_figure(runs: Runs, metric: str, *, title: str, y_label: str) -> str:
+    """What a metric on dev does while a run trains."""
     series = []
     for name, folders in runs.items():
         rows = list(read_json_lines(Path(folders[0], "metrics.jsonl")))
-        series.append(Series(name, [row["epoch"] for row in rows], [row["tree_entropy"] for row in rows]))
-    return line_chart(
-        series, title="entropy of heads", x_label="epoch", y_label="nats for each word (dev)", from_zero=True
-    )
+        series.append(Series(name, [row["epoch"] for row in rows], [row[metric] for row in rows]))
+    return line_chart(series, title=title, x_label="epoch", y_label=y_label, from_zero=True)
 
 
 def tree_figures(runs: Runs, data: str) -> Iterator[tuple[str, str]]:
@@ -223,7 +222,13 @@ def figures(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     if options.depth:
         yield "structured-depth", depth_figure(named(options.depth))
     if options.entropy:
-        yield "structured-entropy", entropy_figure(named(options.entropy))
+        # How unsure the heads are; words that choose alone could reach log(n + 1).
+        label = "nats for each word (dev)"
+        runs = named(options.entropy)
+        yield "structured-entropy", curve_figure(runs, "tree_entropy", title="entropy of heads", y_label=label)
+    if options.bleu:
+        runs = named(options.bleu)
+        yield "structured-bleu", curve_figure(runs, "bleu", title="Japanese to English", y_label="BLEU (dev)")
     if options.trees:
         yield from tree_figures(named(options.trees), options.data)
     if options.translations:
@@ -240,7 +245,7 @@ def named(systems: Sequence[str]) -> Runs:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for option in ("heads", "depth", "entropy", "trees", "translations"):
+    for option in ("heads", "depth", "entropy", "trees", "translations", "bleu"):
         parser.add_argument(f"--{option}", nargs="+", default=[], metavar="NAME=RUN")
     parser.add_argument("--formula", default=FORMULA)
     parser.add_argument("--data", help="trees (CoNLL-U) for --trees, parallel text for --translations")
