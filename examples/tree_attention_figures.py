@@ -1,46 +1,106 @@
-"""The figures of attention over trees, for one small tree: what is accumulated, indices, mask, and what the root sees.
+"""The figures of attention over trees.
 
-python examples/tree_attention_figures.py [--out figures] [--tree "(S (NP (D the) (N dog)) (VP (V barks)))"]
+    python examples/tree_attention_figures.py --out figures [--tree "(S (NP (D the) (N dog)) (VP (V barks)))"]
+    python examples/tree_attention_figures.py --out figures --attractors tree=RUN,RUN transformer=RUN,RUN
+    python examples/tree_attention_figures.py --out figures --curve tree=RUN,RUN,RUN transformer=RUN,RUN,RUN
+
+The first draws one small tree: what is accumulated, indices, mask, and what the root sees. The second tells how right
+runs on agreement are for each number of attractors, on their development data; the third their main metric against how
+many examples each was trained on, runs of one size being seeds. Both print their figures too.
 """
 
 import argparse
+import statistics
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 import structattn as sa
+from structattn.cli.inputs import examples_of_run
 from structattn.inspection import (
     accumulation_figure,
+    accuracy_figure,
     attention_maps,
     embedding_index_figure,
+    num_attractors,
+    parted_accuracy,
     phrase_query_figure,
     subtree_mask_figure,
 )
+from structattn.pictures import Series, line_chart
+from structattn.training import RunFolder, load_config
+from structattn.training.preparation import read_split, task_of
+from structattn.training.run import read_result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("figures"))
-    parser.add_argument("--tree", default="(S (NP (D the) (N dog)) (VP (V sees) (NP (D a) (A big) (N cat))))")
-    options = parser.parse_args()
-    tree = sa.ConstituencyTree.from_brackets(options.tree)
+def figures_of_a_tree(brackets: str) -> Iterator[tuple[str, str]]:
+    tree = sa.ConstituencyTree.from_brackets(brackets)
     sentence = sa.Sentence(tree.words, constituency=tree)
     torch.manual_seed(0)
     vocabulary = sa.Vocabulary.from_examples([sentence])
     encoder = sa.encoders.build("tree_transformer", vocabulary_size=len(vocabulary), num_layers=1, num_heads=2)
     (found,) = (each for each in attention_maps(encoder, sentence, vocabulary=vocabulary) if each.kind == "attention")
     leaves = [float(place + 1) for place in range(len(tree))]
-    figures = {
-        "accumulation": accumulation_figure(
-            tree, leaves, [10.0 * (1 + number) for number in range(len(tree.spans))], [1.0] * len(tree)
-        ),
-        "indices": embedding_index_figure(tree),
-        "mask": subtree_mask_figure(tree),
-        "root": phrase_query_figure(found, 0),
-    }
+    values = [10.0 * (1 + number) for number in range(len(tree.spans))]
+    yield "tree-accumulation", accumulation_figure(tree, leaves, values, [1.0] * len(tree))
+    yield "tree-indices", embedding_index_figure(tree)
+    yield "tree-mask", subtree_mask_figure(tree)
+    yield "tree-root", phrase_query_figure(found, 0)
+
+
+def figure_by_attractors(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+    examples = examples_of_run(next(iter(runs.values()))[0])
+    files = {name: [RunFolder(run).predictions("dev") for run in folders] for name, folders in runs.items()}
+    parts = parted_accuracy(files, examples, value=num_attractors, edges=range(5))
+    print("attractors\t" + "\t".join(parts.names))
+    print("examples\t" + "\t".join(map(str, parts.counts)))
+    for series in parts.series:
+        print(f"{series.name}\t" + "\t".join(f"{value:.4f}" for value in series.y))
+    yield "tree-attractors", accuracy_figure(parts, x_label="attractors")
+
+
+def learning_curve(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+    found: dict[str, dict[int, list[float]]] = {}
+    metric = ""
+    for name, folders in runs.items():
+        for folder in map(RunFolder, folders):
+            config = load_config(folder.config)
+            task = task_of(config)
+            metric = task.main_metric.name
+            value = read_result(folder).metrics[metric]
+            found.setdefault(name, {}).setdefault(len(read_split(config, task).train), []).append(value)
+    sizes = sorted({size for values in found.values() for size in values})
+    series = []
+    for name, values in found.items():
+        own = sorted(values)
+        means = [statistics.fmean(values[size]) for size in own]
+        errors = [statistics.stdev(values[size]) if len(values[size]) > 1 else 0.0 for size in own]
+        series.append(Series(name, [sizes.index(size) for size in own], means, errors=errors))
+        print(name, *(f"{size}: {mean:.2f}" for size, mean in zip(own, means, strict=True)), sep="\t")
+    names = [f"{size:,}" for size in sizes]
+    yield "tree-curve", line_chart(series, x_label="training examples", y_label=metric, x_names=names)
+
+
+def runs_of(systems: list[str]) -> dict[str, list[str]]:
+    return {name: folders.split(",") for name, _, folders in (system.partition("=") for system in systems)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("figures"))
+    parser.add_argument("--tree", default="(S (NP (D the) (N dog)) (VP (V sees) (NP (D a) (A big) (N cat))))")
+    parser.add_argument("--attractors", nargs="+", default=[], metavar="NAME=RUN,RUN")
+    parser.add_argument("--curve", nargs="+", default=[], metavar="NAME=RUN,RUN")
+    options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, svg in figures.items():
-        path = options.out / f"tree-{name}.svg"
+    figures = [
+        *(figure_by_attractors(runs_of(options.attractors)) if options.attractors else ()),
+        *(learning_curve(runs_of(options.curve)) if options.curve else ()),
+        *(() if options.attractors or options.curve else figures_of_a_tree(options.tree)),
+    ]
+    for name, svg in figures:
+        path = options.out / f"{name}.svg"
         path.write_text(svg, encoding="utf-8")
         print(path)
 

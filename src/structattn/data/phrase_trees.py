@@ -74,6 +74,8 @@ class PhraseTrees:
         if self.source == "own":
             return own
         if self.source == "dependency":
+            if not words:
+                return ConstituencyTree(())
             if sentence.dependency is None:
                 raise MissingStructure(f"phrases from dependencies need a dependency tree, {_start(words)} has none")
             return ConstituencyTree.from_dependency(words, sentence.dependency)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.data.text_vocabulary import BEGIN_ID, END_ID, Splitter, TextVocabulary, WordSplitter, in_pieces
 from structattn.encoders import SentenceEncoder
 from structattn.syntax import Sentence
@@ -99,6 +99,7 @@ class SequenceModel(nn.Module):
         decoder: writes the text.
         task: what is asked.
         texts: how texts become ids.
+        trees: the phrase trees that sources get before they are encoded.
         label_smoothing: ``epsilon``.
         search: how texts are searched.
 
@@ -127,6 +128,7 @@ class SequenceModel(nn.Module):
         task: Task,
         *,
         texts: Texts,
+        trees: PhraseTrees | None = None,
         label_smoothing: float = 0.0,
         search: Search | None = None,
     ) -> None:
@@ -137,6 +139,7 @@ class SequenceModel(nn.Module):
         self.decoder = decoder
         self.task = task
         self.texts = texts
+        self.trees = PhraseTrees() if trees is None else trees
         self.label_smoothing = label_smoothing
         self.search = Search() if search is None else search
 
@@ -228,6 +231,14 @@ class SequenceModel(nn.Module):
         """
         return measured_texts(self.task, examples, predictions)
 
+    def source_of(self, sentence: Sentence) -> Sentence:
+        """A source as it is encoded: with its phrase trees, and in pieces.
+
+        Raises:
+            MissingStructure: if it lacks the tree that phrases are made from.
+        """
+        return in_pieces(self.trees(sentence), self.texts.splitter)
+
     def size_of(self, example: Example) -> int:
         """What an example costs: the longer one of its source and its text, in pieces."""
         text = example.label if isinstance(example.label, str) else ""
@@ -237,7 +248,7 @@ class SequenceModel(nn.Module):
     def _batch(self, examples: Sequence[Example]) -> SequenceBatch:
         if not examples:
             raise ValueError("a batch needs at least one example, got none")
-        sentences: list[Sentence] = [in_pieces(example.sentences[0], self.texts.splitter) for example in examples]
+        sentences = [self.source_of(example.sentences[0]) for example in examples]
         labelled = [isinstance(example.label, str) for example in examples]
         pieces = [
             [BEGIN_ID, *self.texts.target.encode(example.label), END_ID] if isinstance(example.label, str) else []

@@ -103,7 +103,8 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
     kind = config["model_type"]
     vocabulary = read_vocabulary(path, size=config.get("vocabulary_size"))
     try:
-        config = {name: config[name] for name in _KEYS[kind]}
+        later = [name for name in sequences.LATER_KEYS if kind == TEXT_MODEL_TYPE and name in config]
+        config = {name: config[name] for name in (*_KEYS[kind], *later)}
         model: TaskModel
         if kind == TEXT_MODEL_TYPE:
             model = sequences.build_sequence_model(config, lambda name: _text(path / name))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from structattn.data import Example, Vocabulary
+from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.formulas import GENERATORS
 from structattn.data.parses import with_parses
 from structattn.data.readers.parallel import files_of
@@ -59,8 +59,8 @@ def task_of(config: RunConfig) -> Task:
     """
     task = get_task(config.task)
     texts = task.answer == "text"
-    if texts and (config.data.trees, config.data.unary, config.data.phrases) != ("own", "keep", None):
-        raise ConfigError(f"data: task {task.name!r} is answered with a text and knows no trees, unary or phrases")
+    if texts and config.data.phrases is not None:
+        raise ConfigError(f"data.phrases: task {task.name!r} is answered with a text, so phrases have no labels")
     if task.answer != "label" and config.classifier != ClassifierConfig():
         raise ConfigError(f"classifier: task {task.name!r} has none, as it is answered with {task.answer}")
     if not texts and config.decoder != DecoderConfig():
@@ -111,9 +111,11 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
         "frozen_words": _frozen_words(data, split),
     }
     if task.answer == "text":
-        texts = learn_texts(split.sentences, config.decoder, **counted)  # type: ignore[arg-type]
+        trees = PhraseTrees(data.trees, data.unary, data.tree_seed)
+        texts = learn_texts(split.sentences, config.decoder, trees=trees, **counted)  # type: ignore[arg-type]
         matrix = _pretrained(config, texts.source, options)
-        model = TrainedModel(*new_sequence_model(config.encoder, options, task, texts=texts, decoder=config.decoder))
+        made = new_sequence_model(config.encoder, options, task, texts=texts, decoder=config.decoder, trees=trees)
+        model = TrainedModel(*made)
     elif task.answer == "facts":
         if data.vectors is not None:
             raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")

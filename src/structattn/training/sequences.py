@@ -4,11 +4,12 @@ Separate because what a text model needs besides its weights (two vocabularies, 
 nothing that other models have.
 """
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from structattn.data import Example, Vocabulary
+from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.text_vocabulary import (
     CharacterSplitter,
     PieceKind,
@@ -26,12 +27,15 @@ from structattn.training.config_parts import DecoderConfig
 VOCABULARY, SOURCE_TOKENIZER = "vocabulary.json", "source_tokenizer.json"
 # What a config.json of a sequence model has, apart from what every model has.
 KEYS = ("encoder", "encoder_options", "vocabulary_size", "task", "decoder")
+# What it may lack, if it is older.
+LATER_KEYS = ("trees",)
 
 
 def learn_texts(
     examples: Sequence[Example],
     config: DecoderConfig,
     *,
+    trees: PhraseTrees | None = None,
     min_count: int = 1,
     lowercase: bool = True,
     frozen_words: Sequence[str] = (),
@@ -41,13 +45,16 @@ def learn_texts(
     Args:
         examples: sentences with their texts.
         config: which pieces.
+        trees: the phrase trees that sources get; their own if ``None``.
         min_count: rarer words and characters are unknown, on both sides.
         lowercase: whether the words of the source are lower-cased; texts and subwords never are.
         frozen_words: further words of the source, with untrained vectors.
 
     Raises:
         ConfigError: if an example has no text.
+        MissingStructure: if a source lacks the tree that its phrases are made from.
     """
+    chosen = PhraseTrees() if trees is None else trees
     texts = []
     for index, example in enumerate(examples):
         if not isinstance(example.label, str):
@@ -59,7 +66,7 @@ def learn_texts(
         [*texts, *sources] if both else texts, config.target, size=config.pieces, min_count=min_count
     )
     splitter = target.splitter if both else _source_splitter(config.source, sources, config.pieces)
-    sentences = [in_pieces(example.sentences[0], splitter) for example in examples]
+    sentences = [in_pieces(chosen(example.sentences[0]), splitter) for example in examples]
     source = Vocabulary.from_examples(
         sentences,
         min_count if config.source != "subwords" else 1,
@@ -73,7 +80,13 @@ def learn_texts(
 
 
 def new_sequence_model(
-    encoder: str, options: Mapping[str, Any], task: Task, *, texts: Texts, decoder: DecoderConfig
+    encoder: str,
+    options: Mapping[str, Any],
+    task: Task,
+    *,
+    texts: Texts,
+    decoder: DecoderConfig,
+    trees: PhraseTrees | None = None,
 ) -> tuple[SequenceModel, dict[str, Any]]:
     """A fresh model, and what its ``config.json`` says.
 
@@ -95,6 +108,7 @@ def new_sequence_model(
             "length_penalty": decoder.length_penalty,
             "longest": decoder.longest,
         },
+        "trees": dataclasses.asdict(PhraseTrees() if trees is None else trees),
     }
     return _model(config, texts), config
 
@@ -141,6 +155,7 @@ def _model(config: Mapping[str, Any], texts: Texts) -> SequenceModel:
         decoder,
         Task.from_dict(config["task"]),
         texts=texts,
+        trees=PhraseTrees(**config.get("trees", {})),
         label_smoothing=chosen["label_smoothing"],
         search=Search(chosen["beam"], chosen["length_penalty"], chosen["longest"]),
     )

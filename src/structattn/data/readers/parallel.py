@@ -5,7 +5,7 @@ The translation is the label of the example, so that everything that reads, spli
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from structattn.data.example import Example
@@ -13,7 +13,12 @@ from structattn.data.readers.fields import Place, sentence_of
 from structattn.data.readers.treebanks import read_bracketed, read_treebank
 from structattn.syntax import ParseError, Sentence, read_lines
 
-_TREES = {".conllu": read_treebank, ".conll": read_treebank, ".mrg": read_bracketed, ".ptb": read_bracketed}
+_TREES: dict[str, Callable[[Path], Iterator[Example]]] = {
+    ".conllu": read_treebank,
+    ".conll": read_treebank,
+    ".mrg": read_bracketed,
+    ".ptb": read_bracketed,
+}
 
 
 def read_parallel(path: str | os.PathLike[str], *, tokenised: bool = False) -> Iterator[Example]:
@@ -22,7 +27,7 @@ def read_parallel(path: str | os.PathLike[str], *, tokenised: bool = False) -> I
     Args:
         path: two files with a comma between, ``train.de,train.en``, which have as many lines each; or one file with
             lines ``sentence TAB translation``. The first of two files may hold trees: CoNLL-U (``.conllu``) or
-            brackets (``.mrg``, ``.ptb``).
+            brackets (``.mrg``, ``.ptb``). Alone it holds sentences without translations.
         tokenised: ``True`` if the words of the sentence are what stands between spaces. The translation is kept as it
             is.
 
@@ -40,6 +45,9 @@ def read_parallel(path: str | os.PathLike[str], *, tokenised: bool = False) -> I
     files = files_of(path)
     if len(files) == 2:
         yield from _two_files(files[0], files[1], tokenised)
+    elif _tree_reader(files[0]) is not None:
+        for count, (_, sentence) in enumerate(_sentences(files[0], tokenised)):
+            yield Example((sentence,), id=str(count))
     else:
         yield from _table(files[0], tokenised)
 
@@ -81,13 +89,17 @@ def _two_files(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:
 
 
 def _sentences(path: Path, tokenised: bool) -> Iterator[tuple[Place, Sentence]]:
-    reader = _TREES.get(Path(path.name.removesuffix(".gz")).suffix)
+    reader = _tree_reader(path)
     if reader is not None:
         for number, example in enumerate(reader(path), start=1):
             yield Place(path, number), example.sentences[0]
         return
     for number, line in read_lines(path):
         yield Place(path, number), sentence_of(line, tokenised=tokenised)
+
+
+def _tree_reader(path: Path) -> Callable[[Path], Iterator[Example]] | None:
+    return _TREES.get(Path(path.name.removesuffix(".gz")).suffix)
 
 
 def _table(path: Path, tokenised: bool) -> Iterator[Example]:
