@@ -309,6 +309,7 @@ def test_pretraining_leaves_the_body_as_it_is_and_trains_queries_and_keys_only()
     settings = PretrainingConfig(epochs=3, batch_size=8, warmup=2, learning_rate=1e-2)
     found = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
     assert body_fingerprint(body.model) == before
+    assert found.is_body_unchanged
     assert body.model.training
     assert all(parameter.grad is None for parameter in body.model.parameters())
     torch.manual_seed(settings.seed)
@@ -473,9 +474,19 @@ def test_pretraining_from_the_command_line(folder, capsys, caplog):
         found = json.loads(capsys.readouterr().out)
         assert found["sentences"]["trained"] == 54
         assert found["relations"]["arc"]["mean_squared_error"] == pytest.approx(found["loss"], rel=1e-5)
-        assert main([*words, "--relation", "head child head arc"]) == 0
+        assert found["body_unchanged"]
+        assert found["bytes"] == (folder / "adapter" / "adapter_model.safetensors").stat().st_size
+        assert found["settings"]["control"] == "none"
+        assert json.loads((folder / "adapter" / "report.json").read_text()) == found
+        assert main([*words, "--control", "shuffled", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["loss"] != found["loss"]
+        assert main([*words, "--relation", "head child head arc", "--plots", "2"]) == 0
+    plots = {path.name for path in (folder / "adapter" / "plots").iterdir()}
+    assert {"loss.svg", "01-1-relation.svg", "01-3-tree.svg", "02-2-attention.svg"} <= plots
+    assert len(plots) == 1 + 2 * 3 * 3
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[2:]] == ["relation", "head", "child", "arc"]
+    assert lines[1] == "the body is the same as before, bit for bit"
+    assert [line.split()[0] for line in lines[3:]] == ["relation", "head", "child", "arc"]
     model = add_heads(tiny("bert", hidden_size=16), folder / "adapter")
     assert model.hydra_config.relation == ("head", "child", "head", "arc")
 

@@ -68,6 +68,27 @@ def test_forbidden_pairs_have_no_weight_and_special_pieces_are_free():
     assert (weights.masked_select(allowed[:, None]) > 0).all()
 
 
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_reaches_the_attention_is_a_mask_with_four_axes(kind, implementation):
+    """Masks with three axes mean different things to different versions of transformers."""
+    pieces = pieces_of(BALLGAME, SHORT)
+    told = inject(tiny(kind, implementation=implementation), NAMES)
+    seen = []
+    _, module = attention_modules(told.model)[0]
+    names = list(inspect.signature(module.forward).parameters)
+
+    def look(module, args, kwargs):
+        seen.append({**dict(zip(names, args, strict=False)), **kwargs}["attention_mask"])
+
+    with module.register_forward_pre_hook(look, with_kwargs=True):
+        told(pieces)
+    (mask,) = seen
+    assert mask.shape == (2, 4, pieces.ids.shape[1], pieces.ids.shape[1])
+    assert mask.is_floating_point()
+    assert mask.isfinite().all()
+
+
 def test_only_the_chosen_layers_are_told():
     model, pieces = tiny("bert"), pieces_of(BALLGAME)
     plain = model(input_ids=pieces.ids, output_hidden_states=True).hidden_states

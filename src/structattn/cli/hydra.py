@@ -2,19 +2,22 @@
 
 import dataclasses
 import json as jsonlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from structattn.cli.lines import table
+from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
 from structattn.pretrained import HydraConfig, PretrainedBody, Pretraining, PretrainingConfig, pretrain
-from structattn.syntax import read_conllu
+from structattn.syntax import Sentence, read_conllu, replace_text
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import write_json
 
 
 def command(
     action: Literal["pretrain"],
     treebank: str,
+    settings: PretrainingConfig,
     *,
     body: str,
     out: str,
@@ -25,24 +28,20 @@ def command(
     num_heads: int | None = None,
     subword: str = "all",
     special: str = "zero",
+    root_to_cls: bool = False,
     objective: str = "mse",
+    reduction: str = "sentences",
     target_scale: float = 1.0,
     layer: int = -1,
-    learning_rate: float = 1e-3,
-    batch_size: int = 32,
-    epochs: int = 2,
-    patience: int = 2,
-    max_length: int | None = None,
-    control: str = "none",
-    seed: int = 1,
-    keep_states: bool = False,
+    plots: int = 0,
     json: bool = False,
 ) -> Iterator[str]:
-    """Pretrain HYDRA heads on a treebank, leave an adapter folder, and report what the heads have learnt.
+    """Pretrain HYDRA heads on a treebank; leave an adapter folder, and in it a report of what the heads have learnt.
 
     Args:
         action: pretrain.
         treebank: a CoNLL-U file.
+        settings: how the heads are trained.
         body: the folder of a Hugging Face encoder with a fast tokenizer.
         out: the adapter folder.
         dev: a CoNLL-U file to report on; a tenth of the treebank is held out without one.
@@ -53,17 +52,12 @@ def command(
         num_heads: number of heads; as many as the body has by default.
         subword: all, first, mean or sgnet.
         special: zero or ignore.
+        root_to_cls: relate the root to the first special piece.
         objective: mse, bce, ce or kl.
+        reduction: sentences or pairs, over which the mean is taken.
         target_scale: factor of the relation.
-        layer: index of the body's hidden states to start from.
-        learning_rate: of AdamW.
-        batch_size: sentences a step.
-        epochs: passes over the treebank.
-        patience: epochs without improvement before it stops.
-        max_length: leave out sentences of more pieces.
-        control: none, or shuffled for trees of other sentences.
-        seed: of heads and order.
-        keep_states: keep the body's states in memory.
+        layer: index of the body's hidden states that the heads read; -1 is on top.
+        plots: draw the loss, and the relations in so many of the sentences reported on, into OUT/plots.
         json: print one JSON object.
     """
     source = PretrainedBody.from_folder(body, is_frozen=True)
@@ -74,19 +68,11 @@ def command(
         layer_style=layer_style,
         subword=subword,
         special=special,
+        root_to_cls=root_to_cls,
         objective=objective,
+        reduction=reduction,
         target_scale=target_scale,
         layer=layer,
-    )
-    settings = PretrainingConfig(
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        epochs=epochs,
-        patience=patience,
-        max_length=max_length,
-        keep_states=keep_states,
-        control=control,
-        seed=seed,
     )
     sentences = list(read_conllu(treebank))[:limit]
     held_out = sentences[::10] if dev is None else list(read_conllu(dev))
@@ -96,26 +82,48 @@ def command(
         raise ConfigError(f"{treebank}: expected at least two sentences, to learn from one and report on the other")
     found = pretrain(source, config, sentences, held_out=held_out, settings=settings)
     found.model.save_pretrained(out)
-    yield from [_json(found, out)] if json else _lines(found, out)
+    parser = sentences[0].metadata.get("parser")
+    sources = {
+        "body": body,
+        "treebank": treebank,
+        "dev": dev,
+        "parser": parser,
+        "settings": dataclasses.asdict(settings),
+    }
+    values = {"adapter": out, **_report(found, out), **sources}
+    write_json(Path(out) / "report.json", values)
+    if plots:
+        _draw(found, source, held_out[:plots], folder=Path(out) / "plots")
+    yield from [jsonlib.dumps(values)] if json else _lines(found, out)
 
 
-def _json(found: Pretraining, out: str) -> str:
-    relations = {name: dataclasses.asdict(report) for name, report in found.relations.items()}
-    values = {
-        "adapter": out,
+def _draw(found: Pretraining, source: PretrainedBody, sentences: Sequence[Sentence], *, folder: Path) -> None:
+    figures = {"loss": pretraining_figure(found)}
+    for number, sentence in enumerate(sentences, start=1):
+        drawn = relation_figures(found.model, source, sentence)
+        figures |= {f"{number:02}-{what}": svg for what, svg in drawn.items()}
+    folder.mkdir()
+    for name, svg in figures.items():
+        with replace_text(folder / f"{name}.svg") as stream:
+            stream.write(svg)
+
+
+def _report(found: Pretraining, out: str) -> dict[str, Any]:
+    return {
         "loss": found.loss,
-        "epochs": found.epochs,
-        "relations": relations,
+        "epochs": list(found.epochs),
+        "relations": {name: dataclasses.asdict(report) for name, report in found.relations.items()},
         "sentences": found.sentences,
+        "body_unchanged": found.is_body_unchanged,
         "bytes": _size(out),
         "seconds": found.seconds,
     }
-    return jsonlib.dumps(values)
 
 
 def _lines(found: Pretraining, out: str) -> Iterator[str]:
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.sentences.items())
     yield f"{out}: {_size(out) / 1e6:.2f} MB after {found.seconds:.0f} s; sentences: {counts}"
+    yield f"the body is {'the same as before, bit for bit' if found.is_body_unchanged else 'NOT the same as before'}"
     yield ""
     header = ["relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "best head"]
     rows = []

@@ -16,6 +16,7 @@ from structattn.inspection.figures import (
     tree_figure,
     word_vector_figure,
 )
+from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
 from structattn.inspection.maps import AttentionMap, attention_maps
 from structattn.inspection.plots import attention_page, save_plots
 from structattn.inspection.scores import (
@@ -57,7 +58,9 @@ __all__ = [
     "phrase_share",
     "pooling_features_figure",
     "pooling_figure",
+    "pretraining_figure",
     "prior_figure",
+    "relation_figures",
     "save_plots",
     "subtree_mask_figure",
     "summarise",

