@@ -22,6 +22,7 @@ VERBS = {
     "predict": "one JSON line for each example of a file",
     "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
+    "phrases": "how much attention of a trained run goes to phrases, beside uniform attention",
     "parse": "raw text to CoNLL-U with trees, by a parser of your choice",
     "parser train": "a dependency parser of your own from a treebank",
     "parser eval": "how many arcs of a treebank a parser finds, and how fast it is",

@@ -18,6 +18,12 @@ from structattn.inspection.figures import (
 )
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
 from structattn.inspection.maps import AttentionMap, attention_maps
+from structattn.inspection.phrase_attention import (
+    PhraseAttention,
+    phrase_attention,
+    phrase_attention_figure,
+    phrase_attention_table,
+)
 from structattn.inspection.plots import attention_page, save_plots
 from structattn.inspection.scores import (
     PartedAccuracy,
@@ -38,6 +44,7 @@ from structattn.inspection.tree_figures import (
 __all__ = [
     "AttentionMap",
     "PartedAccuracy",
+    "PhraseAttention",
     "accumulation_figure",
     "accuracy_figure",
     "attention_distance",
@@ -54,6 +61,9 @@ __all__ = [
     "num_words",
     "paper_priors",
     "parted_accuracy",
+    "phrase_attention",
+    "phrase_attention_figure",
+    "phrase_attention_table",
     "phrase_query_figure",
     "phrase_share",
     "pooling_features_figure",

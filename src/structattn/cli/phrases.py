@@ -1,0 +1,59 @@
+"""``structattn phrases``: how much of a trained run's attention goes to phrases, beside uniform attention."""
+
+import csv
+import io
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from structattn.cli.inputs import examples_of_run
+from structattn.cli.lines import table
+from structattn.inspection import phrase_attention, phrase_attention_figure, phrase_attention_table
+from structattn.syntax import replace_text
+from structattn.training import load
+
+Layout = Literal["text", "markdown", "csv"]
+
+
+def command(
+    run: str,
+    *,
+    data: str | None = None,
+    data_format: str | None = None,
+    limit: int | None = None,
+    format: Layout = "text",
+    picture: str | None = None,
+) -> Iterator[str]:
+    """The share of attention on phrases in each layer of a model that attends over trees, beside the uniform share.
+
+    Args:
+        run: a run folder, or the folder of a saved model.
+        data: a file of examples, with texts for models that write; the development data of the run by default.
+        data_format: the data format of that file; recognised from the file by default.
+        limit: look at so many examples only, from the start.
+        format: text, markdown, or csv with a line for each head.
+        picture: an SVG file for bars of the same.
+    """
+    model = load(run)
+    examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
+    rows = phrase_attention(model, list(itertools.islice(examples, limit)))
+    if picture is not None:
+        with replace_text(Path(picture)) as stream:
+            stream.write(phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
+    header, *lines = phrase_attention_table(rows)
+    if format == "csv":
+        yield _csv("attention", "layer", "head", "share", "uniform", "queries")
+        for row in rows:
+            for head, share in enumerate(row.shares, start=1):
+                yield _csv(row.kind, row.layer, head, f"{share:.6f}", f"{row.uniform:.6f}", row.queries)
+    elif format == "markdown":
+        yield from (f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))
+    else:
+        yield from table(header, lines)
+
+
+def _csv(*values: object) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="").writerow(values)
+    return stream.getvalue()

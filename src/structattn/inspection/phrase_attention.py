@@ -1,0 +1,214 @@
+"""How much of a trained model's attention goes to phrases, layer by layer, beside what uniform attention would give.
+
+Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", table 4. Separate from ``maps``, which
+looks at a few sentences: this adds up a whole data set, translations included, and keeps no weights.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from structattn.data import Example, SentenceBatch
+from structattn.inspection.maps import recording
+from structattn.inspection.tree_figures import phrase_share
+from structattn.layers import CrossAttention, TreeAttention
+from structattn.pictures import Series, bar_chart
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import SentenceModel, SequenceModel, TaskBatch
+from structattn.training import TrainedModel
+
+Kind = Literal["self", "cross"]
+
+
+@dataclass(frozen=True)
+class PhraseAttention:
+    r"""One layer's attention to phrases: ``rho = sum P[phrase columns] / sum P``, over all queries of a data set.
+
+    Attributes:
+        kind: ``self`` for queries that are phrases or words themselves, ``cross`` for those of a decoder.
+        layer: counted from 1 among those of its kind.
+        shares: of each head.
+        uniform: what every head would have if it looked at all that it may look at alike.
+        queries: how many; words that may see no phrase, as under the subtree mask, do not count.
+
+    Example:
+        >>> row = PhraseAttention("cross", 1, (0.6, 0.7), 0.4, 120)
+        >>> round(row.share, 2), row.name
+        (0.65, 'cross-attention 1')
+    """
+
+    kind: Kind
+    layer: int
+    shares: tuple[float, ...]
+    uniform: float
+    queries: int
+
+    @property
+    def share(self) -> float:
+        """The mean over heads."""
+        return statistics.fmean(self.shares)
+
+    @property
+    def name(self) -> str:
+        """For tables and pictures."""
+        return f"{self.kind}-attention {self.layer}"
+
+
+def phrase_attention(
+    model: TrainedModel | SentenceModel | SequenceModel, examples: Sequence[Example], *, batch_size: int = 32
+) -> list[PhraseAttention]:
+    """Measure each layer of a model on some examples; decoders read the right texts.
+
+    Args:
+        model: one that attends over words and phrases, such as a Tree Transformer.
+        examples: with labels where the model writes texts.
+        batch_size: how many examples run at a time.
+
+    Returns:
+        Self-attention, then cross-attention, each from the first layer to the last.
+
+    Raises:
+        ConfigError: if there are no examples, one has no text to read, or no part of the model attends to phrases.
+        MissingStructure: if a sentence lacks its tree.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (VP (V bark) (R now)))")
+        >>> sentence = sa.Sentence(tree.words, constituency=tree)
+        >>> encoder = sa.encoders.build("tree_transformer", vocabulary_size=2, dim=8, num_heads=2, num_layers=1)
+        >>> vocabulary = sa.Vocabulary([])
+        >>> model = SentenceModel(encoder, sa.tasks.get_task("sentiment"), vocabulary=vocabulary)
+        >>> [(row.name, round(row.uniform, 2), row.queries) for row in phrase_attention(model, [Example([sentence])])]
+        [('self-attention 1', 0.37, 2)]
+    """
+    inner: Any = model.model if isinstance(model, TrainedModel) else model
+    if not examples:
+        raise ConfigError("expected at least one example to look at, got none")
+    sums: dict[tuple[Kind, nn.Module], _Sum] = {}
+    for start in range(0, len(examples), batch_size):
+        chosen = examples[start : start + batch_size]
+        if isinstance(inner, SequenceModel):
+            for example in chosen:
+                if not isinstance(example.label, str):
+                    raise ConfigError(f"example {example.id!r} has no text for the decoder to read")
+        for kind, module, found in _looked(inner, inner.collate(chosen)):
+            sums.setdefault((kind, module), _Sum()).add(*found)
+    if not sums:
+        raise ConfigError(f"{type(inner.encoder).__name__}: expected attention over words and phrases, there is none")
+    layers = Counter[Kind]()
+    rows = []
+    for (kind, _), total in sums.items():
+        layers[kind] += 1
+        rows.append(PhraseAttention(kind, layers[kind], *total.means()))
+    return sorted(rows, key=lambda row: row.kind != "self")
+
+
+def phrase_attention_table(rows: Sequence[PhraseAttention]) -> list[list[str]]:
+    """A header and a line for each layer, and for all layers of a kind, with the smallest and largest head.
+
+    Example:
+        >>> for line in phrase_attention_table([PhraseAttention("cross", 1, (0.6, 0.7), 0.4, 120)]):
+        ...     line
+        ['attention', 'on phrases', 'uniform', 'ratio', 'lowest head', 'highest head', 'queries']
+        ['cross-attention 1', '65.0 %', '40.0 %', '1.62', '60.0 %', '70.0 %', '120']
+    """
+    lines = [["attention", "on phrases", "uniform", "ratio", "lowest head", "highest head", "queries"]]
+    for kind in ("self", "cross"):
+        own = [row for row in rows if row.kind == kind]
+        lines += [_line(row.name, row.shares, row.uniform, queries=row.queries) for row in own]
+        if len(own) > 1:
+            heads = [share for row in own for share in row.shares]
+            uniform = statistics.fmean(row.uniform for row in own)
+            lines.append(_line(f"{kind}-attention", heads, uniform, queries=own[0].queries))
+    return lines
+
+
+def phrase_attention_figure(rows: Sequence[PhraseAttention], *, title: str | None = None) -> str:
+    """Bars of each layer's share beside the uniform one, with the deviation over its heads.
+
+    Raises:
+        ValueError: for no rows.
+
+    Example:
+        >>> "uniform" in phrase_attention_figure([PhraseAttention("cross", 1, (0.6, 0.7), 0.4, 120)])
+        True
+    """
+    if not rows:
+        raise ValueError("expected at least one layer to draw, got none")
+    errors = [statistics.stdev(row.shares) if len(row.shares) > 1 else 0.0 for row in rows]
+    shares = Series("on phrases", [], [row.share for row in rows], errors=errors)
+    uniform = Series("uniform", [], [row.uniform for row in rows])
+    return bar_chart(
+        [row.name for row in rows], [shares, uniform], title=title, value_label="attention on phrases", percent=True
+    )
+
+
+def _line(name: str, shares: Sequence[float], uniform: float, *, queries: int) -> list[str]:
+    share = statistics.fmean(shares)
+    percent = [f"{100 * value:.1f} %" for value in (share, uniform, min(shares), max(shares))]
+    ratio = f"{share / uniform:.2f}" if uniform else ""
+    return [name, *percent[:2], ratio, *percent[2:], str(queries)]
+
+
+class _Sum:
+    """Shares of sentences, weighted by their queries."""
+
+    def __init__(self) -> None:
+        self.shares: Tensor | float = 0.0
+        self.uniform = 0.0
+        self.queries = 0
+
+    def add(self, shares: Tensor, uniform: float, queries: int) -> None:
+        self.shares = self.shares + shares.double() * queries
+        self.uniform += uniform * queries
+        self.queries += queries
+
+    def means(self) -> tuple[tuple[float, ...], float, int]:
+        shares = torch.as_tensor(self.shares) / self.queries
+        return tuple(shares.tolist()), self.uniform / self.queries, self.queries
+
+
+def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Tensor, float, int]]]:
+    """For each module that attends to phrases and each sentence: shares of the heads, the uniform share, queries."""
+    batch = batch.to(model.device)
+    sides = batch.sentences if isinstance(batch, TaskBatch) else (batch.source,)
+    with recording(model) as records, torch.no_grad():
+        model(batch)
+    calls = Counter[int]()
+    for record in records:
+        module, source = record.module, sides[calls[id(record.module)] % len(sides)]
+        calls[id(module)] += 1
+        trees = source.constituency
+        if trees is None or not isinstance(module, TreeAttention | CrossAttention):
+            continue
+        if record.weights.shape[-1] != trees.mask.shape[1]:
+            continue
+        kind: Kind = "self" if isinstance(module, TreeAttention) else "cross"
+        allowed = _allowed(module, source) if isinstance(module, TreeAttention) else _read(batch.outputs != 0, source)
+        for row, real in enumerate(allowed.cpu()):
+            queries = real[:, trees.num_leaves :].any(-1)
+            columns = trees.mask[row].cpu()
+            if queries.any():
+                weights = record.weights[row][:, queries][:, :, columns]
+                told = real[queries][:, columns].float()
+                words = int(columns[: trees.num_leaves].sum())
+                yield kind, module, (*phrase_share(weights, words, allowed=told), int(queries.sum()))
+
+
+def _allowed(attention: TreeAttention, source: SentenceBatch) -> Bool[Tensor, "batch node node"]:
+    trees = source.require("constituency", wanted_by="TreeAttention")
+    allowed = trees.mask[:, :, None] & trees.mask[:, None, :]
+    told = None if attention.prior is None else attention.prior(source).allowed
+    # The heads of a Tree Transformer are all told the same.
+    return allowed if told is None else allowed & told[:, 0]
+
+
+def _read(steps: Bool[Tensor, "batch step"], source: SentenceBatch) -> Bool[Tensor, "batch step node"]:
+    trees = source.require("constituency", wanted_by="TreeCrossAttention")
+    return steps[:, :, None] & trees.mask[:, None, :]
