@@ -310,6 +310,7 @@ def test_pretraining_leaves_the_body_as_it_is_and_trains_queries_and_keys_only()
     found = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
     assert body_fingerprint(body.model) == before
     assert found.is_body_unchanged
+    assert found.coverage == 1.0
     assert body.model.training
     assert all(parameter.grad is None for parameter in body.model.parameters())
     torch.manual_seed(settings.seed)
@@ -364,6 +365,8 @@ def test_sentences_that_cannot_be_learnt_from_are_counted():
     mixed = [*SENTENCES[:8], sa.Sentence(["hush"]), long]
     found = pretrain(body_of(), config_of(), mixed, held_out=SENTENCES[8:10], settings=PretrainingConfig(epochs=1))
     assert found.sentences == {"trained": 8, "held_out": 2, "without_structure": 1, "too_long": 1}
+    count = sum(map(len, [*SENTENCES[:10], long]))
+    assert found.coverage == pytest.approx((count - 70 + 62) / count)  # of the long one 62 words and two special pieces
     with pytest.raises(ConfigError, match="no sentence to learn from: 1 lack"):
         pretrain(body_of(), config_of(), [sa.Sentence(["hush"])], held_out=SENTENCES[:2])
 
@@ -485,7 +488,7 @@ def test_pretraining_from_the_command_line(folder, capsys, caplog):
     assert {"loss.svg", "01-1-relation.svg", "01-3-tree.svg", "02-2-attention.svg"} <= plots
     assert len(plots) == 1 + 2 * 3 * 3
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "the body is the same as before, bit for bit"
+    assert lines[1] == "100.00% of the words have pieces; the body is the same as before, bit for bit"
     assert [line.split()[0] for line in lines[3:]] == ["relation", "head", "child", "arc"]
     model = add_heads(tiny("bert", hidden_size=16), folder / "adapter")
     assert model.hydra_config.relation == ("head", "child", "head", "arc")

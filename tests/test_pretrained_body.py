@@ -198,6 +198,19 @@ def test_a_frozen_body_has_no_gradients_and_stays_in_evaluation_mode():
     assert free(free.tokenize(SENTENCES)).requires_grad
 
 
+def test_kept_states_are_those_that_are_read_again():
+    body = PretrainedBody(tiny("bert"), minilm_tokenizer(), is_frozen=True, keep_states=True)
+    plain = PretrainedBody(tiny("bert"), minilm_tokenizer(), is_frozen=True)
+    calls = []
+    with body.model.register_forward_hook(lambda *call: calls.append(1)):
+        for texts in (SENTENCES[:3], SENTENCES[1:3], SENTENCES[2:], [(SENTENCES[0], SENTENCES[2])]):
+            pieces = body.tokenize(texts)
+            torch.testing.assert_close(body(pieces), plain(pieces), atol=2e-6, rtol=1e-5)
+    assert len(calls) == 3  # the second batch had been read before
+    with pytest.raises(ConfigError, match="keep_states: the states of a body that is trained change"):
+        PretrainedBody(tiny("bert"), minilm_tokenizer(), keep_states=True)
+
+
 def test_inner_layers():
     body = PretrainedBody(tiny("bert"), minilm_tokenizer(), layer=1).eval()
     pieces = body.tokenize(SENTENCES[:1])
@@ -305,6 +318,22 @@ def test_the_controls_of_hydra(folder):
     frozen = build("hydra", vocabulary_size=2, **options, frozen="body").embedder
     assert not any(parameter.requires_grad for parameter in frozen.body.parameters())
     assert all(parameter.requires_grad for parameter in frozen.reader.layer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "frozen"),
+    [("body", {"is_frozen": True}), ("ms_san_body", {"is_frozen": True}), ("hydra", {"frozen": "body"})],
+)
+def test_encoders_that_keep_states_answer_the_same(name, frozen, folder):
+    options = {**options_of(name, folder), **frozen}
+    batch = sa.collate(TREES, sa.Vocabulary([]))
+    torch.manual_seed(0)
+    expected = build(name, vocabulary_size=2, **options).eval()(batch).vector
+    torch.manual_seed(0)
+    encoder = build(name, vocabulary_size=2, **options, keep_states=True).eval()
+    for _ in range(2):
+        torch.testing.assert_close(encoder(batch).vector, expected, atol=2e-6, rtol=1e-5)
+    assert len(encoder.embedder.body.kept) == len({sentence.words for sentence in TREES})
 
 
 def test_pairs_are_read_as_one_text(folder):

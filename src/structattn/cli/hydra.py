@@ -114,6 +114,7 @@ def _report(found: Pretraining, out: str) -> dict[str, Any]:
         "epochs": list(found.epochs),
         "relations": {name: dataclasses.asdict(report) for name, report in found.relations.items()},
         "sentences": found.sentences,
+        "coverage": found.coverage,
         "body_unchanged": found.is_body_unchanged,
         "bytes": _size(out),
         "seconds": found.seconds,
@@ -123,7 +124,8 @@ def _report(found: Pretraining, out: str) -> dict[str, Any]:
 def _lines(found: Pretraining, out: str) -> Iterator[str]:
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.sentences.items())
     yield f"{out}: {_size(out) / 1e6:.2f} MB after {found.seconds:.0f} s; sentences: {counts}"
-    yield f"the body is {'the same as before, bit for bit' if found.is_body_unchanged else 'NOT the same as before'}"
+    same = "the same as before, bit for bit" if found.is_body_unchanged else "NOT the same as before"
+    yield f"{100 * found.coverage:.2f}% of the words have pieces; the body is {same}"
     yield ""
     header = ["relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "best head"]
     rows = []

@@ -126,6 +126,7 @@ def body(
     body: str = "",
     layer: int = -1,
     is_frozen: bool = False,
+    keep_states: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
     """A pretrained body: the state of its first piece is the sentence vector.
@@ -135,6 +136,7 @@ def body(
         body: folder of a Hugging Face encoder with a fast tokenizer.
         layer: which of the body's layers to take, as an index into its hidden states.
         is_frozen: keep the body as it is.
+        keep_states: keep the states of every text in memory; a frozen body then reads it once, not once an epoch.
         dropout: on the sentence vector.
 
     Raises:
@@ -149,7 +151,7 @@ def body(
         >>> encoder(sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))).vector.shape
         torch.Size([1, 384])
     """
-    source = read_body(body, layer=layer, is_frozen=is_frozen)
+    source = read_body(body, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
     return first_piece_encoder(source, dropout=dropout)
 
 
@@ -159,6 +161,7 @@ def ms_san_body(
     body: str = "",
     layer: int = -1,
     is_frozen: bool = False,
+    keep_states: bool = False,
     pooling: Literal["first", "mean"] = "first",
     heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
     alpha: int | float | Literal["alibi"] = 1.0,
@@ -174,6 +177,7 @@ def ms_san_body(
         body: folder of a Hugging Face encoder with a fast tokenizer; its width is that of the states.
         layer: which of the body's layers to take.
         is_frozen: keep the body as it is.
+        keep_states: keep the states of every text in memory; a frozen body then reads it once, not once an epoch.
         pooling: whether a word has the state of its ``first`` piece or the ``mean`` of all.
         heads: as in ``ms_san``.
         alpha: as in ``ms_san``.
@@ -192,7 +196,7 @@ def ms_san_body(
         >>> ms_san_body(2, body=folder).output_dim
         768
     """
-    source = read_body(body, layer=layer, is_frozen=is_frozen)
+    source = read_body(body, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
     prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
     if source.dim % len(prior.names):
         raise ConfigError(f"heads: {len(prior.names)} of them do not divide the body's width {source.dim}")
@@ -210,7 +214,7 @@ def first_piece_encoder(source: PretrainedBody, reader: nn.Module | None = None,
     )
 
 
-def read_body(folder: str, *, layer: int = -1, is_frozen: bool = False) -> PretrainedBody:
+def read_body(folder: str, *, layer: int = -1, is_frozen: bool = False, keep_states: bool = False) -> PretrainedBody:
     """The body that an option names.
 
     Raises:
@@ -218,7 +222,7 @@ def read_body(folder: str, *, layer: int = -1, is_frozen: bool = False) -> Pretr
     """
     if not folder:
         raise ConfigError("option 'body': expected the folder of a Hugging Face encoder, got none")
-    return PretrainedBody.from_folder(folder, layer=layer, is_frozen=is_frozen)
+    return PretrainedBody.from_folder(folder, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
 
 
 def _texts(batches: Sequence[SentenceBatch]) -> list[tuple[Sentence, ...]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -31,9 +32,11 @@ class PretrainedBody(nn.Module):
         layer: which layer's states to take, as an index into the model's ``hidden_states``: 0 is the embeddings, -1
             the last layer.
         is_frozen: keep the parameters as they are; the body then runs without gradients and without dropout.
+        keep_states: keep the states of every text in memory (4 bytes a number), so that a frozen body reads it once.
 
     Raises:
-        ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, or has no such layer.
+        ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, or has no such layer; or if
+            states are to be kept of a body that is not frozen.
 
     Example:
         >>> from importlib.util import find_spec
@@ -46,9 +49,20 @@ class PretrainedBody(nn.Module):
 
     folder_option: ClassVar[str] = "body"
 
-    def __init__(self, model: nn.Module, tokenizer: Any, *, layer: int = -1, is_frozen: bool = False) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        layer: int = -1,
+        is_frozen: bool = False,
+        keep_states: bool = False,
+    ) -> None:
         super().__init__()
         check_tokenizer(tokenizer)
+        if keep_states and not is_frozen:
+            raise ConfigError("keep_states: the states of a body that is trained change; take is_frozen too")
+        self.kept: dict[bytes, Tensor] | None = {} if keep_states else None
         config: Any = model.config
         if getattr(config, "is_encoder_decoder", False):
             raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
@@ -68,7 +82,7 @@ class PretrainedBody(nn.Module):
 
     @classmethod
     def from_folder(
-        cls, folder: str | os.PathLike[str], *, layer: int = -1, is_frozen: bool = False
+        cls, folder: str | os.PathLike[str], *, layer: int = -1, is_frozen: bool = False, keep_states: bool = False
     ) -> "PretrainedBody":
         """Load model and tokenizer from a folder; nothing is fetched from anywhere.
 
@@ -77,7 +91,7 @@ class PretrainedBody(nn.Module):
             MissingExtra: if transformers is not installed.
         """
         model, tokenizer = load_body(folder)
-        return cls(model, tokenizer, layer=layer, is_frozen=is_frozen)
+        return cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
 
     def tokenize(self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, overlong: Overlong = "error") -> PieceBatch:
         """Sentences, or pairs of them, as pieces on this body's device; see ``collate_pieces``.
@@ -106,8 +120,15 @@ class PretrainedBody(nn.Module):
 
     def forward(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
         """States of all pieces, special ones included; zero at padding."""
-        states = self.output(pieces)
-        return states.masked_fill(~pieces.mask.unsqueeze(-1), 0.0)
+        if self.kept is None:
+            return self.output(pieces).masked_fill(~pieces.mask.unsqueeze(-1), 0.0)
+        read = torch.stack([pieces.ids, pieces.segments], dim=-1)
+        keys = [row[mask].cpu().numpy().tobytes() for row, mask in zip(read, pieces.mask, strict=True)]
+        if not all(key in self.kept for key in keys):
+            for key, states, mask in zip(keys, self.output(pieces), pieces.mask, strict=True):
+                self.kept[key] = states[mask].detach()
+        padded = nn.utils.rnn.pad_sequence([self.kept[key] for key in keys], batch_first=True)
+        return F.pad(padded, (0, 0, 0, pieces.ids.shape[1] - padded.shape[1]))
 
     def output(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
         """States as the body leaves them, whatever they are at padding."""

@@ -34,8 +34,12 @@ class HydraReader(nn.Module):
 
     def forward(self, body: PretrainedBody, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
         """States of all pieces; at padding they are whatever they are."""
-        output, _, _ = read_with(body.model, self.layer, body.inputs(pieces), pieces.mask)
-        states: Tensor = output.last_hidden_state
+        states: Tensor
+        if place_of(body.model, self.layer.config.layer) is None:
+            states, _ = self.layer(body(pieces), pieces.mask)
+        else:
+            output, _, _ = read_with(body.model, self.layer, body.inputs(pieces), pieces.mask)
+            states = output.last_hidden_state
         return states
 
 
@@ -46,6 +50,7 @@ def hydra(
     adapter: str = "",
     heads: Literal["trained", "random"] = "trained",
     frozen: Literal["nothing", "body", "heads"] = "nothing",
+    keep_states: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
     """A pretrained body with HYDRA heads on top; needs no parser.
@@ -56,6 +61,7 @@ def hydra(
         adapter: folder that ``structattn hydra pretrain`` wrote.
         heads: ``random`` takes the adapter's layer with fresh heads, the control for what their pretraining is worth.
         frozen: what stays as it is: ``nothing``, the ``body``, or the ``heads`` (queries and keys).
+        keep_states: as in ``body``, for heads on top of a frozen body.
         dropout: on the sentence vector.
 
     Raises:
@@ -76,11 +82,12 @@ def hydra(
     if not adapter:
         raise ConfigError("option 'adapter': expected a folder that structattn hydra pretrain wrote, got none")
     content = read_config(adapter)
-    source = read_body(body, is_frozen=frozen == "body")
+    source = read_body(body, is_frozen=frozen == "body", keep_states=keep_states)
     config = config_of(content, source.model, adapter)
     # A saved model holds the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not (Path(adapter) / WEIGHTS).is_file()
-    place_of(source.model, config.layer)
+    if place_of(source.model, config.layer) is not None and keep_states:
+        raise ConfigError("keep_states: heads between two layers change what the body makes; leave it out")
     layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra
     if frozen == "heads":
         layer.heads.requires_grad_(False)

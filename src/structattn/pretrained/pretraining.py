@@ -90,6 +90,7 @@ class Pretraining:
         relations: a report for each relation, on the held-out sentences.
         epochs: losses on the held-out sentences, one an epoch, before the first of which stands that of fresh heads.
         sentences: how many were trained on, held out, without a tree, and too long.
+        coverage: share of the words of all these sentences that have a piece.
         is_body_unchanged: whether every parameter and buffer of the body is the same as before, bit for bit.
         seconds: spent.
     """
@@ -99,6 +100,7 @@ class Pretraining:
     relations: dict[str, RelationReport]
     epochs: tuple[float, ...]
     sentences: dict[str, int]
+    coverage: float
     is_body_unchanged: bool
     seconds: float = field(compare=False)
 
@@ -143,6 +145,7 @@ def pretrain(
     # Read where the heads stand, whichever layer the caller reads.
     place = place_of(model.base, config.layer)
     body = PretrainedBody(body.model, body.tokenizer, layer=-1 if place is None else place)
+    body.kept = {} if settings.keep_states else None
     train = _Source(sentences, body, config, settings)
     dev = _Source(held_out, body, config, settings)
     for name, source in (("learn from", train), ("choose by", dev)):
@@ -184,7 +187,9 @@ def pretrain(
     }
     model.hydra.eval()
     is_unchanged = body_fingerprint(model.base) == before
-    return Pretraining(model, best, reports, tuple(losses), counts, is_unchanged, time.monotonic() - start)
+    coverage = (train.covered + dev.covered) / max(1, train.words + dev.words)
+    seconds = time.monotonic() - start
+    return Pretraining(model, best, reports, tuple(losses), counts, coverage, is_unchanged, seconds)
 
 
 def heads_loss(
@@ -229,15 +234,17 @@ class _Source:
         self.missing = len(sentences) - len(whole)
         self.sentences: list[Sentence] = []
         self.sizes: list[int] = []
+        self.words = self.covered = 0
         for start in range(0, len(whole), 256):
             some = whole[start : start + 256]
             pieces = body.tokenize(some, overlong="cut")
+            self.words += int(pieces.num_words.sum())
+            self.covered += int(pieces.has_pieces.sum())
             for sentence, size, is_cut in zip(some, pieces.mask.sum(1).tolist(), pieces.is_cut.tolist(), strict=True):
                 if not is_cut and (limit is None or size <= limit):
                     self.sentences.append(sentence)
                     self.sizes.append(size)
         self.too_long = len(whole) - len(self.sentences)
-        self.kept: dict[int, Tensor] | None = {} if settings.keep_states else None
 
     def batches(self, generator: torch.Generator | None = None) -> Iterator[tuple[PieceBatch, Tensor]]:
         """Sorted by length; in random order if there is a generator, and then not always the same neighbours."""
@@ -248,23 +255,14 @@ class _Source:
         for start in starts:
             rows = order[start : start + self.batch_size]
             pieces = self.body.tokenize([self.sentences[row] for row in rows])
-            yield pieces, self._states(rows, pieces)
+            with torch.no_grad():
+                states: Tensor = self.body(pieces)
+            yield pieces, states
 
     def _key(self, generator: torch.Generator | None) -> Callable[[int], float]:
         noise = torch.zeros(len(self.sizes)) if generator is None else torch.rand(len(self.sizes), generator=generator)
         jitter = noise.tolist()
         return lambda index: self.sizes[index] + jitter[index]
-
-    def _states(self, rows: Sequence[int], pieces: PieceBatch) -> Tensor:
-        if self.kept is not None and all(row in self.kept for row in rows):
-            kept: Tensor = torch.nn.utils.rnn.pad_sequence([self.kept[row] for row in rows], batch_first=True)
-            return kept
-        with torch.no_grad():
-            states: Tensor = self.body(pieces)
-        if self.kept is not None:
-            for place, row in enumerate(rows):
-                self.kept[row] = states[place, : self.sizes[row]].clone()
-        return states
 
 
 def _has_all(sentence: Sentence, config: HydraConfig) -> bool:
