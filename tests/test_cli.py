@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -447,6 +448,15 @@ def test_compare_two_runs(call: Call, runs: Path) -> None:
     assert rows[0].startswith("emb_s2t (seed1)")
     assert rows[1].startswith("emb_s2t (seed2)")
     assert "emb_s2t (seed2) against emb_s2t (seed1): better on" in out
+
+
+def test_compare_names_as_much_of_a_folder_as_tells_runs_apart(call: Call, runs: Path, tmp_path: Path) -> None:
+    for place in ("near", "far"):
+        shutil.copytree(runs / "seed1", tmp_path / place / "seed1")
+    code, out, _ = call("compare", tmp_path / "near" / "seed1", tmp_path / "far" / "seed1", tmp_path / "far" / "seed1")
+    assert code == 0
+    names = [line.split("  ")[0] for line in out.splitlines()[3:6]]
+    assert names == ["emb_s2t (near/seed1)", "emb_s2t (far/seed1)", "emb_s2t (far/seed1)"]
 
 
 def test_compare_takes_all_seeds_below_a_folder(call: Call, runs: Path) -> None:

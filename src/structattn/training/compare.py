@@ -126,7 +126,10 @@ def compare(
     chosen = get_metric(metric or everyone[0].metric)
     gold = _answers(everyone[0].rows, "gold", chosen, everyone[0].file)
     answers = [[_answers(run.rows, "predicted", chosen, run.file) for run in group] for group in runs]
-    found = [_group(group, answer, gold, chosen) for group, answer in zip(runs, answers, strict=True)]
+    found = [
+        _group(name, group, answer, gold, chosen)
+        for name, group, answer in zip(_names(runs), runs, answers, strict=True)
+    ]
     ids = [str(row["id"]) for row in everyone[0].rows]
     differences = [
         Difference(
@@ -225,19 +228,30 @@ def _answers(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file: 
     return np.asarray(values, dtype=np.float64 if metric.is_numeric else np.str_)
 
 
-def _group(runs: Sequence[_Run], answers: Sequence[np.ndarray], gold: np.ndarray, metric: Metric) -> Group:
+def _names(groups: Sequence[Sequence[_Run]]) -> list[str]:
+    """The encoder of each group, and of its folder as much as tells groups of one encoder apart."""
+    encoders = ["+".join(dict.fromkeys(run.config.encoder for run in group)) for group in groups]
+    folders = [group[0].folder if len(group) == 1 else group[0].folder.parent for group in groups]
+    places = [folder.absolute().parts for folder in folders]
+    names: list[str] = []
+    for depth in range(1, max(map(len, places)) + 1):
+        ends = ["/".join(place[-depth:]) for place in places]
+        pairs = list(zip(encoders, ends, strict=True))
+        names = [encoder if end == encoder else f"{encoder} ({end})" for encoder, end in pairs]
+        if len(set(names)) == len(set(zip(encoders, places, strict=True))):
+            break
+    return names
+
+
+def _group(name: str, runs: Sequence[_Run], answers: Sequence[np.ndarray], gold: np.ndarray, metric: Metric) -> Group:
     values = tuple(metric.value(gold, answer) for answer in answers)
-    names = list(dict.fromkeys(run.config.encoder for run in runs))
     folders = tuple(run.folder for run in runs)
-    # Two groups may share their encoder and differ in options: the folder tells them apart.
-    place = folders[0].name if len(folders) == 1 else folders[0].parent.name
-    name = "+".join(names)
     deviation = stdev(values) if len(values) > 1 else None
     chosen: dict[str, dict[str, float]] = {}
     # Folds have no development data in common.
     if len(runs) > 1 and runs[0].split == "test" and all(run.config.folds is None for run in runs):
         chosen = chosen_on_dev([read_result(RunFolder(folder)) for folder in folders], get_metric(runs[0].metric))
-    return Group(name if place == name else f"{name} ({place})", folders, values, mean(values), deviation, chosen)
+    return Group(name, folders, values, mean(values), deviation, chosen)
 
 
 def _flips(ids: Sequence[str], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray) -> tuple[Flip, ...]:
