@@ -451,6 +451,17 @@ def test_the_report_of_constant_scores_is_the_constants_own():
     assert report.area == 0.5
 
 
+@pytest.mark.parametrize(("kind", "share"), [("arc", 4 / 5), ("head", 2 / 7), ("child", 2 / 7), ("ancestor", None)])
+def test_what_neighbours_would_find(kind, share):
+    """Of the arcs 1-2, 2-3, 3-4 and 1-3, 1-2 all but one join neighbours; two of seven words have the next as head."""
+    trees = [sa.DependencyTree([2, 3, 0, 3]), sa.DependencyTree([3, 1, 0])]
+    sentences = [sa.Sentence(["w"] * len(tree), dependency=tree) for tree in trees]
+    body = body_of()
+    pieces = body.tokenize(sentences)
+    reports = evaluate_heads(RelationHeads(16, 4), config_of(relation=kind), [(pieces, body(pieces))])[1]
+    assert reports[kind].neighbours == (share if share is None else pytest.approx(share))
+
+
 def test_bad_settings():
     for options in ({"epochs": 0}, {"learning_rate": 0.0}, {"clip": 0.0}, {"control": "random"}, {"warmup": -1}):
         with pytest.raises(ConfigError):

@@ -127,13 +127,13 @@ def _lines(found: Pretraining, out: str) -> Iterator[str]:
     same = "the same as before, bit for bit" if found.is_body_unchanged else "NOT the same as before"
     yield f"{100 * found.coverage:.2f}% of the words have pieces; the body is {same}"
     yield ""
-    header = ["relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "best head"]
+    header = ["relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "neighbours", "best head"]
     rows = []
     for name, report in found.relations.items():
-        attachment = "" if report.attachment is None else f"{100 * report.attachment:.1f}"
+        trees = ["" if share is None else f"{100 * share:.1f}" for share in (report.attachment, report.neighbours)]
         best = max(report.accuracy, default=float("nan"))
         numbers = (report.mean_squared_error, report.constant_error, report.sentence_constant_error)
-        row = [name, *(f"{number:.4f}" for number in numbers), f"{report.area:.4f}", attachment, f"{100 * best:.1f}"]
+        row = [name, *(f"{number:.4f}" for number in numbers), f"{report.area:.4f}", *trees, f"{100 * best:.1f}"]
         rows.append(row)
     yield from table(header, rows)
 

@@ -31,6 +31,8 @@ class RelationReport:
             0.5. ``nan`` where no pair or every pair is related.
         attachment: share of the arcs of gold trees that the maximum spanning tree of the mean of the heads' scores
             has: arcs without direction for ``arc``, heads of words for ``head`` and ``child``. ``None`` for others.
+        neighbours: what joining neighbouring words would find of them for ``arc``, and calling the next word the head
+            for ``head`` and ``child``.
         accuracy: for each head, the share of nodes with a relation whose best-scored other node is related.
     """
 
@@ -39,6 +41,7 @@ class RelationReport:
     sentence_constant_error: float
     area: float
     attachment: float | None
+    neighbours: float | None
     accuracy: tuple[float, ...]
 
 
@@ -92,7 +95,7 @@ class _Counts:
         self.scores: list[np.ndarray] = []
         self.related: list[np.ndarray] = []
         self.right: list[Tensor] = []
-        self.found = self.arcs = 0
+        self.found = self.arcs = self.neighbours = 0
 
     def add(
         self,
@@ -125,9 +128,11 @@ class _Counts:
                 arcs = {frozenset((word, head)) for word, head in enumerate(gold, start=1) if head}
                 guessed = {frozenset((word, head)) for word, head in enumerate(own[: len(gold)], start=1) if head}
                 self.found, self.arcs = self.found + len(arcs & guessed), self.arcs + len(arcs)
+                self.neighbours += sum(max(arc) - min(arc) == 1 for arc in arcs)
             else:
                 self.found += sum(one == other for one, other in zip(gold, own, strict=False))
                 self.arcs += len(gold)
+                self.neighbours += sum(head == word + 1 for word, head in enumerate(gold, start=1))
 
     def report(self) -> RelationReport:
         means, squares = torch.cat(self.means).double(), torch.cat(self.squares).double()
@@ -138,6 +143,7 @@ class _Counts:
             sentence_constant_error=(squares - means**2).mean().item(),
             area=area_under_curve(np.concatenate(self.scores), np.concatenate(self.related)),
             attachment=self.found / self.arcs if self.arcs else None,
+            neighbours=self.neighbours / self.arcs if self.arcs else None,
             accuracy=tuple(right.mean(0).tolist()) if len(right) else (),
         )
 
