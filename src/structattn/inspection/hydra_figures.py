@@ -4,6 +4,8 @@ HYDRA (arXiv 2109.05349) prints its architecture only. Separate from ``figures.p
 here a score is held against a relation that the sentence is known to have.
 """
 
+from collections.abc import Sequence
+
 import torch
 
 from structattn.layers import PretrainedBody, pool_words
@@ -60,11 +62,16 @@ def relation_figures(model: HydraModel, body: PretrainedBody, sentence: Sentence
         marks = [(row, column) for row, column in targets[number].nonzero().tolist()]
         matrices = {f"{name}: target": targets[number], "scores, mean of heads": scores[own].mean(0)}
         panels = [Panel(names, names, matrix, title=title, marks=marks) for title, matrix in matrices.items()]
-        figures[f"{before}relation"] = heatmap_grid(panels, columns=2, diverging=True, value_label="score")
+        figures[f"{before}relation"] = heatmap_grid(
+            panels, columns=2, diverging=True, marks_label="related", value_label="score"
+        )
         panel = Panel(names, names, weights[own].mean(0), title=f"{name}: weights, mean of heads", marks=marks)
         figures[f"{before}attention"] = heatmap_grid([panel], columns=1, marks_label="related")
         if name in ("arc", "head", "child"):
             heads = tree_heads(words[:, own].mean(1), pieces.num_words, kind=name)[0].tolist()
+            if name == "arc" and sentence.dependency is not None and len(sentence):
+                # Arcs without direction have no root of their own: compared, they hang from the given one.
+                heads = hang_from(heads, sentence.dependency.heads.index(0) + 1)
             figures[f"{before}tree"] = dependency_tree(
                 sentence.words,
                 heads,
@@ -74,6 +81,25 @@ def relation_figures(model: HydraModel, body: PretrainedBody, sentence: Sentence
                 title=f"Maximum spanning tree of {name} scores",
             )
     return figures
+
+
+def hang_from(heads: Sequence[int], root: int) -> list[int]:
+    """The same tree, directions aside, with another root.
+
+    Args:
+        heads: CoNLL ids.
+        root: the id of the word that shall be the root.
+
+    Example:
+        >>> hang_from([0, 1, 2, 1], 3)
+        [2, 3, 0, 1]
+    """
+    found, word, below = list(heads), root, 0
+    while word:
+        above = found[word - 1]
+        found[word - 1] = below
+        word, below = above, word
+    return found
 
 
 def pretraining_figure(found: Pretraining) -> str:
