@@ -11,7 +11,7 @@ from structattn.cli import main
 from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples, recognise_format
 from structattn.parsing import Document, documents_of_json, sentences_of_examples
-from structattn.syntax import ConfigError, ParseError, Sentence
+from structattn.syntax import ParseError, Sentence
 from structattn.tasks import SENTIMENT, Prediction
 from structattn.tasks.model import answers_by_length
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
@@ -82,9 +82,13 @@ def test_lines_that_are_no_documents(tmp_path: Path, item: object, message: str)
     assert caught.value.line == 2
 
 
-def test_pairs_are_not_parsed_as_sentences(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected single sentences to parse, example 0 is a pair"):
-        list(sentences_of_examples(write(tmp_path / "a.jsonl", {"premise": "a", "hypothesis": "b"}), "jsonl"))
+def test_the_sentences_of_a_pair_have_names_of_their_own_and_not_its_label(tmp_path: Path) -> None:
+    pair = {"premise": "a cat", "hypothesis": "b", "label": "entailment"}
+    found = list(sentences_of_examples(write(tmp_path / "a.jsonl", pair), "jsonl"))
+    assert [(one.words, one.metadata) for one in found] == [
+        (("a", "cat"), {"sent_id": "0-1"}),
+        (("b",), {"sent_id": "0-2"}),
+    ]
 
 
 def test_a_parsed_document_carries_its_metadata_once(treebank: Path) -> None:

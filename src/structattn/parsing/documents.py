@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from structattn.data.readers import read_examples
 from structattn.data.readers.fields import Place
-from structattn.syntax import ConfigError, Sentence, read_lines
+from structattn.syntax import Sentence, read_lines
 
 _TEXTS = ("text", "sentence", "words")
 _IDS = ("id", "pairID")
@@ -87,14 +87,16 @@ def documents_of_json(path: str | os.PathLike[str]) -> Iterator[Document | Sente
 
 
 def sentences_of_examples(path: str | os.PathLike[str], format: str) -> Iterator[Sentence]:
-    r"""The sentences of a data file in any format of ``read_examples``, with ``sent_id`` and ``label``.
+    r"""The sentences of a data file in any format of ``read_examples``: ``sent_id``, and ``label`` of single ones.
+
+    The two sentences of pair ``7`` are ``7-1`` and ``7-2``.
 
     Args:
         path: the file.
-        format: one of ``FORMATS``, for single sentences.
+        format: one of ``FORMATS``.
 
     Raises:
-        ConfigError: for an unknown format, or one of pairs.
+        ConfigError: for an unknown format.
         ParseError: as ``read_examples``.
 
     Example:
@@ -105,9 +107,9 @@ def sentences_of_examples(path: str | os.PathLike[str], format: str) -> Iterator
         [(('a', 'fine', 'film'), {'sent_id': '0', 'label': '1'})]
     """
     for example in read_examples(path, format=format):
-        if len(example.sentences) != 1:
-            raise ConfigError(f"{os.fspath(path)}: expected single sentences to parse, example {example.id} is a pair")
-        (sentence,) = example.sentences
-        label = {} if example.label is None else {"label": str(example.label)}
-        known = {key: value for key, value in sentence.metadata.items() if key not in _TAKEN}
-        yield dataclasses.replace(sentence, metadata={"sent_id": example.id, **label, **known})
+        is_single = len(example.sentences) == 1
+        label = {"label": str(example.label)} if is_single and example.label is not None else {}
+        for number, sentence in enumerate(example.sentences, 1):
+            name = example.id if is_single else f"{example.id}-{number}"
+            known = {key: value for key, value in sentence.metadata.items() if key not in _TAKEN}
+            yield dataclasses.replace(sentence, metadata={"sent_id": name, **label, **known})
