@@ -125,7 +125,7 @@ def test_texts_that_are_cut():
     assert pieces.ids.shape[1] == 6
     assert pieces.is_cut.tolist() == [True, True]
     assert 0 < pieces.coverage < 1
-    with pytest.raises(ValueError, match=r"text 0 .* has 19 pieces, expected at most 6"):
+    with pytest.raises(ConfigError, match=r"text 0 .* has 19 pieces, expected at most 6"):
         collate_pieces(SENTENCES[:2], minilm_tokenizer(), max_length=6)
 
 

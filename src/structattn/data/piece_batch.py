@@ -124,9 +124,8 @@ def collate_pieces(
         overlong: whether a longer text is an error or is cut at its end (of a pair, the longer side first).
 
     Raises:
-        ConfigError: if the tokenizer is not a fast one.
-        ValueError: without any text, for tuples of different sizes, or for a text that is too long; the message says
-            which.
+        ConfigError: if the tokenizer is not a fast one, or for a text that is too long; the message says which.
+        ValueError: without any text, or for tuples of different sizes.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
@@ -151,7 +150,7 @@ def collate_pieces(
     if any(is_cut):
         if overlong == "error":
             row = is_cut.index(True)
-            raise ValueError(
+            raise ConfigError(
                 f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} pieces, "
                 f"expected at most {max_length}"
             )

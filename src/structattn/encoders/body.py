@@ -75,7 +75,7 @@ class WordsAndText(nn.Module):
         """Read the texts.
 
         Raises:
-            ValueError: for a sentence that is longer than the body takes.
+            ConfigError: for a sentence that is longer than the body takes.
         """
         pieces = self.body.tokenize(_texts((batch,)))
         states = self.body(pieces)

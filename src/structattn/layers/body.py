@@ -97,7 +97,7 @@ class PretrainedBody(nn.Module):
         """Sentences, or pairs of them, as pieces on this body's device; see ``collate_pieces``.
 
         Raises:
-            ValueError: for a text that is longer than the body reads, unless it is to be cut.
+            ConfigError: for a text that is longer than the body reads, unless it is to be cut.
         """
         pieces = collate_pieces(texts, self.tokenizer, max_length=self.max_length, overlong=overlong)
         return pieces.to(self.device)
@@ -185,7 +185,8 @@ class BodyEmbedding(nn.Module):
         """States of the words; zero at padding.
 
         Raises:
-            ValueError: if the batch does not carry its sentences, or one is longer than the body reads.
+            ConfigError: if a sentence is longer than the body reads.
+            ValueError: if the batch does not carry its sentences.
         """
         if len(batch.sentences) != len(batch):
             raise ValueError(f"BodyEmbedding reads sentences, but this batch of {len(batch)} carries none")
