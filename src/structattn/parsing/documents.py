@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from structattn.data.readers import read_examples
-from structattn.data.readers.fields import Place
-from structattn.syntax import Sentence, read_lines
+from structattn.data.readers.fields import json_objects
+from structattn.syntax import Sentence
 
 _TEXTS = ("text", "sentence", "words")
 _IDS = ("id", "pairID")
@@ -58,14 +58,7 @@ def documents_of_json(path: str | os.PathLike[str]) -> Iterator[Document | Sente
         >>> list(documents_of_json(path))
         [Document(text='Fine\n\nReally', name='a', metadata={'label': '1'})]
     """
-    count = 0
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        place = Place(path, number)
-        item = place.json(line)
-        if not isinstance(item, dict):
-            raise place.error(f"expected a JSON object, got {line[:40]!r}")
+    for count, (place, item) in enumerate(json_objects(path)):
         key = next((key for key in _TEXTS if key in item), None)
         if key is None:
             found = ", ".join(map(str, item)) or "none"
@@ -83,7 +76,6 @@ def documents_of_json(path: str | os.PathLike[str]) -> Iterator[Document | Sente
             yield Sentence(text, metadata={"sent_id": name, **metadata})
         else:
             raise place.error(f"expected text or a list of words under {key!r}, got {text!r:.40}")
-        count += 1
 
 
 def sentences_of_examples(path: str | os.PathLike[str], format: str) -> Iterator[Sentence]:

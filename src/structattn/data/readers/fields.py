@@ -3,10 +3,11 @@
 import json
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from structattn.syntax import ConfigError, ParseError, Sentence
+from structattn.syntax import ConfigError, ParseError, Sentence, read_lines
 
 
 @dataclass(frozen=True)
@@ -20,16 +21,24 @@ class Place:
         """The error to raise at this place."""
         return ParseError(message, file=self.file, line=self.line)
 
-    def json(self, line: str) -> Any:
-        """The value that a line of JSON holds.
 
-        Raises:
-            ParseError: if it is not JSON.
-        """
+def json_objects(path: str | os.PathLike[str]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, each with its place; empty lines are left out.
+
+    Raises:
+        ParseError: for a line that is no JSON object.
+    """
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        place = Place(path, number)
         try:
-            return json.loads(line)
+            item = json.loads(line)
         except ValueError as error:
-            raise self.error(f"expected a JSON object, got {line[:40]!r} ({error})") from None
+            raise place.error(f"expected a JSON object, got {line[:40]!r} ({error})") from None
+        if not isinstance(item, dict):
+            raise place.error(f"expected a JSON object, got {line[:40]!r}")
+        yield place, item
 
 
 def sentence_of(text: str, *, tokenised: bool) -> Sentence:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place, check_target, label_of, sentence_of
+from structattn.data.readers.fields import Place, check_target, json_objects, label_of, sentence_of
 from structattn.syntax import Sentence, read_lines
 
 _SINGLE = ("words", "text", "sentence")
@@ -49,21 +49,13 @@ def read_jsonl(
     """
     if target is not None:
         check_target(target)
-    count = 0
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        place = Place(path, number)
-        item = place.json(line)
-        if not isinstance(item, dict):
-            raise place.error(f"expected a JSON object, got {line[:40]!r}")
+    for count, (place, item) in enumerate(json_objects(path)):
         sentences = tuple(_sentence(item[key], key, place, tokenised) for key in _text_keys(item, place))
         label = _label(item.get("label", item.get("gold_label")), target, place)
         weight = item.get("weight", 1.0)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
             raise place.error(f"expected a weight of at least 0, got {weight!r}")
         yield Example(sentences, label, id=str(item.get("id", item.get("pairID", count))), weight=float(weight))
-        count += 1
 
 
 def _text_keys(item: dict[str, Any], place: Place) -> tuple[str, ...]:

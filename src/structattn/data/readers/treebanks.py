@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Literal, get_args
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place, check_target, label_of
+from structattn.data.readers.fields import Place, check_target, json_objects, label_of
 from structattn.syntax import (
     ConfigError,
     ConstituencyTree,
@@ -78,14 +78,10 @@ def read_snli(path: str | os.PathLike[str]) -> Iterator[Example]:
         ParseError: for a line that is no JSON object with the keys ``gold_label``, ``sentence1_parse`` and
             ``sentence2_parse``, or a malformed parse.
     """
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        place = Place(path, number)
-        item = place.json(line)
-        if not isinstance(item, dict) or not all(isinstance(item.get(key), str) for key in _SNLI_KEYS):
-            keys = ", ".join(item) if isinstance(item, dict) else type(item).__name__
-            raise place.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {keys}")
+    for place, item in json_objects(path):
+        if not all(isinstance(item.get(key), str) for key in _SNLI_KEYS):
+            found = ", ".join(item)
+            raise place.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {found}")
         if item["gold_label"] == "-":
             continue
         sentences = []
