@@ -1,6 +1,7 @@
 """Shapes are checked in every test: jaxtyping's import hook wraps the whole package in beartype."""
 
 import os
+from collections.abc import Callable
 
 # Before torch is imported: tests run in several processes, whose threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -28,3 +29,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--device"))
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Exit code, stdout and stderr of a command."""
+    from structattn.cli import main
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return run

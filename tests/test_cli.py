@@ -75,19 +75,6 @@ def runs(corpus: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Exit code, stdout and stderr of a command."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
 Call = Callable[..., tuple[int, str, str]]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import structattn as sa
-from structattn.cli import main
 from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples, recognise_format
 from structattn.parsing import Document, documents_of_json, sentences_of_examples
@@ -23,18 +22,6 @@ REVIEWS = [
     {"id": "b", "label": 0, "rating": 2, "stars": None, "text": "It is dull<br /><br />Sorry!"},
     {"id": "c", "label": 1, "rating": 8, "stars": None, "text": "Really!"},
 ]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Exit code, stdout and stderr of a command."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def write(path: Path, *items: object) -> Path:

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import structattn as sa
-from structattn.cli import main
 from structattn.data import agreement_treebank
 from structattn.parsing import ParseCache, TreebankParser, build_parser, parse_each, parser_of, save_parser
 from structattn.parsing.cache import cache_key
@@ -72,18 +71,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("parser") / "parser"
     save_parser(parser, path)
     return path
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Exit code, stdout and stderr of a command."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 # Splitting.

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import structattn as sa
-from structattn.cli import main
 from structattn.data import Example, PhraseTrees
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.inspection import phrase_attention, phrase_attention_figure
@@ -28,18 +27,6 @@ SENTENCES = [
 ]
 EXAMPLES = [Example((one,), TEXTS[" ".join(one.words)], id=str(number)) for number, one in enumerate(SENTENCES)]
 Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Exit code, stdout and stderr of a command."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def translator(encoder: str = "tree_transformer", decoder: str = "tree_transformer", **options: Any) -> SequenceModel:

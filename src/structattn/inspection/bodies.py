@@ -18,6 +18,7 @@ from structattn.layers import PretrainedBody
 from structattn.pretrained import InjectedModel
 from structattn.pretrained.guided import InjectedReader
 from structattn.syntax import Sentence
+from structattn.tasks.model import evaluating
 
 if TYPE_CHECKING:
     from structattn.inspection.maps import AttentionMap
@@ -75,16 +76,14 @@ def text_maps(
 def last_weights(body: PretrainedBody, pieces: PieceBatch) -> Weights:
     """The attention weights of a body's last layer; ``sdpa`` has none, so it runs ``eager`` and logs that it does."""
     model: Any = body.model
-    before, training = model.config._attn_implementation, model.training
+    before = model.config._attn_implementation
     if before != "eager":
         LOGGER.info("attention weights: running eager instead of %s, which does not return them", before)
         model.set_attn_implementation("eager")
     try:
-        model.eval()
-        with torch.no_grad():
+        with evaluating(model):
             weights: Tensor = model(**body.inputs(pieces), output_attentions=True).attentions[-1]
     finally:
-        model.train(training)
         if before != "eager":
             model.set_attn_implementation(before)
     return weights

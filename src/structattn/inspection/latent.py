@@ -14,6 +14,7 @@ from structattn.encoders import latent_trees
 from structattn.pictures import dependency_tree
 from structattn.syntax import Sentence
 from structattn.tasks import AttachmentModel
+from structattn.tasks.model import evaluating
 
 if TYPE_CHECKING:
     from structattn.inspection.maps import AttentionMap
@@ -33,14 +34,9 @@ def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[i
     """
     from structattn.inspection.maps import AttentionMap
 
-    training = model.training
-    try:
-        model.eval()
-        with torch.no_grad():
-            trees = latent_trees(model.encoder, batch.to(model.device))
-            marginals, best = (part[..., 1:].float().cpu() for part in (trees.marginals(), trees.argmax()))
-    finally:
-        model.train(training)
+    with evaluating(model):
+        trees = latent_trees(model.encoder, batch.to(model.device))
+        marginals, best = (part[..., 1:].float().cpu() for part in (trees.marginals(), trees.argmax()))
     maps = []
     for row, place in enumerate(places):
         sentence = batch.sentences[row]
