@@ -85,6 +85,11 @@ def test_agreement_needs_both_files(tmp_path: Path) -> None:
         list(read_examples(path, format="agreement"))
 
 
+def test_agreement_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match=r"No such file"):
+        list(read_examples(tmp_path / "a.text.gz", format="agreement"))
+
+
 @pytest.mark.parametrize("format", [None, *FORMATS])
 def test_empty_file(tmp_path: Path, format: str | None) -> None:
     path = write(tmp_path, "", "a.text")

@@ -29,10 +29,12 @@ def read_agreement(path: str | os.PathLike[str]) -> Iterator[Example]:
         path: either file of the pair.
 
     Raises:
-        ParseError: if one file is missing or shorter, a line has not four fields, a number is none, or the word at
+        ParseError: if a file is missing or shorter, a line has not four fields, a number is none, or the word at
             the position is not the right form.
     """
     pair = find_pair(path)
+    if not Path(path).is_file():
+        raise ParseError("cannot read this file: No such file or directory", file=path)
     if pair is None:
         raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
     text_path, gold_path = pair
