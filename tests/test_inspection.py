@@ -15,11 +15,13 @@ from torch import Tensor, nn
 import structattn as sa
 from structattn import inspection
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.inspection import AttentionMap, attention_maps
 from structattn.inspection.maps import sentences_of
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
-from structattn.tasks import SentenceModel, TaskBatch, get_task
+from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, Texts, get_task
+from structattn.tasks.decoder import build_decoder
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
 KIDS = Sentence(
@@ -262,6 +264,19 @@ def test_nodes_of_phrase_trees_are_named() -> None:
     assert first.columns[:8] == KIDS.words
     assert len(first.columns) == 8 + 7
     assert second.columns == ("a", "dog", "barks", "S (a … barks)", "NP (a … dog)")
+
+
+def test_translation_is_seen_in_pieces() -> None:
+    source, target = Vocabulary(list("abdgkors")), TextVocabulary.from_texts(["ein Hund"])
+    encoder = build("tree_transformer", vocabulary_size=len(source), dim=8, num_heads=2, num_layers=1)
+    decoder = build_decoder("tree_transformer", encoder, len(target), num_heads=2)
+    texts = Texts(source, target, CharacterSplitter())
+    model = SequenceModel(encoder, decoder, get_task("translation"), texts=texts)
+    (found,) = (one for one in attention_maps(model, DOG) if one.kind == "attention")
+    assert found.rows[:9] == tuple("adogbarks")
+    assert found.rows[9:] == ("S (a … s)", "NP (a … g)", "NN (d … g)", "VBZ (b … s)")
+    assert torch.allclose(found.weights.sum(-1), torch.ones(2, 13))
+    assert "Attention" in inspection.attention_page(model, DOG)
 
 
 def test_distance_and_entropy_by_hand() -> None:

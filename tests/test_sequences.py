@@ -150,6 +150,10 @@ def test_pieces_carry_trees() -> None:
     expected = [("S", 0, 9), ("NP", 0, 4), ("NN", 1, 4), ("VP", 4, 9), ("VB", 4, 9)]
     assert list(pieces.constituency.spans) == expected
     assert in_pieces(sentence, TextVocabulary.from_texts(["x"]).splitter) is sentence
+    untagged = Sentence(["ab"], ["NOUN"], constituency=ConstituencyTree(["ab"], [("S", 0, 1)]))
+    tagged = in_pieces(untagged, CharacterSplitter()).constituency
+    assert tagged is not None
+    assert list(tagged.spans) == [("S", 0, 2), ("NOUN", 0, 2)]
 
 
 def test_unknown_pieces_and_damaged_files_are_refused() -> None:

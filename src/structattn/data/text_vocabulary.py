@@ -247,8 +247,8 @@ def in_pieces(sentence: Sentence, splitter: Splitter) -> Sentence:
         tree = sentence.constituency
         spans = [(label, starts[start], starts[end]) for label, start, end in tree.spans]
         spans += [
-            (tag or "WORD", starts[word], starts[word + 1])
-            for word, (tag, part) in enumerate(zip(tree.tags, parts, strict=True))
+            (tag or other or "WORD", starts[word], starts[word + 1])
+            for word, (tag, other, part) in enumerate(zip(tree.tags, sentence.tags or tree.tags, parts, strict=True))
             if len(part) > 1
         ]
         # Parents before children: by start, the longer first; of equal spans the phrase stands above the word.

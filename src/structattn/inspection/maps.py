@@ -22,7 +22,7 @@ from structattn.inspection.latent import latent_maps
 from structattn.pretrained import InjectedModel
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, TaskBatch
+from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, SequenceModel, TaskBatch
 
 Kind = Literal["attention", "pooling", "gate"]
 Found = TypeVar("Found", bound=nn.Module)
@@ -246,10 +246,16 @@ def _batches(
         raise ConfigError(
             f"{type(model).__name__} has no vocabulary: pass vocabulary=, or a batch made by structattn.collate"
         )
-    # A model may give sentences other trees than they come with.
+    return [(collate([_as_read(model, one) for one in flat], known), list(range(len(flat))))] if flat else []
+
+
+def _as_read(model: nn.Module, sentence: Sentence) -> Sentence:
+    """A sentence as the model encodes it: it may have other trees then, and be in pieces."""
+    writer = _first(model, SequenceModel)
+    if writer is not None:
+        return writer.source_of(sentence)
     asked = _first(model, SentenceModel)
-    trees = PhraseTrees() if asked is None else asked.trees
-    return [(collate([trees(sentence) for sentence in flat], known), list(range(len(flat))))] if flat else []
+    return (PhraseTrees() if asked is None else asked.trees)(sentence)
 
 
 def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:

@@ -230,7 +230,7 @@ def _sentence(sentence: Sentence, maps: Sequence[AttentionMap]) -> str:
             beside = []
             if found.rows == found.columns:
                 # Attention over a phrase tree is drawn on the tree, as its root sees it. Pieces have no tree.
-                over_phrases = len(found.rows) > len(sentence) and found.sentence is not None
+                over_phrases = found.sentence is not None and len(found.rows) > len(found.sentence)
                 beside = [phrase_query_figure(found, head) if over_phrases else tree_figure(found, head)]
             options.append((panel.title, side_by_side([large, *beside])))
         parts.append(choices("Head", _distinct(options)))
