@@ -6,7 +6,8 @@
 
 The first draws one small tree: what is accumulated, indices, mask, and what the root sees. The second tells how right
 runs on agreement are for each number of attractors, on their development data; the third their main metric against how
-many examples each was trained on, runs of one size being seeds. Both print their figures too.
+many examples each was trained on, runs of one size being seeds, and the difference of two systems. Both print their
+figures too.
 """
 
 import argparse
@@ -80,6 +81,14 @@ def learning_curve(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
         print(name, *(f"{size}: {mean:.2f}" for size, mean in zip(own, means, strict=True)), sep="\t")
     names = [f"{size:,}" for size in sizes]
     yield "tree-curve", line_chart(series, x_label="training examples", y_label=metric, x_names=names)
+    if len(found) == 2:
+        (first, ours), (second, theirs) = found.items()
+        shared = [size for size in sizes if size in ours and size in theirs]
+        gains = [statistics.fmean(ours[size]) - statistics.fmean(theirs[size]) for size in shared]
+        print("difference", *(f"{size}: {gain:+.2f}" for size, gain in zip(shared, gains, strict=True)), sep="\t")
+        line = Series(f"{first} − {second}", [sizes.index(size) for size in shared], gains)
+        label = f"difference in {metric}"
+        yield "tree-curve-difference", line_chart([line], x_label="training examples", y_label=label, x_names=names)
 
 
 def runs_of(systems: list[str]) -> dict[str, list[str]]:

@@ -56,7 +56,9 @@ def test_runs_by_attractors_and_by_size(draw: Draw, tmp_path: Path) -> None:
             out=str(folders[-1]),
         )
         run(config)
-    lines = draw("--attractors", f"small={folders[0]}", "--curve", f"tree={folders[0]},{folders[1]}")
+    lines = draw(
+        "--attractors", f"small={folders[0]}", "--curve", f"tree={folders[0]},{folders[1]}", f"other={folders[1]}"
+    )
     names, counts, shares = (line.split("\t")[1:] for line in lines[:3])
     right = [row["gold"] == row["predicted"] for row in read_json_lines(RunFolder(folders[0]).predictions("dev"))]
     for name, count, share in zip(names, counts, shares, strict=True):
@@ -65,4 +67,7 @@ def test_runs_by_attractors_and_by_size(draw: Draw, tmp_path: Path) -> None:
         found = [answer for answer, own in zip(right, chosen, strict=True) if own]
         assert float(share) == pytest.approx(sum(found) / len(found), abs=1e-4)
     assert [part.split(":")[0] for part in lines[3].split("\t")] == ["tree", "20", "60"]
-    assert [Path(line).name for line in lines[4:]] == ["tree-attractors.svg", "tree-curve.svg"]
+    assert lines[4].split("\t")[0] == "other"
+    assert lines[5].split("\t")[1:] == ["60: +0.00"]
+    names = [Path(line).name for line in lines[6:]]
+    assert names == ["tree-attractors.svg", "tree-curve.svg", "tree-curve-difference.svg"]
