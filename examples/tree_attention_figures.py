@@ -1,24 +1,24 @@
 """The figures of attention over trees.
 
     python examples/tree_attention_figures.py --out figures [--tree "(S (NP (D the) (N dog)) (VP (V barks)))"]
-    python examples/tree_attention_figures.py --out figures --attractors tree=RUN,RUN transformer=RUN,RUN
+    python examples/tree_attention_figures.py --out figures --attractors tree=RUN,RUN transformer=RUN,RUN [--part test]
     python examples/tree_attention_figures.py --out figures --curve tree=RUN,RUN,RUN transformer=RUN,RUN,RUN
 
 The first draws one small tree: what is accumulated, indices, mask, and what the root sees. The second tells how right
-runs on agreement are for each number of attractors, on their development data; the third their main metric against how
-many examples each was trained on, runs of one size being seeds, and the difference of two systems. Both print their
-figures too.
+runs on agreement are for each number of attractors, on their development or test data; the third their main metric
+against how many examples each was trained on, runs of one size being seeds, and the difference of two systems. Both
+print their figures too.
 """
 
 import argparse
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 import structattn as sa
-from structattn.cli.inputs import examples_of_run
 from structattn.inspection import (
     accumulation_figure,
     accuracy_figure,
@@ -50,9 +50,10 @@ def figures_of_a_tree(brackets: str) -> Iterator[tuple[str, str]]:
     yield "tree-root", phrase_query_figure(found, 0)
 
 
-def figure_by_attractors(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-    examples = examples_of_run(next(iter(runs.values()))[0])
-    files = {name: [RunFolder(run).predictions("dev") for run in folders] for name, folders in runs.items()}
+def figure_by_attractors(runs: dict[str, list[str]], part: Literal["dev", "test"]) -> Iterator[tuple[str, str]]:
+    config = load_config(RunFolder(next(iter(runs.values()))[0]).config)
+    examples = getattr(read_split(config, task_of(config)), part)
+    files = {name: [RunFolder(run).predictions(part) for run in folders] for name, folders in runs.items()}
     parts = parted_accuracy(files, examples, value=num_attractors, edges=range(5))
     print("attractors\t" + "\t".join(parts.names))
     print("examples\t" + "\t".join(map(str, parts.counts)))
@@ -100,11 +101,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("figures"))
     parser.add_argument("--tree", default="(S (NP (D the) (N dog)) (VP (V sees) (NP (D a) (A big) (N cat))))")
     parser.add_argument("--attractors", nargs="+", default=[], metavar="NAME=RUN,RUN")
+    parser.add_argument("--part", choices=("dev", "test"), default="dev", help="of --attractors")
     parser.add_argument("--curve", nargs="+", default=[], metavar="NAME=RUN,RUN")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     figures = [
-        *(figure_by_attractors(runs_of(options.attractors)) if options.attractors else ()),
+        *(figure_by_attractors(runs_of(options.attractors), options.part) if options.attractors else ()),
         *(learning_curve(runs_of(options.curve)) if options.curve else ()),
         *(() if options.attractors or options.curve else figures_of_a_tree(options.tree)),
     ]
