@@ -108,7 +108,7 @@ def test_scaling_distributes_over_the_sum(prior: Prior) -> None:
     assert_equal((1.5 * (prior + WordDistance()))(BATCH), (1.5 * prior + 1.5 * WordDistance())(BATCH))
 
 
-@pytest.mark.parametrize("prior", [*PRIORS.values(), Subtree()], ids=[*PRIORS, "subtree"])
+@pytest.mark.parametrize("prior", [*PRIORS.values(), Subtree(), Subtree("own")], ids=[*PRIORS, "subtree", "own"])
 def test_survives_copying_and_saving(prior: Prior) -> None:
     twin = copy.deepcopy(prior)
     twin.load_state_dict(prior.state_dict())
@@ -169,11 +169,13 @@ def test_subtree_mask_of_the_paper() -> None:
     """Leaves 0, 1, 2, then phrase g over all of them and h over the last two (Nguyen et al. 2020)."""
     tree = sa.ConstituencyTree.from_brackets("(g (a x) (h (b y) (c z)))")
     batch = collate(sa.Sentence(tree.words, constituency=tree), SHORT)
-    allowed = Subtree()(batch).allowed
-    rows = ["11100", "11100", "11100", "11111", "01101"]
-    assert allowed[0, 0].int().tolist() == [[int(cell) for cell in row] for row in rows]
-    assert not allowed[1, 0, 2].any(), "padding sees nothing"
-    assert not allowed[1, 0, :, 2].any(), "nobody sees padding"
+    for prior, words in ((Subtree(), ["11100"] * 3), (Subtree("own"), ["10000", "01000", "00100"])):
+        allowed = prior(batch).allowed
+        assert allowed[0, 0].int().tolist() == [[int(cell) for cell in row] for row in [*words, "11111", "01101"]]
+        assert not allowed[1, 0, 2].any(), "padding sees nothing"
+        assert not allowed[1, 0, :, 2].any(), "nobody sees padding"
+    with pytest.raises(ValueError, match="words_see to be one of all, own; got 'none'"):
+        inspect.unwrap(Subtree.__init__)(Subtree.__new__(Subtree), "none")
 
 
 def test_relation_as_preference_and_as_mask() -> None:

@@ -14,6 +14,8 @@ from structattn.syntax import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=4), 6)]
 VOCABULARY = sa.Vocabulary.from_examples(SENTENCES)
+# Two words of these sentences.
+KNOWN = sorted({word.lower() for sentence in SENTENCES for word in sentence.words})[:2]
 
 
 def encoder(**options: Any) -> sa.encoders.SentenceEncoder:
@@ -52,6 +54,7 @@ def test_the_translation_layer_has_its_published_size() -> None:
         {"max_horizontal": 0},
         {"max_vertical": 0, "max_horizontal": 0, "subtree_mask": False},
         {"mode": "ref"},
+        {"words_see": "own"},
         {"norm": "first"},
         {"num_labels": 5},
     ],
@@ -69,6 +72,16 @@ def test_words_do_not_depend_on_the_tree() -> None:
         words = slice(0, len(sentence))
         torch.testing.assert_close(own.states[row, words], other.states[row, words], atol=1e-6, rtol=1e-5)
     assert not torch.allclose(own.vector, other.vector)
+
+
+def test_a_phrase_knows_no_word_around_it_if_words_see_only_themselves() -> None:
+    trees = [sa.ConstituencyTree.from_brackets(f"(S (NP (D the) (N dog)) (VP (V {word})))") for word in KNOWN]
+    sentences = [sa.Sentence(tree.words, constituency=tree) for tree in trees]
+    for words_see, same in (("own", True), ("all", False)):
+        states = encode(encoder(words_see=words_see), sentences).states
+        # Words 0 to 2, then S, NP and VP.
+        assert torch.allclose(states[0, 4], states[1, 4], atol=1e-5) == same
+        assert not torch.allclose(states[0, 3], states[1, 3], atol=1e-2)
 
 
 def test_labels_matter_only_where_they_have_vectors() -> None:
@@ -121,6 +134,7 @@ def test_deep_and_long_trees_use_the_last_row_of_a_table() -> None:
     ("options", "message"),
     [
         ({"dim": 12, "num_heads": 4}, "dim expects an even multiple of the number of heads, got dim=12 for 4 heads"),
+        ({"words_see": "own", "subtree_mask": False}, "words_see=own expects subtree_mask"),
         ({"num_labels": -1}, "num_labels expects at least 0, got -1"),
         ({"max_vertical": -1}, "maxima of at least 0, got 16, -1 and 100"),
     ],

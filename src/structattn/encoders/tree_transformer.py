@@ -94,6 +94,7 @@ def tree_transformer(
     max_vertical: int = 50,
     max_horizontal: int = 100,
     subtree_mask: bool = True,
+    words_see: Literal["all", "own"] = "all",
     mode: Literal["paper", "ref"] = "paper",
     num_labels: int = 0,
     norm: Literal["first", "last"] = "last",
@@ -114,13 +115,16 @@ def tree_transformer(
         max_vertical: size of the vertical embedding table; 0 for none.
         max_horizontal: size of the horizontal embedding table; 0 for none.
         subtree_mask: whether a phrase sees its subtree and a word the words only, rather than everything.
+        words_see: with that mask, ``all`` words as in the paper, or only their ``own``, so that a phrase's state knows
+            no word around it; see :class:`structattn.priors.Subtree`.
         mode: ``paper``, or ``ref`` for the arithmetic of the published code.
         num_labels: so many of the most frequent tree labels have a vector of their own; with 0 labels do not matter.
         norm: whether the norm comes first or last in a residual connection.
         dropout: on word vectors, updates, attention weights and hidden layers.
 
     Raises:
-        ConfigError: for an unknown norm or mode, a negative size, or a ``dim`` that does not fit the heads.
+        ConfigError: for an unknown norm or mode, a negative size, a ``dim`` that does not fit the heads, or words that
+            see only themselves where there is no mask.
 
     Example:
         >>> import structattn as sa
@@ -134,13 +138,19 @@ def tree_transformer(
         raise ConfigError(f"dim expects an even multiple of the number of heads, got dim={dim} for {num_heads} heads")
     if num_labels < 0:
         raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
+    if words_see == "own" and not subtree_mask:
+        raise ConfigError("words_see=own expects subtree_mask, as without it everything sees everything")
     accumulations = [
         HierarchicalAccumulation(dim // num_heads, num_heads, max_vertical, max_horizontal, mode=mode)
         for _ in range(num_layers)
     ]
     attentions = [
         TreeAttention(
-            dim, num_heads, prior=Subtree() if subtree_mask else None, accumulation=accumulation, dropout=dropout
+            dim,
+            num_heads,
+            prior=Subtree(words_see) if subtree_mask else None,
+            accumulation=accumulation,
+            dropout=dropout,
         )
         for accumulation in accumulations
     ]

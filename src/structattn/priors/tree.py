@@ -17,6 +17,7 @@ from structattn.priors.prior import Prior
 
 # What to do with a sentence without a tree: refuse it, prefer nothing, or prefer near words.
 Missing = Literal["error", "none", "word"]
+WordsSee = Literal["all", "own"]
 
 
 class DependencyDistance(Prior):
@@ -108,7 +109,12 @@ class Subtree(Prior):
     Nguyen et al. 2020, the mask ``mu``: ``allowed(q, k)`` is "``k`` is a word" for a word ``q``, and "``k`` lies in the
     subtree of ``q``" for a phrase ``q``.
 
+    Args:
+        words_see: ``"all"`` words, as in the paper, or just their ``"own"`` subtree, which is the word itself: then the
+            state of a phrase depends on what is below it and on no other word, as in a Tree-LSTM.
+
     Raises:
+        ValueError: for another value of ``words_see``.
         MissingStructure: in ``forward``, if a sentence has no phrase tree.
 
     Example:
@@ -118,7 +124,15 @@ class Subtree(Prior):
         >>> batch = sa.collate([sentence], sa.Vocabulary.from_examples([sa.Example((sentence,))]))
         >>> Subtree()(batch).allowed[0, 0].int().tolist()
         [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1]]
+        >>> Subtree("own")(batch).allowed[0, 0].int().tolist()
+        [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1]]
     """
+
+    def __init__(self, words_see: WordsSee = "all") -> None:
+        super().__init__()
+        if words_see not in get_args(WordsSee):
+            raise ValueError(f"Subtree expects words_see to be one of all, own; got {words_see!r}")
+        self.words_see: WordsSee = words_see
 
     @property
     def name(self) -> str:
@@ -126,14 +140,16 @@ class Subtree(Prior):
         return "subtree"
 
     def identity(self) -> Hashable:
-        """The class: two of a kind are one."""
-        return type(self)
+        """The class and its option: two of a kind are one."""
+        return type(self), self.words_see
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """What is allowed, shape ``(batch, 1, node, node)``."""
         tree = _tree(batch, "constituency", "error", wanted_by="Subtree")
         if tree is None:
             return AttentionBias(batch.mask[:, None, :, None] & batch.mask[:, None, None, :])
+        if self.words_see == "own":
+            return AttentionBias(tree.subtrees()[:, None])
         leaf = torch.arange(tree.mask.shape[1], device=tree.mask.device) < tree.num_leaves
         among_leaves = (tree.mask & leaf)[:, :, None] & (tree.mask & leaf)[:, None, :]
         return AttentionBias(torch.where(leaf[:, None], among_leaves, tree.subtrees())[:, None])
