@@ -1,24 +1,27 @@
 """The figures of attention over trees.
 
-    python examples/tree_attention_figures.py --out figures [--tree "(S (NP (D the) (N dog)) (VP (V barks)))"]
+    python examples/tree_attention_figures.py --out figures [--tree "(S (NP (D the) (N dog)) (V barks))"] [--model RUN]
     python examples/tree_attention_figures.py --out figures --attractors tree=RUN,RUN transformer=RUN,RUN [--part test]
     python examples/tree_attention_figures.py --out figures --curve tree=RUN,RUN,RUN transformer=RUN,RUN,RUN
+    python examples/tree_attention_figures.py --out figures --times
 
 The first draws one small tree: what is accumulated, indices, mask, and what the root sees. The second tells how right
 runs on agreement are for each number of attractors, on their development or test data; the third their main metric
-against how many examples each was trained on, runs of one size being seeds, and the difference of two systems. Both
-print their figures too.
+against how many examples each was trained on, runs of one size being seeds, and the difference of two systems; the
+fourth how long encoders take for sentences of some lengths. All but the first print their figures too.
 """
 
 import argparse
 import statistics
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import torch
 
 import structattn as sa
+from structattn.data import PhraseTrees
 from structattn.inspection import (
     accumulation_figure,
     accuracy_figure,
@@ -30,24 +33,29 @@ from structattn.inspection import (
     subtree_mask_figure,
 )
 from structattn.pictures import Series, line_chart
-from structattn.training import RunFolder, load_config
+from structattn.training import RunFolder, load, load_config
 from structattn.training.preparation import read_split, task_of
 from structattn.training.run import read_result
 
 
-def figures_of_a_tree(brackets: str) -> Iterator[tuple[str, str]]:
+def figures_of_a_tree(brackets: str, model: str | None) -> Iterator[tuple[str, str]]:
     tree = sa.ConstituencyTree.from_brackets(brackets)
     sentence = sa.Sentence(tree.words, constituency=tree)
-    torch.manual_seed(0)
-    vocabulary = sa.Vocabulary.from_examples([sentence])
-    encoder = sa.encoders.build("tree_transformer", vocabulary_size=len(vocabulary), num_layers=1, num_heads=2)
-    (found,) = (each for each in attention_maps(encoder, sentence, vocabulary=vocabulary) if each.kind == "attention")
+    if model is None:
+        torch.manual_seed(0)
+        vocabulary = sa.Vocabulary.from_examples([sentence])
+        encoder = sa.encoders.build("tree_transformer", vocabulary_size=len(vocabulary), num_layers=1, num_heads=2)
+        maps = attention_maps(encoder, sentence, vocabulary=vocabulary)
+    else:
+        maps = attention_maps(load(model), sentence)
+    found = [each for each in maps if each.kind == "attention"][-1]
     leaves = [float(place + 1) for place in range(len(tree))]
     values = [10.0 * (1 + number) for number in range(len(tree.spans))]
     yield "tree-accumulation", accumulation_figure(tree, leaves, values, [1.0] * len(tree))
     yield "tree-indices", embedding_index_figure(tree)
     yield "tree-mask", subtree_mask_figure(tree)
-    yield "tree-root", phrase_query_figure(found, 0)
+    for head in range(len(found.weights)):
+        yield f"tree-root-{head + 1}", phrase_query_figure(found, head)
 
 
 def figure_by_attractors(runs: dict[str, list[str]], part: Literal["dev", "test"]) -> Iterator[tuple[str, str]]:
@@ -92,6 +100,33 @@ def learning_curve(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
         yield "tree-curve-difference", line_chart([line], x_label="training examples", y_label=label, x_names=names)
 
 
+def times_figure(lengths: Sequence[int] = (10, 20, 40, 80, 160), *, batch: int = 16, repeats: int = 3) -> str:
+    """Milliseconds forward and back of some encoders over balanced trees; the matrices are built each time."""
+    series = []
+    for name in ("transformer", "lengthened_transformer", "tree_transformer", "tree_lstm"):
+        options = {} if name == "tree_lstm" else {"num_heads": 4}
+        encoder, times = sa.encoders.build(name, vocabulary_size=30, dim=64, **options), []
+        for length in lengths:
+            words = [f"w{place % 20}" for place in range(length)]
+            sentence = PhraseTrees("balanced")(sa.Sentence(words))
+            taken = []
+            for _ in range(repeats + 1):
+                given = sa.collate([sentence] * batch, sa.Vocabulary(dict.fromkeys(words)))
+                begun = time.perf_counter()
+                encoder(given).states.sum().backward()
+                taken.append(time.perf_counter() - begun)
+            times.append(1000 * min(taken[1:]))
+        series.append(Series(name, lengths, times))
+        print(name, *(f"{length}: {value:.1f}" for length, value in zip(lengths, times, strict=True)), sep="\t")
+    return line_chart(
+        series,
+        title=f"{batch} sentences on {torch.get_num_threads()} thread(s)",
+        x_label="words in each",
+        y_label="milliseconds, forward and back",
+        from_zero=True,
+    )
+
+
 def runs_of(systems: list[str]) -> dict[str, list[str]]:
     return {name: folders.split(",") for name, _, folders in (system.partition("=") for system in systems)}
 
@@ -100,15 +135,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("figures"))
     parser.add_argument("--tree", default="(S (NP (D the) (N dog)) (VP (V sees) (NP (D a) (A big) (N cat))))")
+    parser.add_argument("--model", metavar="RUN", help="what looks at the tree; a fresh encoder if it is not given")
     parser.add_argument("--attractors", nargs="+", default=[], metavar="NAME=RUN,RUN")
     parser.add_argument("--part", choices=("dev", "test"), default="dev", help="of --attractors")
     parser.add_argument("--curve", nargs="+", default=[], metavar="NAME=RUN,RUN")
+    parser.add_argument("--times", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     figures = [
         *(figure_by_attractors(runs_of(options.attractors), options.part) if options.attractors else ()),
         *(learning_curve(runs_of(options.curve)) if options.curve else ()),
-        *(() if options.attractors or options.curve else figures_of_a_tree(options.tree)),
+        *([("tree-times", times_figure())] if options.times else ()),
+        *(
+            ()
+            if options.attractors or options.curve or options.times
+            else figures_of_a_tree(options.tree, options.model)
+        ),
     ]
     for name, svg in figures:
         path = options.out / f"{name}.svg"

@@ -30,9 +30,17 @@ def draw(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 
 
 def test_a_tree_by_itself(draw: Draw, tmp_path: Path) -> None:
-    names = ["accumulation", "indices", "mask", "root"]
+    names = ["accumulation", "indices", "mask", "root-1", "root-2"]
     assert draw("--tree", "(g x (h y z))") == [str(tmp_path / "figures" / f"tree-{name}.svg") for name in names]
     assert "h (y … z)" in (tmp_path / "figures" / "tree-indices.svg").read_text(encoding="utf-8")
+
+
+def test_times_by_length(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "examples")
+    svg = importlib.import_module("tree_attention_figures").times_figure((3, 5), batch=2, repeats=1)
+    printed = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+    assert printed == ["transformer", "lengthened_transformer", "tree_transformer", "tree_lstm"]
+    assert all(f">{name}<" in svg for name in printed)
 
 
 def test_runs_by_attractors_and_by_size(draw: Draw, tmp_path: Path) -> None:
