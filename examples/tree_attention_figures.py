@@ -104,7 +104,7 @@ def times_figure(lengths: Sequence[int] = (10, 20, 40, 80, 160), *, batch: int =
     """Milliseconds forward and back of some encoders over balanced trees; the matrices are built each time."""
     series = []
     for name in ("transformer", "lengthened_transformer", "tree_transformer", "tree_lstm"):
-        options = {} if name == "tree_lstm" else {"num_heads": 4}
+        options = {} if name == "tree_lstm" else {"num_heads": 4, "num_layers": 2, "hidden": 128}
         encoder, times = sa.encoders.build(name, vocabulary_size=30, dim=64, **options), []
         for length in lengths:
             words = [f"w{place % 20}" for place in range(length)]
