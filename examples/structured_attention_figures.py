@@ -14,19 +14,19 @@ next two. Figures are written to --out.
 """
 
 import argparse
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import torch
+from figure_parts import Runs, named, times_chart, times_series
 from torch import Tensor
 
 import structattn as sa
-from structattn.data import Example
+from structattn.data import Example, SentenceBatch
 from structattn.data.formulas import TESTED_ON
 from structattn.data.text_vocabulary import in_pieces
 from structattn.encoders import latent_trees
@@ -34,7 +34,6 @@ from structattn.pictures import Panel, Series, bar_chart, dependency_tree, heatm
 from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks import SequenceModel
 
-Runs = Mapping[str, list[str]]
 FORMULA = "( * ( + ( + 15 7 ) 1 8 ) ( + 19 0 11 ) )"
 
 
@@ -194,26 +193,14 @@ def translation_figure(runs: Runs, data: str, pair: tuple[str, str], *, num_pair
 
 def times_figure(lengths: Sequence[int] = (5, 10, 20, 40, 80), *, batch: int = 16, repeats: int = 3) -> str:
     """Milliseconds forward and back of a transduction encoder, by what its words attend to."""
-    series = []
-    for kind in ("none", "simple", "projective", "nonprojective", "constituency"):
-        encoder, times = sa.encoders.build("structured", vocabulary_size=30, attention=kind, dim=50), []
-        for length in lengths:
-            words = [f"w{place % 20}" for place in range(length)]
-            given = sa.collate([sa.Sentence(words)] * batch, sa.Vocabulary(dict.fromkeys(words)))
-            taken = []
-            for _ in range(repeats + 1):
-                begun = time.perf_counter()
-                encoder(given).states.sum().backward()
-                taken.append(time.perf_counter() - begun)
-            times.append(1000 * min(taken[1:]))
-        series.append(Series(kind, lengths, times))
-    return line_chart(
-        series,
-        title=f"{batch} sentences on {torch.get_num_threads()} thread(s)",
-        x_label="words in each",
-        y_label="milliseconds, forward and back",
-        from_zero=True,
-    )
+    kinds = ("none", "simple", "projective", "nonprojective", "constituency")
+    encoders = {kind: sa.encoders.build("structured", vocabulary_size=30, attention=kind, dim=50) for kind in kinds}
+
+    def flat(length: int) -> SentenceBatch:
+        words = [f"w{place % 20}" for place in range(length)]
+        return sa.collate([sa.Sentence(words)] * batch, sa.Vocabulary(dict.fromkeys(words)))
+
+    return times_chart(times_series(encoders, flat, lengths, repeats=repeats), batch=batch)
 
 
 def figures(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -236,11 +223,6 @@ def figures(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         yield "structured-translation", translation_figure(runs, options.data, options.pair, num_pairs=options.pairs)
     if options.times:
         yield "structured-times", times_figure()
-
-
-def named(systems: Sequence[str]) -> Runs:
-    """``name=RUN,RUN`` as names and their runs."""
-    return {name: folders.split(",") for name, _, folders in (system.partition("=") for system in systems)}
 
 
 def main() -> None:

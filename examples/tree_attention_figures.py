@@ -13,15 +13,15 @@ fourth how long encoders take for sentences of some lengths. All but the first p
 
 import argparse
 import statistics
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import torch
+from figure_parts import named, times_chart, times_series
 
 import structattn as sa
-from structattn.data import PhraseTrees
+from structattn.data import PhraseTrees, SentenceBatch
 from structattn.inspection import (
     accumulation_figure,
     accuracy_figure,
@@ -102,33 +102,21 @@ def learning_curve(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
 
 def times_figure(lengths: Sequence[int] = (10, 20, 40, 80, 160), *, batch: int = 16, repeats: int = 3) -> str:
     """Milliseconds forward and back of some encoders over balanced trees; the matrices are built each time."""
-    series = []
-    for name in ("transformer", "lengthened_transformer", "tree_transformer", "tree_lstm"):
-        options = {} if name == "tree_lstm" else {"num_heads": 4, "num_layers": 2, "hidden": 128}
-        encoder, times = sa.encoders.build(name, vocabulary_size=30, dim=64, **options), []
-        for length in lengths:
-            words = [f"w{place % 20}" for place in range(length)]
-            sentence = PhraseTrees("balanced")(sa.Sentence(words))
-            taken = []
-            for _ in range(repeats + 1):
-                given = sa.collate([sentence] * batch, sa.Vocabulary(dict.fromkeys(words)))
-                begun = time.perf_counter()
-                encoder(given).states.sum().backward()
-                taken.append(time.perf_counter() - begun)
-            times.append(1000 * min(taken[1:]))
-        series.append(Series(name, lengths, times))
-        print(name, *(f"{length}: {value:.1f}" for length, value in zip(lengths, times, strict=True)), sep="\t")
-    return line_chart(
-        series,
-        title=f"{batch} sentences on {torch.get_num_threads()} thread(s)",
-        x_label="words in each",
-        y_label="milliseconds, forward and back",
-        from_zero=True,
-    )
+    sizes = {"num_heads": 4, "num_layers": 2, "hidden": 128}
+    encoders = {
+        name: sa.encoders.build(name, vocabulary_size=30, dim=64, **({} if name == "tree_lstm" else sizes))
+        for name in ("transformer", "lengthened_transformer", "tree_transformer", "tree_lstm")
+    }
 
+    def balanced(length: int) -> SentenceBatch:
+        words = [f"w{place % 20}" for place in range(length)]
+        sentence = PhraseTrees("balanced")(sa.Sentence(words))
+        return sa.collate([sentence] * batch, sa.Vocabulary(dict.fromkeys(words)))
 
-def runs_of(systems: list[str]) -> dict[str, list[str]]:
-    return {name: folders.split(",") for name, _, folders in (system.partition("=") for system in systems)}
+    series = times_series(encoders, balanced, lengths, repeats=repeats)
+    for one in series:
+        print(one.name, *(f"{length}: {value:.1f}" for length, value in zip(lengths, one.y, strict=True)), sep="\t")
+    return times_chart(series, batch=batch)
 
 
 def main() -> None:
@@ -143,16 +131,11 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     figures = [
-        *(figure_by_attractors(runs_of(options.attractors), options.part) if options.attractors else ()),
-        *(learning_curve(runs_of(options.curve)) if options.curve else ()),
+        *(figure_by_attractors(named(options.attractors), options.part) if options.attractors else ()),
+        *(learning_curve(named(options.curve)) if options.curve else ()),
         *([("tree-times", times_figure())] if options.times else ()),
-        *(
-            ()
-            if options.attractors or options.curve or options.times
-            else figures_of_a_tree(options.tree, options.model)
-        ),
     ]
-    for name, svg in figures:
+    for name, svg in figures or figures_of_a_tree(options.tree, options.model):
         path = options.out / f"{name}.svg"
         path.write_text(svg, encoding="utf-8")
         print(path)

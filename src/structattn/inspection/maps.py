@@ -6,7 +6,7 @@ Separate from the layers because a model needs no flag to be looked at: an atten
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -246,16 +246,17 @@ def _batches(
         raise ConfigError(
             f"{type(model).__name__} has no vocabulary: pass vocabulary=, or a batch made by structattn.collate"
         )
-    return [(collate([_as_read(model, one) for one in flat], known), list(range(len(flat))))] if flat else []
+    read = _reader(model)
+    return [(collate([read(sentence) for sentence in flat], known), list(range(len(flat))))] if flat else []
 
 
-def _as_read(model: nn.Module, sentence: Sentence) -> Sentence:
-    """A sentence as the model encodes it: it may have other trees then, and be in pieces."""
+def _reader(model: nn.Module) -> Callable[[Sentence], Sentence]:
+    """What makes of a sentence what the model encodes: it may have other trees then, and be in pieces."""
     writer = _first(model, SequenceModel)
     if writer is not None:
-        return writer.source_of(sentence)
+        return writer.source_of
     asked = _first(model, SentenceModel)
-    return (PhraseTrees() if asked is None else asked.trees)(sentence)
+    return PhraseTrees() if asked is None else asked.trees
 
 
 def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:

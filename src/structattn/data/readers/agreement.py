@@ -11,7 +11,7 @@ from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place
-from structattn.syntax import ParseError, Sentence, read_lines
+from structattn.syntax import ParseError, Sentence, open_text, read_lines
 
 _SINGULAR = frozenset(("is", "was", "has", "does", "'s"))
 _PLURAL = frozenset(("are", "were", "have", "do", "'re", "'ve"))
@@ -33,10 +33,10 @@ def read_agreement(path: str | os.PathLike[str]) -> Iterator[Example]:
             the position is not the right form.
     """
     pair = find_pair(path)
-    if not Path(path).is_file():
-        raise ParseError("cannot read this file: No such file or directory", file=path)
     if pair is None:
-        raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
+        # Opened, so that a file that is not there is said to be missing.
+        with open_text(path):
+            raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
     text_path, gold_path = pair
     lines = zip_longest(read_lines(text_path), read_lines(gold_path))
     for count, (text, gold) in enumerate(lines):
