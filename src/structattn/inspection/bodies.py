@@ -15,10 +15,10 @@ from torch import Tensor
 from structattn.data import PieceBatch, SentenceBatch
 from structattn.encoders.body import FirstPieces
 from structattn.layers import PretrainedBody
+from structattn.layers.modes import evaluating
 from structattn.pretrained import InjectedModel
 from structattn.pretrained.guided import InjectedReader
 from structattn.syntax import Sentence
-from structattn.tasks.model import evaluating
 
 if TYPE_CHECKING:
     from structattn.inspection.maps import AttentionMap

@@ -11,10 +11,10 @@ import torch
 
 from structattn.data import SentenceBatch
 from structattn.encoders import latent_trees
+from structattn.layers.modes import evaluating
 from structattn.pictures import dependency_tree
 from structattn.syntax import Sentence
 from structattn.tasks import AttachmentModel
-from structattn.tasks.model import evaluating
 
 if TYPE_CHECKING:
     from structattn.inspection.maps import AttentionMap

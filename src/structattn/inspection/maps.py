@@ -19,6 +19,7 @@ from structattn.encoders.body import FirstPieces
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.bodies import injected_maps, text_maps
 from structattn.inspection.latent import latent_maps
+from structattn.layers.modes import evaluation_mode
 from structattn.pretrained import InjectedModel
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
@@ -140,7 +141,6 @@ class _Record:
 def recording(model: nn.Module) -> Iterator[list[_Record]]:
     """Collect the weights of every call; evaluation mode meanwhile, and everything as before afterwards."""
     records: list[_Record] = []
-    modes = [(module, module.training) for module in model.modules()]
     with contextlib.ExitStack() as hooks:
         for path, module in model.named_modules():
             axes = getattr(module, "weights_axes", None)
@@ -151,12 +151,8 @@ def recording(model: nn.Module) -> Iterator[list[_Record]]:
                     raise ValueError(f"{name} has weights_axes {axes!r}; expected one of {known}")
                 hooks.callback(module.register_forward_pre_hook(_ask_for_weights, with_kwargs=True).remove)
                 hooks.callback(module.register_forward_hook(_recorder(name, _KINDS[axes], records)).remove)
-        try:
-            model.eval()
-            yield records
-        finally:
-            for module, training in modes:
-                module.training = training
+        hooks.enter_context(evaluation_mode(model))
+        yield records
 
 
 def _ask_for_weights(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -5,8 +5,7 @@ Koo et al. (2007), Structured prediction models via the matrix-tree theorem, and
 and Zhang (2020), Efficient second-order TreeCRF for neural dependency parsing, section 3 (the first-order part).
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -17,6 +16,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.layers.modes import evaluating
 from structattn.parsing.batches import parse_in_batches
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.syntax import DependencyTree, Sentence
@@ -203,7 +203,6 @@ class TreeCRF(nn.Module):
         mean: Tensor = total / batch.given.lengths.sum()
         return mean
 
-    @torch.no_grad()
     def predict(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """The same sentences with the trees and tags that the parser finds; computed in one batch.
 
@@ -212,7 +211,7 @@ class TreeCRF(nn.Module):
         some = [sentence for sentence in sentences if len(sentence)]
         if not some:
             return [self._predicted(sentence, (), (), ()) for sentence in sentences]
-        with _evaluating(self):
+        with evaluating(self):
             batch = self.encoder.collate(some).to(self.device)
             scores = self(batch)
             distribution = self.distribution(scores, batch.lengths)
@@ -252,13 +251,3 @@ class TreeCRF(nn.Module):
 
 def _surprisal(scores: Tensor, gold: Tensor) -> Tensor:
     return nn.functional.cross_entropy(scores.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")
-
-
-@contextlib.contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    before = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(before)

@@ -3,6 +3,7 @@
 from structattn.layers import BodyEmbedding, PretrainedBody
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.controls import with_other_trees
+from structattn.pretrained.drift import head_drift
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
 from structattn.pretrained.hydra import HydraModel, add_heads
 from structattn.pretrained.inject import inject, load_injection
@@ -37,6 +38,7 @@ __all__ = [
     "add_heads",
     "answer_questions",
     "evaluate_heads",
+    "head_drift",
     "inject",
     "load_injection",
     "make_windows",

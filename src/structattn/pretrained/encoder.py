@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import PieceBatch
-from structattn.encoders.body import first_piece_encoder, read_body
+from structattn.encoders.body import FirstPieces, first_piece_encoder, read_body
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.layers import PretrainedBody
 from structattn.pretrained.adapter import WEIGHTS, config_of, read_config
@@ -92,3 +92,22 @@ def hydra(
     if frozen == "heads":
         layer.heads.requires_grad_(False)
     return first_piece_encoder(source, HydraReader(layer), dropout=dropout)
+
+
+def heads_of(encoder: nn.Module) -> tuple[PretrainedBody, HydraLayer]:
+    """The body and the HYDRA layer of an encoder that ``hydra`` made.
+
+    Raises:
+        ConfigError: for another encoder.
+
+    Example:
+        >>> heads_of(nn.Identity())
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: expected a model with HYDRA heads, got one with the encoder Identity
+    """
+    embedder = getattr(encoder, "embedder", None)
+    if not isinstance(embedder, FirstPieces) or not isinstance(embedder.reader, HydraReader):
+        what = type(encoder if embedder is None else embedder).__name__
+        raise ConfigError(f"expected a model with HYDRA heads, got one with the encoder {what}")
+    return embedder.body, embedder.reader.layer

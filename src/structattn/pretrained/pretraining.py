@@ -4,12 +4,11 @@ HYDRA (arXiv 2109.05349), the pretraining of its heads: only queries and keys ar
 gradients and without dropout. Sentences without a tree, and those longer than the body reads, are left out and counted.
 """
 
-import contextlib
 import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,13 +18,13 @@ from torch import Tensor
 
 from structattn.data import PieceBatch
 from structattn.layers import PretrainedBody, RelationHeads, pool_words, relation_loss
+from structattn.layers.modes import evaluation_mode
 from structattn.pretrained.adapter import body_fingerprint
 from structattn.pretrained.config import HydraConfig, as_objective
 from structattn.pretrained.controls import with_other_trees
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
 from structattn.pretrained.hydra import HydraModel
-from structattn.pretrained.placement import place_of
-from structattn.pretrained.relation_names import parse_relation
+from structattn.pretrained.relation_batches import RelationBatches, body_below
 from structattn.pretrained.relations import relation_targets
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
@@ -142,19 +141,18 @@ def pretrain(
         torch.manual_seed(settings.seed)
         model = HydraModel(body.model, config)
     heads, before = model.hydra.heads, body_fingerprint(model.base)
-    # Read where the heads stand, whichever layer the caller reads.
-    place = place_of(model.base, config.layer)
-    body = PretrainedBody(body.model, body.tokenizer, layer=-1 if place is None else place)
+    body = body_below(body, config)
     body.kept = {} if settings.keep_states else None
-    train = _Source(sentences, body, config, settings)
-    dev = _Source(held_out, body, config, settings)
-    for name, source in (("learn from", train), ("choose by", dev)):
-        if not source.sentences:
-            raise ConfigError(f"pretraining: no sentence to {name}: {source.missing} lack what {config.relations} need")
+    train, dev = (
+        RelationBatches(some, body, config, batch_size=settings.batch_size, max_length=settings.max_length)
+        for some in (sentences, held_out)
+    )
+    for purpose, source in (("learn from", train), ("choose by", dev)):
+        source.require(purpose)
     if settings.control == "shuffled":
         train.sentences = with_other_trees(train.sentences, seed=settings.seed)
     optimizer = torch.optim.AdamW(heads.parameters(), lr=settings.learning_rate, weight_decay=0.0)
-    with _untouched(body):
+    with evaluation_mode(body):
         first, reports = evaluate_heads(heads, config, dev.batches())
         losses, best, state, waited = [first], first, copy.deepcopy(heads.state_dict()), 0
         step, total = 0, settings.epochs * math.ceil(len(train.sentences) / settings.batch_size)
@@ -220,67 +218,3 @@ def heads_loss(
         return heads.linear_loss(nodes, pairs, targets.mask, weights=values[where])
     chosen = targets.relation[:, list(config.assignment)] if len(config.relations) > 1 else targets.relation
     return relation_loss(heads.scores(nodes), chosen, targets.mask, objective=objective, reduction=reduction)
-
-
-class _Source:
-    """Sentences that can be learnt from, in batches of similar length, with the body's states."""
-
-    def __init__(
-        self, sentences: Sequence[Sentence], body: PretrainedBody, config: HydraConfig, settings: PretrainingConfig
-    ) -> None:
-        self.body, self.batch_size = body, settings.batch_size
-        limit = min((size for size in (body.max_length, settings.max_length) if size is not None), default=None)
-        whole = [sentence for sentence in sentences if _has_all(sentence, config)]
-        self.missing = len(sentences) - len(whole)
-        self.sentences: list[Sentence] = []
-        self.sizes: list[int] = []
-        self.words = self.covered = 0
-        for start in range(0, len(whole), 256):
-            some = whole[start : start + 256]
-            pieces = body.tokenize(some, overlong="cut")
-            self.words += int(pieces.num_words.sum())
-            self.covered += int(pieces.has_pieces.sum())
-            for sentence, size, is_cut in zip(some, pieces.mask.sum(1).tolist(), pieces.is_cut.tolist(), strict=True):
-                if not is_cut and (limit is None or size <= limit):
-                    self.sentences.append(sentence)
-                    self.sizes.append(size)
-        self.too_long = len(whole) - len(self.sentences)
-
-    def batches(self, generator: torch.Generator | None = None) -> Iterator[tuple[PieceBatch, Tensor]]:
-        """Sorted by length; in random order if there is a generator, and then not always the same neighbours."""
-        order = sorted(range(len(self.sizes)), key=self._key(generator))
-        starts = list(range(0, len(order), self.batch_size))
-        if generator is not None:
-            starts = [starts[index] for index in torch.randperm(len(starts), generator=generator).tolist()]
-        for start in starts:
-            rows = order[start : start + self.batch_size]
-            pieces = self.body.tokenize([self.sentences[row] for row in rows])
-            with torch.no_grad():
-                states: Tensor = self.body(pieces)
-            yield pieces, states
-
-    def _key(self, generator: torch.Generator | None) -> Callable[[int], float]:
-        noise = torch.zeros(len(self.sizes)) if generator is None else torch.rand(len(self.sizes), generator=generator)
-        jitter = noise.tolist()
-        return lambda index: self.sizes[index] + jitter[index]
-
-
-def _has_all(sentence: Sentence, config: HydraConfig) -> bool:
-    wanted = [parse_relation(name) for name in config.relations]
-    trees = any(relation.kind != "matrix" for relation in wanted) or config.root_to_cls
-    matrices = {relation.matrix for relation in wanted if relation.kind == "matrix"}
-    return (
-        bool(sentence.words) and (sentence.dependency is not None or not trees) and matrices <= set(sentence.relations)
-    )
-
-
-@contextlib.contextmanager
-def _untouched(body: PretrainedBody) -> Iterator[None]:
-    """Inside, a body is in evaluation mode; afterwards every module is again in the mode it was in."""
-    modes = [(module, module.training) for module in body.modules()]
-    body.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training

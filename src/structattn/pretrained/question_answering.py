@@ -17,6 +17,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from structattn.data import check_tokenizer
+from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError
 
 
@@ -112,7 +113,6 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
     return Windows(inputs, owner, tuple(offsets), torch.tensor(starts), torch.tensor(ends))
 
 
-@torch.no_grad()
 def answer_questions(
     model: nn.Module,
     questions: Sequence[Question],
@@ -141,9 +141,7 @@ def answer_questions(
     windows = make_windows(questions, tokenizer, max_length=max_length, stride=stride)
     best: dict[int, tuple[float, str]] = {}
     none: dict[int, float] = {}
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
+    with evaluating(model):
         lengths = windows.inputs["attention_mask"].sum(1)
         # Shorter windows together, without the padding that longer ones need.
         for rows in lengths.argsort(stable=True).split(batch_size):
@@ -156,9 +154,6 @@ def answer_questions(
                 found = best_span(start, end, windows.offsets[window][:width], longest=longest_answer)
                 if found is not None and found[0] > best.get(number, (-float("inf"), ""))[0]:
                     best[number] = found[0], questions[number].context[found[1] : found[2]]
-    finally:
-        for module, training in modes:
-            module.training = training
     answers = []
     for number in range(len(questions)):
         score, text = best.get(number, (-float("inf"), ""))

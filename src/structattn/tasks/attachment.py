@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder, latent_trees
+from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, examples_of, measured_texts
+from structattn.tasks.model import Item, answers_by_length, example_of, examples_of, measured_texts
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.sentence_model import num_words
 from structattn.tasks.task import Task

@@ -17,10 +17,11 @@ from structattn.data import Example, Vocabulary
 from structattn.data.readers.babi import facts_of, support_of
 from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.layers.linear import glorot_linear
+from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.fact_reader import FactBatch, FactReader
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, evaluating, example_of, examples_of
+from structattn.tasks.model import Item, example_of, examples_of
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 

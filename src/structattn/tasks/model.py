@@ -3,12 +3,10 @@
 Separate from the models so that none of them knows another.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from structattn.data import Example, Vocabulary
 from structattn.syntax import Sentence
@@ -185,16 +183,3 @@ def measured_texts(
     chosen = [metric(name) for name in task.metrics]
     metrics = {one.name: one.value(gold, answers) for one in chosen if one.concerns_any(gold)}
     return Evaluation(metrics, tuple(predictions), tuple(gold))
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards each module is again in the mode it was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training

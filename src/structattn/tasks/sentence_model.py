@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, examples_of
+from structattn.tasks.model import Item, answers_by_length, example_of, examples_of
 from structattn.tasks.node_labels import node_logits, node_loss, with_node_classes
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task

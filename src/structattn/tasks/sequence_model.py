@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.data.text_vocabulary import BEGIN_ID, END_ID, Splitter, TextVocabulary, WordSplitter, in_pieces
 from structattn.encoders import SentenceEncoder
+from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.decoder import Decoder
-from structattn.tasks.model import Item, answers_by_length, evaluating, example_of, examples_of, measured_texts
+from structattn.tasks.model import Item, answers_by_length, example_of, examples_of, measured_texts
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.task import Task

@@ -11,8 +11,8 @@ from structattn.data import Example, SentenceBatch
 from structattn.distributions import StructuredDistribution
 from structattn.encoders import latent_trees
 from structattn.layers import SyntacticAttention
+from structattn.layers.modes import evaluating
 from structattn.tasks import SequenceBatch, TaskBatch
-from structattn.tasks.model import evaluating
 from structattn.training.trained_model import TrainedModel
 
 

@@ -4,9 +4,9 @@ import dataclasses
 import json as jsonlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from structattn.cli.lines import table
+from structattn.cli.relations import relation_table, relation_values
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
 from structattn.pretrained import HydraConfig, PretrainedBody, Pretraining, PretrainingConfig, pretrain
 from structattn.syntax import Sentence, read_conllu, replace_text
@@ -15,7 +15,6 @@ from structattn.syntax.folders import write_json
 
 
 def command(
-    action: Literal["pretrain"],
     treebank: str,
     settings: PretrainingConfig,
     *,
@@ -39,7 +38,6 @@ def command(
     """Pretrain HYDRA heads on a treebank; leave an adapter folder, and in it a report of what the heads have learnt.
 
     Args:
-        action: pretrain.
         treebank: a CoNLL-U file.
         settings: how the heads are trained.
         body: the folder of a Hugging Face encoder with a fast tokenizer.
@@ -112,7 +110,7 @@ def _report(found: Pretraining, out: str) -> dict[str, Any]:
     return {
         "loss": found.loss,
         "epochs": list(found.epochs),
-        "relations": {name: dataclasses.asdict(report) for name, report in found.relations.items()},
+        "relations": relation_values(found.relations),
         "sentences": found.sentences,
         "coverage": found.coverage,
         "body_unchanged": found.is_body_unchanged,
@@ -127,15 +125,7 @@ def _lines(found: Pretraining, out: str) -> Iterator[str]:
     same = "the same as before, bit for bit" if found.is_body_unchanged else "NOT the same as before"
     yield f"{100 * found.coverage:.2f}% of the words have pieces; the body is {same}"
     yield ""
-    header = ["relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "neighbours", "best head"]
-    rows = []
-    for name, report in found.relations.items():
-        trees = ["" if share is None else f"{100 * share:.1f}" for share in (report.attachment, report.neighbours)]
-        best = max(report.accuracy, default=float("nan"))
-        numbers = (report.mean_squared_error, report.constant_error, report.sentence_constant_error)
-        row = [name, *(f"{number:.4f}" for number in numbers), f"{report.area:.4f}", *trees, f"{100 * best:.1f}"]
-        rows.append(row)
-    yield from table(header, rows)
+    yield from relation_table(found.relations)
 
 
 def _size(out: str) -> int:

@@ -1,0 +1,88 @@
+"""``structattn hydra eval``: what heads know of a treebank, and what fine-tuning has made of them."""
+
+import json as jsonlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from structattn.cli.relations import relation_table, relation_values
+from structattn.layers.modes import evaluating
+from structattn.pretrained import HydraLayer, PretrainedBody, RelationReport, add_heads, evaluate_heads, head_drift
+from structattn.pretrained.encoder import heads_of
+from structattn.pretrained.relation_batches import RelationBatches, body_below
+from structattn.syntax import Sentence, read_conllu
+from structattn.syntax.errors import ConfigError
+from structattn.training import load
+
+
+def command(
+    treebank: str,
+    *,
+    body: str | None = None,
+    adapter: str | None = None,
+    run: str | None = None,
+    batch_size: int = 32,
+    json: bool = False,
+) -> Iterator[str]:
+    """Measure HYDRA heads on a treebank: those of an adapter, those of a fine-tuned model, or both and their drift.
+
+    Args:
+        treebank: a CoNLL-U file.
+        body: the folder of the body that the adapter was pretrained on.
+        adapter: the adapter folder.
+        run: a run folder, or the folder of a saved model, with HYDRA heads.
+        batch_size: sentences at a time.
+        json: print one JSON object.
+    """
+    if (body is None) != (adapter is None) or (adapter is None and run is None):
+        raise ConfigError("hydra eval: expected --body BODY --adapter ADAPTER, or --run RUN, or all three")
+    sentences = list(read_conllu(treebank))
+    measured: dict[str, _Measured] = {}
+    if body is not None and adapter is not None:
+        source = PretrainedBody.from_folder(body, is_frozen=True)
+        layer = add_heads(source.model, adapter).hydra
+        measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size)
+    if run is not None:
+        measured["run"] = _measure(*heads_of(load(run).model.encoder), sentences, batch_size=batch_size)
+    drift = _drift(measured["adapter"], measured["run"]) if len(measured) == 2 else None
+    if json:
+        values: dict[str, Any] = {
+            name: {"loss": found.loss, "relations": relation_values(found.reports)} for name, found in measured.items()
+        }
+        yield jsonlib.dumps({**values, "drift": drift, "sentences": len(sentences), "treebank": treebank})
+        return
+    for name, found in measured.items():
+        yield f"{adapter if name == 'adapter' else run}: {len(found.batches)} of {len(sentences)} sentences"
+        yield from relation_table(found.reports)
+        yield ""
+    if drift is not None:
+        yield "drift of each head by fine-tuning, |M after - M before| / |M before|:"
+        yield "  ".join(f"{share:.2f}" for share in drift)
+
+
+class _Measured(NamedTuple):
+    batches: RelationBatches
+    layer: HydraLayer
+    loss: float
+    reports: dict[str, RelationReport]
+
+
+def _measure(body: PretrainedBody, layer: HydraLayer, sentences: list[Sentence], *, batch_size: int) -> _Measured:
+    batches = RelationBatches(sentences, body_below(body, layer.config), layer.config, batch_size=batch_size)
+    batches.require("measure them by")
+    with evaluating(batches.body):
+        loss, reports = evaluate_heads(layer.heads, layer.config, batches.batches())
+    return _Measured(batches, layer, loss, reports)
+
+
+def _drift(before: _Measured, after: _Measured) -> tuple[float, ...]:
+    if before.layer.heads.num_heads != after.layer.heads.num_heads:
+        raise ConfigError("hydra eval: the adapter and the run have different numbers of heads")
+    with evaluating(before.batches.body), evaluating(after.batches.body):
+        return head_drift(
+            (
+                before.layer.heads.scores(before.batches.states(pieces)),
+                after.layer.heads.scores(after.batches.states(pieces)),
+                pieces.mask,
+            )
+            for pieces in before.batches.pieces()
+        )

@@ -1,0 +1,38 @@
+"""How reports on HYDRA heads look in a terminal and as JSON."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from structattn.cli.lines import table
+from structattn.pretrained import RelationReport
+
+_HEADER = ("relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "neighbours", "best head")
+
+
+def relation_table(reports: Mapping[str, RelationReport]) -> list[str]:
+    """A line for each relation.
+
+    Example:
+        >>> print("\\n".join(relation_table({"arc": RelationReport(0.07, 0.1, 0.09, 0.8, 0.5, 0.4, (0.6, 0.7))})))
+        relation     MSE  best constant  a sentence     AUC  spanning tree  neighbours  best head
+        arc       0.0700         0.1000      0.0900  0.8000           50.0        40.0       70.0
+    """
+    return table(_HEADER, [_row(name, report) for name, report in reports.items()])
+
+
+def relation_values(reports: Mapping[str, RelationReport]) -> dict[str, Any]:
+    """The same for JSON.
+
+    Example:
+        >>> relation_values({"arc": RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6,))})["arc"]["area"]
+        0.8
+    """
+    return {name: dataclasses.asdict(report) for name, report in reports.items()}
+
+
+def _row(name: str, report: RelationReport) -> list[str]:
+    trees = ["" if share is None else f"{100 * share:.1f}" for share in (report.attachment, report.neighbours)]
+    best = max(report.accuracy, default=float("nan"))
+    numbers = (report.mean_squared_error, report.constant_error, report.sentence_constant_error)
+    return [name, *(f"{number:.4f}" for number in numbers), f"{report.area:.4f}", *trees, f"{100 * best:.1f}"]

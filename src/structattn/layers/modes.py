@@ -1,0 +1,42 @@
+"""Evaluation mode for a while: whoever looks at a model leaves every module in the mode it was in."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode; afterwards each module is again in the mode it was in.
+
+    Example:
+        >>> layer = nn.Sequential(nn.Dropout().eval(), nn.Dropout())
+        >>> with evaluation_mode(layer):
+        ...     layer[1].training
+        False
+        >>> layer[0].training, layer[1].training
+        (False, True)
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """The same without gradients.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> with evaluating(layer):
+        ...     layer(torch.ones(1)).requires_grad
+        False
+    """
+    with evaluation_mode(module), torch.no_grad():
+        yield

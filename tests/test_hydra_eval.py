@@ -1,0 +1,98 @@
+"""``structattn hydra eval``: what heads know of a treebank, before and after fine-tuning, and how far they moved."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+import structattn as sa
+from bodies import minilm_tokenizer, tiny
+from structattn.cli import main
+from structattn.data.generated import agreement_treebank
+from structattn.pretrained import head_drift
+from structattn.pretrained.encoder import heads_of
+from structattn.syntax import DependencyTree
+
+SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]
+
+
+def test_drift_is_the_mean_of_the_sentences_own():
+    generator = torch.Generator().manual_seed(0)
+    before, after = (torch.randn(3, 2, 4, 4, generator=generator) for _ in range(2))
+    mask = torch.arange(4) < torch.tensor([[4], [2], [3]])
+    before[2, 1] = 0  # no size to compare with: left out for this head
+    found = head_drift([(before[:2], after[:2], mask[:2]), (before[2:], after[2:], mask[2:])])
+    for head, share in enumerate(found):
+        own = []
+        for row, length in enumerate((4, 2, 3)):
+            one, other = (scores[row, head, :length, :length].tolist() for scores in (before, after))
+            size = math.sqrt(sum(value**2 for line in one for value in line))
+            pairs = (pair for lines in zip(one, other, strict=True) for pair in zip(*lines, strict=True))
+            if size:
+                own.append(math.sqrt(sum((new - old) ** 2 for old, new in pairs)) / size)
+        assert share == pytest.approx(sum(own) / len(own), rel=1e-5)
+    with pytest.raises(ValueError, match="at least one sentence"):
+        head_drift([])
+
+
+@pytest.fixture(params=["-1", "1"], ids=["on top", "between layers"])
+def made(request, tmp_path, capsys):
+    """A treebank, a body, an adapter, and a task's model that was made of them and not trained."""
+    tiny("bert").save_pretrained(tmp_path / "body")
+    minilm_tokenizer().save_pretrained(tmp_path / "body")
+    sa.write_conllu(tmp_path / "trees.conllu", SENTENCES)
+    words = ["hydra", "pretrain", str(tmp_path / "trees.conllu"), "--dev", str(tmp_path / "trees.conllu")]
+    words += ["--body", str(tmp_path / "body"), "--out", str(tmp_path / "adapter"), "--relation", "head arc head arc"]
+    assert main([*words, "--epochs", "1", "--batch_size", "8", "--layer", request.param]) == 0
+    task = sa.tasks.Task("t", labels=("no", "yes"))
+    options = {"body": str(tmp_path / "body"), "adapter": str(tmp_path / "adapter")}
+    model = sa.training.build_model("hydra", task, vocabulary=sa.Vocabulary([]), options=options)
+    model.save_pretrained(tmp_path / "same")
+    _, layer = heads_of(model.model.encoder)
+    with torch.no_grad():
+        layer.heads.query.weight[: layer.heads.head_dim] *= -1  # of the first head alone
+        layer.heads.query.bias[: layer.heads.head_dim] *= -1
+    model.save_pretrained(tmp_path / "moved")
+    capsys.readouterr()
+    return tmp_path
+
+
+def test_what_heads_know_before_and_after(made, capsys):
+    words = ["hydra", "eval", str(made / "trees.conllu")]
+    pair = ["--body", str(made / "body"), "--adapter", str(made / "adapter")]
+    assert main([*words, *pair, "--run", str(made / "same"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    report = json.loads((made / "adapter" / "report.json").read_text())
+    assert found["sentences"] == 60
+    for who in ("adapter", "run"):
+        assert found[who]["loss"] == pytest.approx(report["loss"], rel=1e-4)
+        for name, values in report["relations"].items():
+            for key in ("mean_squared_error", "constant_error", "area", "attachment"):
+                assert found[who]["relations"][name][key] == pytest.approx(values[key], rel=1e-4)
+    assert found["drift"] == pytest.approx([0.0] * 4, abs=1e-5)
+    assert main([*words, *pair, "--run", str(made / "moved"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["drift"] == pytest.approx([2.0, 0.0, 0.0, 0.0], abs=1e-5)
+    assert found["run"]["loss"] > found["adapter"]["loss"]
+    assert main([*words, "--run", str(made / "moved")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{made / 'moved'}: 60 of 60 sentences"
+    assert [line.split()[0] for line in lines[1:-1]] == ["relation", "head", "arc"]
+    assert main([*words, *pair, "--run", str(made / "moved")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2.00  0.00  0.00  0.00"
+
+
+def test_mistakes(made, capsys):
+    words = ["hydra", "eval", str(made / "trees.conllu")]
+    assert main([*words, "--body", str(made / "body")]) == 2
+    assert "expected --body BODY --adapter ADAPTER, or --run RUN" in capsys.readouterr().err
+    task = sa.tasks.Task("t", labels=("no", "yes"))
+    model = sa.training.build_model("body", task, vocabulary=sa.Vocabulary([]), options={"body": str(made / "body")})
+    model.save_pretrained(made / "plain")
+    assert main([*words, "--run", str(made / "plain")]) == 2
+    assert "expected a model with HYDRA heads" in capsys.readouterr().err
+    sa.write_conllu(made / "long.conllu", [sa.Sentence(["w"] * 70, dependency=DependencyTree([0, *range(1, 70)]))])
+    assert main(["hydra", "eval", str(made / "long.conllu"), "--run", str(made / "same")]) == 2
+    assert "no sentence to measure them by: 0 lack what ('head', 'arc') need, 1 are too long" in capsys.readouterr().err
