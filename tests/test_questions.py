@@ -15,6 +15,8 @@ from structattn.layers import load_body
 from structattn.pretrained import HydraConfig, HydraModelForQuestionAnswering, add_heads
 from structattn.pretrained.squad import read_squad
 from structattn.syntax import ConfigError, ParseError
+from structattn.syntax.folders import read_json_lines
+from structattn.training.epochs import EpochLoop
 from structattn.training.questions import QuestionRun, run_questions
 
 CONTEXT = "The kids wash their hands . The dog barks at the ballgame . " * 3
@@ -113,9 +115,49 @@ def test_a_run_with_heads_learns_answers_and_is_only_read_again(folder: Path, tm
     assert all(answer in CONTEXT for answer in answers.values())
     model = HydraModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "model")
     assert sum(parameter.numel() for parameter in model.parameters()) == found.parameters
-    assert run_questions(run) == found
-    with pytest.raises(ConfigError, match="holds a run with other options"):
-        run_questions(run_of(folder, tmp_path / "run", adapter=str(folder / "adapter")))
+    assert [row["epoch"] for row in read_json_lines(tmp_path / "run" / "metrics.jsonl")] == [*range(1, 13)]
+    assert run_questions(run, resume=True) == found
+    with pytest.raises(ConfigError, match="holds a finished run"):
+        run_questions(run)
+    with pytest.raises(ConfigError, match="cannot resume with another limit, dev_limit, epochs"):
+        run_questions(run_of(folder, tmp_path / "run", adapter=str(folder / "adapter")), resume=True)
+
+
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_an_interrupted_run_goes_on_to_the_same_bits(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    options = {"adapter": str(folder / "adapter"), "epochs": 4, "mixed_precision": precision}
+    whole = run_questions(run_of(folder, tmp_path / "whole", **options))
+    assert not (tmp_path / "whole" / "checkpoints").exists()
+    save = EpochLoop.save
+
+    def killed(loop: EpochLoop, rows: list[dict[str, Any]]) -> None:
+        if len(rows) == 3:
+            raise KeyboardInterrupt
+        save(loop, rows)
+
+    run = run_of(folder, tmp_path / "parts", **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochLoop, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_questions(run)
+    with pytest.raises(ConfigError, match="holds an unfinished run"):
+        run_questions(run)
+    parts = run_questions(run, resume=True)
+    assert parts.losses == whole.losses
+    assert parts.metrics == whole.metrics
+    weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]
+
+
+def test_sixteen_bits_are_near_thirty_two(folder: Path, tmp_path: Path) -> None:
+    single, half = (
+        run_questions(run_of(folder, tmp_path / precision, mixed_precision=precision, epochs=1, learning_rate=1e-9))
+        for precision in ("no", "bf16")
+    )
+    assert half.losses[0] != single.losses[0]
+    assert half.losses[0] == pytest.approx(single.losses[0], rel=1e-2)
 
 
 def test_what_is_frozen_stays(folder: Path, tmp_path: Path) -> None:
@@ -144,10 +186,14 @@ def test_the_body_alone_is_a_model_of_transformers(
         assert set(found["metrics"]) == {"exact_match", "f1"}
         assert found["windows"] >= 3
         AutoModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "model")
-        assert main(words) == 0
+        assert main(words) == 2
+        assert "holds a finished run" in capsys.readouterr().err
+        assert main([*words, "--resume"]) == 0
         assert "3 questions learnt from" in capsys.readouterr().out
-        assert main([*words, "--seed", "2"]) == 2
-        assert "other options" in capsys.readouterr().err
+        assert main([*words, "--seed", "2", "--resume"]) == 2
+        assert "cannot resume with another seed" in capsys.readouterr().err
+        assert main([*words, "--seed", "2", "--overwrite"]) == 0
+        assert "3 questions learnt from" in capsys.readouterr().out
         assert main([*words, "--heads", "random"]) == 2
         assert "give an adapter" in capsys.readouterr().err
 

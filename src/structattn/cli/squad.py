@@ -8,15 +8,16 @@ from structattn.cli.lines import figures
 from structattn.training.questions import QuestionRun, run_questions
 
 
-def command(run: QuestionRun, *, overwrite: bool = False, json: bool = False) -> Iterator[str]:
+def command(run: QuestionRun, *, resume: bool = False, overwrite: bool = False, json: bool = False) -> Iterator[str]:
     """Fine-tune a body on SQuAD, with HYDRA heads if there is an adapter; leave a folder, report exact match and F1.
 
     Args:
         run: everything that decides a run.
-        overwrite: do it again, whatever is in --out.
+        resume: go on with the interrupted run in --out.
+        overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    found = run_questions(run, overwrite=overwrite)
+    found = run_questions(run, resume=resume, overwrite=overwrite)
     if json:
         yield jsonlib.dumps({"seed": run.seed, **dataclasses.asdict(found)})
     else:

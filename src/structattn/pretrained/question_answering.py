@@ -147,7 +147,8 @@ def answer_questions(
         for rows in lengths.argsort(stable=True).split(batch_size):
             width, device = int(lengths[rows].max()), next((one.device for one in model.parameters()), None)
             output = model(**{name: tensor[rows, :width].to(device) for name, tensor in windows.inputs.items()})
-            logits = zip(rows.tolist(), output.start_logits.cpu(), output.end_logits.cpu(), strict=True)
+            ends = (output.start_logits.float().cpu(), output.end_logits.float().cpu())
+            logits = zip(rows.tolist(), *ends, strict=True)
             for window, start, end in logits:
                 number = windows.question[window]
                 none[number] = min(none.get(number, float("inf")), (start[0] + end[0]).item())

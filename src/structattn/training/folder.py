@@ -17,9 +17,13 @@ Separate from the training loop because comparison, prediction and the command l
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from structattn.syntax import replace_text
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import remove
 
@@ -109,6 +113,24 @@ class RunFolder:
             raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
         else:
             self._tidy()
+
+    def describe(self, values: Mapping[str, Any]) -> None:
+        """Write ``config.yaml``; its presence makes this a run folder."""
+        with replace_text(self.config) as stream:
+            stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
+
+    def require_same(self, values: Mapping[str, Any]) -> None:
+        """Refuse to go on with a run that was configured otherwise, if there is one.
+
+        Raises:
+            ConfigError: naming what differs.
+        """
+        if not self.config.is_file():
+            return
+        before = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        changed = [name for name in values if not isinstance(before, dict) or before.get(name) != values[name]]
+        if changed:
+            raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")
 
     def clear_if_untrained(self) -> None:
         """Leave nothing of a run that failed before its first evaluation: there is nothing to resume."""

@@ -9,7 +9,6 @@ Reference: Dozat and Manning (2017), section 4.2 (optimisation).
 import dataclasses
 import json
 import logging
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,32 +16,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
-from tqdm import tqdm  # type: ignore[import-untyped]
+from torch import Tensor
 
-from structattn.data.tensors import load_tensors, save_tensors
 from structattn.parsing.evaluation import attachment
 from structattn.parsing.saved import build_parser, save_parser
 from structattn.parsing.treecrf import TreeCRF
-from structattn.syntax import Sentence, read_conllu, replace_text
-from structattn.syntax.errors import ConfigError, ParseError, StructAttnError
-from structattn.syntax.folders import read_json, read_json_lines, remove, replaced_folder, write_json, write_json_lines
+from structattn.syntax import Sentence, read_conllu
+from structattn.syntax.errors import ParseError
+from structattn.syntax.folders import read_json, remove, write_json, write_json_lines
 from structattn.tasks import metric
+from structattn.training.epochs import EpochLoop
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
-from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.optimization import build_optimizer
 from structattn.training.parser_config import ParserConfig
 from structattn.training.sampler import LengthBatchSampler
-from structattn.training.state import (
-    load_optimizer,
-    preserved_randomness,
-    random_state,
-    save_optimizer,
-    set_random_state,
-)
+from structattn.training.state import preserved_randomness
 
 LOGGER = logging.getLogger("structattn.training")
-_WEIGHTS, _HISTORY, _STATES, _CURRENT = "model.safetensors", "history.jsonl", "states.json", "current"
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
     folder = RunFolder(config.out)
     with folder.claimed(), preserved_randomness():
         folder.open_for_run(resume=resume, overwrite=overwrite)
-        _check_same(folder, config)
+        folder.require_same(_stored(config))
         if folder.is_finished:
             values = read_json(folder.result)
             return ParserResult(folder.path, **{name: values[name] for name in values if name != "folder"})
@@ -97,8 +88,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
             min_count=config.min_count,
         )
         write_json(folder.environment, {"torch": torch.__version__, "threads": torch.get_num_threads()})
-        with replace_text(folder.config) as stream:
-            stream.write(yaml.safe_dump(_stored(config), sort_keys=False, allow_unicode=True))
+        folder.describe(_stored(config))
         history = _Fit(parser, train, dev=dev, config=config, folder=folder).run()
         best = history.best
         names = ("uas", "las", "las_universal", "tags")
@@ -141,7 +131,7 @@ def read_gold(path: str) -> list[Sentence]:
 
 
 class _Fit:
-    """The loop; one object so that a checkpoint is all of its state."""
+    """The epochs of a parser; the best one is kept."""
 
     def __init__(
         self,
@@ -157,47 +147,31 @@ class _Fit:
         self.dev = dev
         self.folder = folder
         self.optimization = config.optimization()
-        self.sampler = LengthBatchSampler([len(one) for one in train], self.optimization.batch_size, seed=config.seed)
-        self.optimizer = _optimizer(parser, config)
-        steps = len(self.sampler) * self.optimization.epochs
-        self.schedule = build_schedule(self.optimizer, self.optimization, num_steps=steps)
+        sampler = LengthBatchSampler([len(one) for one in train], self.optimization.batch_size, seed=config.seed)
+        self.loop = EpochLoop(parser, _optimizer(parser, config), sampler, self.optimization, folder=folder)
         # LAS is an accuracy, that of head and label of each word taken together.
         self.history = History(dataclasses.replace(metric("accuracy"), name="las"))
         self.started = time.monotonic()
 
     def run(self) -> History:
         """Train to the end, from the last checkpoint if there is one."""
-        current = self.folder.checkpoints / _CURRENT
-        if current.is_dir():
-            self._restore(current)
+        self.history.rows = self.loop.restore()
+        if self.history.rows:
+            self.started -= self.history.last["seconds"]
         # What was written after the last checkpoint will be written again.
         write_json_lines(self.folder.metrics, self.history.rows)
         for epoch in range(len(self.history.rows), self.optimization.epochs):
             if self.history.has_run_out(self.optimization.patience):
                 break
-            loss = self._epoch(epoch)
-            self._evaluate(epoch, loss)
-            self._save(current)
+            self.parser.train()
+            self._evaluate(epoch, self.loop.learn(epoch, self._loss))
+            self.loop.save(self.history.rows)
         return self.history
 
-    def _epoch(self, epoch: int) -> float:
-        self.parser.train()
-        self.sampler.set_epoch(epoch)
-        losses = []
-        with tqdm(self.sampler, desc=f"epoch {epoch + 1}", unit="step", disable=None, leave=False) as steps:
-            for indices in steps:
-                loss = self.parser.loss(self.parser.collate([self.train[index] for index in indices]))
-                self.optimizer.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(self.parser.parameters(), self.optimization.clip or math.inf)
-                self.optimizer.step()
-                self.schedule.step()
-                losses.append(loss.item())
-        return sum(losses) / len(losses)
+    def _loss(self, rows: list[int]) -> Tensor:
+        return self.parser.loss(self.parser.collate([self.train[row] for row in rows]))
 
     def _evaluate(self, epoch: int, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise StructAttnError(f"the training loss is {loss} in epoch {epoch + 1}; try a lower learning rate")
         begun = time.perf_counter()
         found = attachment(self.dev, self.parser.parse(self.dev))
         speed = len(self.dev) / (time.perf_counter() - begun)
@@ -216,22 +190,6 @@ class _Fit:
         write_json_lines(self.folder.metrics, self.history.rows)
         LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
 
-    def _save(self, target: Path) -> None:
-        with replaced_folder(target) as temporary:
-            save_tensors(self.parser.state_dict(), temporary / _WEIGHTS)
-            save_optimizer(self.optimizer, temporary)
-            write_json(temporary / _STATES, {"schedule": self.schedule.state_dict(), "random": random_state()})
-            write_json_lines(temporary / _HISTORY, self.history.rows)
-
-    def _restore(self, source: Path) -> None:
-        load_tensors(self.parser, source / _WEIGHTS)
-        load_optimizer(self.optimizer, source)
-        states = read_json(source / _STATES)
-        self.schedule.load_state_dict(states["schedule"])
-        set_random_state(states["random"])
-        self.history.rows = list(read_json_lines(source / _HISTORY))
-        self.started -= self.history.last["seconds"]
-
 
 def _optimizer(parser: TreeCRF, config: ParserConfig) -> torch.optim.Optimizer:
     """One optimizer, with a rate of its own for a body."""
@@ -249,16 +207,6 @@ def _stored(config: ParserConfig) -> dict[str, Any]:
     """Plain values, without the folder, so that the run can be moved."""
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
     return {name: value for name, value in values.items() if name != "out"}
-
-
-def _check_same(folder: RunFolder, config: ParserConfig) -> None:
-    if not folder.config.is_file():
-        return
-    before = yaml.safe_load(folder.config.read_text(encoding="utf-8"))
-    now = _stored(config)
-    changed = [name for name in now if not isinstance(before, dict) or before.get(name) != now[name]]
-    if changed:
-        raise ConfigError(f"{folder.path}: cannot resume with another {', '.join(changed)}; see {folder.config}")
 
 
 def _short(value: Any) -> str:

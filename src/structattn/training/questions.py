@@ -11,11 +11,10 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from structattn.layers import load_body
 from structattn.pretrained import (
@@ -29,15 +28,17 @@ from structattn.pretrained import (
 )
 from structattn.pretrained.adapter import config_of, read_config
 from structattn.pretrained.squad import read_squad
-from structattn.syntax.errors import ConfigError, StructAttnError, require
-from structattn.syntax.folders import read_json, replaced_folder, write_json
+from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.folders import read_json, remove, replaced_folder, write_json, write_json_lines
 from structattn.training.config_parts import OptimizationConfig, check, check_choices
-from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.epochs import EpochLoop
+from structattn.training.folder import RunFolder
+from structattn.training.optimization import build_optimizer
 from structattn.training.sampler import LengthBatchSampler
 from structattn.training.state import preserved_randomness
 
 LOGGER = logging.getLogger("structattn.training")
-PREDICTIONS, RESULT, MODEL = "predictions.json", "result.json", "model"
+PREDICTIONS, MODEL = "predictions.json", "model"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class QuestionRun:
         epochs: passes over the windows.
         warmup: share of all steps in which the learning rate rises.
         clip: largest norm of the gradient.
+        mixed_precision: ``bf16`` computes the body's products in 16 bits.
         seed: of the new parameters, dropout and order.
         device: ``cpu``, ``cuda``, or whichever there is if ``None``.
 
@@ -90,6 +92,7 @@ class QuestionRun:
     epochs: int = 2
     warmup: float = 0.1
     clip: float = 1.0
+    mixed_precision: Literal["no", "bf16"] = "no"
     seed: int = 1
     device: Literal["cpu", "cuda"] | None = None
 
@@ -105,6 +108,21 @@ class QuestionRun:
         check(self.clip > 0, "clip", "a number above 0", self.clip)
         if self.adapter is None and (self.heads == "random" or self.frozen == "heads"):
             raise ConfigError("heads: these options are about HYDRA heads; give an adapter")
+
+    def optimization(self) -> OptimizationConfig:
+        """The part that every kind of training has."""
+        return OptimizationConfig(
+            optimizer="adamw",
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            patience=None,
+            clip=self.clip,
+            schedule="linear",
+            warmup=self.warmup,
+            mixed_precision=self.mixed_precision,
+        )
 
 
 @dataclass(frozen=True)
@@ -130,62 +148,56 @@ class QuestionResult:
     seconds: float
 
 
-def run_questions(run: QuestionRun, *, overwrite: bool = False) -> QuestionResult:
-    """Learn, answer, measure, and leave a folder: ``result.json``, ``predictions.json`` (id and answer), ``model/``.
-
-    A finished run is only read, unless it was another one.
+def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = False) -> QuestionResult:
+    """Learn, answer, measure, and leave a run folder, with ``predictions.json`` (id and answer) and ``model/``.
 
     Args:
         run: what to do.
-        overwrite: do it again, whatever is in the folder.
+        resume: go on with the interrupted run in ``run.out``, from its last epoch; a finished one is only read.
+        overwrite: replace the run in ``run.out``.
 
     Raises:
         ParseError: for malformed data.
-        ConfigError: if the folder holds another run, the heads do not fit the body, or there is no such device.
+        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds
+            another run; if the heads do not fit the body, or there is no such device.
         StructAttnError: if the loss is not finite any more.
     """
-    folder, described = Path(run.out), dataclasses.asdict(run)
-    if (folder / RESULT).is_file() and not overwrite:
-        found = read_json(folder / RESULT)
-        if found.pop("run", None) != described:
-            raise ConfigError(f"{folder}: holds a run with other options; take another folder, or --overwrite")
-        return QuestionResult(**found)
     if run.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: cuda is not available on this machine; take cpu")
-    questions, asked = _spread(read_squad(run.train), run.limit), _spread(read_squad(run.dev), run.dev_limit)
-    with preserved_randomness():
+    folder = RunFolder(run.out)
+    described = {name: value for name, value in dataclasses.asdict(run).items() if name != "out"}
+    with folder.claimed(), preserved_randomness():
+        folder.open_for_run(resume=resume, overwrite=overwrite)
+        folder.require_same(described)
+        if folder.is_finished:
+            return QuestionResult(**{**read_json(folder.result), "folder": run.out})
+        questions, asked = _spread(read_squad(run.train), run.limit), _spread(read_squad(run.dev), run.dev_limit)
         torch.manual_seed(run.seed)
         model, tokenizer = _build(run)
-        start = time.monotonic()
-        losses, windows = _fit(model, tokenizer, questions, run)
-        seconds = time.monotonic() - start
-    answers = answer_questions(
-        model,
-        asked,
-        tokenizer,
-        max_length=run.max_length,
-        stride=run.stride,
-        longest_answer=run.longest_answer,
-        may_be_none=run.may_be_none,
-        batch_size=run.batch_size,
-    )
-    result = QuestionResult(
-        run.out,
-        squad_scores(answers, asked),
-        losses,
-        {"train": len(questions), "dev": len(asked)},
-        windows,
-        sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
-        seconds,
-    )
-    with replaced_folder(folder) as temporary:
-        saved: Any = model
-        saved.save_pretrained(temporary / MODEL)
-        tokenizer.save_pretrained(temporary / MODEL)
-        rows = zip(asked, answers, strict=True)
-        write_json(temporary / PREDICTIONS, {one.id or str(n): answer for n, (one, answer) in enumerate(rows)})
-        write_json(temporary / RESULT, {**dataclasses.asdict(result), "run": described})
-    return result
+        folder.describe(described)
+        rows, windows = _fit(model, tokenizer, questions, run=run, folder=folder)
+        answers = _answers(model, tokenizer, asked, run)
+        with replaced_folder(folder.path / MODEL) as temporary:
+            saved: Any = model
+            saved.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
+        named = zip(asked, answers, strict=True)
+        write_json(folder.path / PREDICTIONS, {one.id or str(n): answer for n, (one, answer) in enumerate(named)})
+        result = QuestionResult(
+            run.out,
+            squad_scores(answers, asked),
+            [row["loss"] for row in rows],
+            {"train": len(questions), "dev": len(asked)},
+            windows,
+            sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
+            rows[-1]["seconds"],
+        )
+        write_json(
+            folder.result, {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
+        )
+        # Only now: until the result stands, an interrupted run must find its state.
+        remove(folder.checkpoints)
+        return result
 
 
 def _build(run: QuestionRun) -> tuple[nn.Module, Any]:
@@ -210,47 +222,59 @@ def _build(run: QuestionRun) -> tuple[nn.Module, Any]:
     return model.to(device), tokenizer
 
 
-def _fit(model: nn.Module, tokenizer: Any, questions: Sequence[Question], run: QuestionRun) -> tuple[list[float], int]:
-    """Train; the mean loss of each epoch, and the number of windows."""
+def _fit(
+    model: nn.Module, tokenizer: Any, questions: Sequence[Question], *, run: QuestionRun, folder: RunFolder
+) -> tuple[list[dict[str, Any]], int]:
+    """Train to the end, from the last checkpoint if there is one: a row for each epoch, and the number of windows."""
     windows = make_windows(questions, tokenizer, max_length=run.max_length, stride=run.stride)
     lengths, device = windows.inputs["attention_mask"].sum(1), next(model.parameters()).device
+    optimization = run.optimization()
     sampler = LengthBatchSampler(lengths.tolist(), run.batch_size, seed=run.seed)
-    settings = OptimizationConfig(
-        optimizer="adamw",
-        learning_rate=run.learning_rate,
-        weight_decay=run.weight_decay,
-        schedule="linear",
-        warmup=run.warmup,
-    )
-    optimizer = build_optimizer(model, settings)
-    schedule = build_schedule(optimizer, settings, num_steps=len(sampler) * run.epochs)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    loop = EpochLoop(model, build_optimizer(model, optimization), sampler, optimization, folder=folder)
+
+    def loss_of(rows: list[int]) -> Tensor:
+        width = int(lengths[rows].max())
+        inputs = {name: tensor[rows, :width].to(device) for name, tensor in windows.inputs.items()}
+        places = {"start_positions": windows.starts[rows], "end_positions": windows.ends[rows]}
+        with _precision(run, device):
+            loss: Tensor = model(**inputs, **{name: tensor.to(device) for name, tensor in places.items()}).loss
+        return loss
+
     model.train()
     for module in model.modules():
         # What is frozen as a whole runs without dropout, as anywhere else.
         flags = [parameter.requires_grad for parameter in module.parameters()]
         if flags and not any(flags):
             module.eval()
-    losses = []
-    for epoch in range(run.epochs):
-        total = 0.0
-        sampler.set_epoch(epoch)
-        for rows in sampler:
-            width = int(lengths[rows].max())
-            inputs = {name: tensor[rows, :width].to(device) for name, tensor in windows.inputs.items()}
-            places = {"start_positions": windows.starts[rows], "end_positions": windows.ends[rows]}
-            loss = model(**inputs, **{name: tensor.to(device) for name, tensor in places.items()}).loss
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(trained, run.clip)
-            optimizer.step()
-            schedule.step()
-            total += loss.item() * len(rows)
-        losses.append(total / len(lengths))
-        LOGGER.info("epoch %d: loss %.4f", epoch + 1, losses[-1])
-        if not math.isfinite(losses[-1]):
-            raise StructAttnError(f"the loss is {losses[-1]} in epoch {epoch + 1}; try a lower learning_rate")
-    return losses, len(lengths)
+    rows = loop.restore()
+    started = time.monotonic() - (rows[-1]["seconds"] if rows else 0.0)
+    # What was written after the last checkpoint will be written again.
+    write_json_lines(folder.metrics, rows)
+    for epoch in range(len(rows), run.epochs):
+        loss = loop.learn(epoch, loss_of)
+        rows.append({"epoch": epoch + 1, "loss": loss, "seconds": round(time.monotonic() - started, 2)})
+        LOGGER.info("epoch %d: loss %.4f", epoch + 1, loss)
+        write_json_lines(folder.metrics, rows)
+        loop.save(rows)
+    return rows, len(lengths)
+
+
+def _answers(model: nn.Module, tokenizer: Any, asked: Sequence[Question], run: QuestionRun) -> list[str]:
+    with _precision(run, next(model.parameters()).device):
+        return answer_questions(
+            model,
+            asked,
+            tokenizer,
+            max_length=run.max_length,
+            stride=run.stride,
+            longest_answer=run.longest_answer,
+            may_be_none=run.may_be_none,
+            batch_size=run.batch_size,
+        )
+
+
+def _precision(run: QuestionRun, device: torch.device) -> torch.autocast:
+    return torch.autocast(device.type, torch.bfloat16, enabled=run.mixed_precision == "bf16")
 
 
 def _spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
