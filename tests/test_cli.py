@@ -247,7 +247,7 @@ MISTAKES = {
     ),
     "missing structure": (
         ["{train}", "--encoder", "ms_san", "--options.dim", "12"],
-        "DependencyDistance needs dependency",
+        "has none; it is of example '38'; structattn parse finds trees in text",
     ),
     "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 holds a finished run"),
     "bad seeds": (["{train}", "--seeds", "5..1"], "--seeds: expected seeds such as 1..5 or 1,3,7, got '5..1'"),
