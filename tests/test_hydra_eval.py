@@ -14,6 +14,8 @@ from structattn.data.generated import agreement_treebank
 from structattn.pretrained import head_drift
 from structattn.pretrained.encoder import heads_of
 from structattn.syntax import DependencyTree
+from structattn.training.config_parts import OptimizationConfig
+from structattn.training.optimization import build_optimizer
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]
 
@@ -82,6 +84,19 @@ def test_what_heads_know_before_and_after(made, capsys):
     assert [line.split()[0] for line in lines[1:-1]] == ["relation", "head", "arc"]
     assert main([*words, *pair, "--run", str(made / "moved")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "2.00  0.00  0.00  0.00"
+
+
+def test_a_layer_on_a_body_learns_at_a_rate_of_its_own(made):
+    model = sa.load(made / "same").model
+    settings = OptimizationConfig(optimizer="adamw", learning_rate=1e-3, body_rate=0.05, weight_decay=0.01)
+    groups = build_optimizer(model, settings).param_groups
+    rates = {id(one): group["lr"] for group in groups for one in group["params"]}
+    decays = {id(one): group["weight_decay"] for group in groups for one in group["params"]}
+    body, layer = heads_of(model.encoder)
+    assert all(rates[id(one)] == pytest.approx(5e-5) for one in body.parameters())
+    assert {rates[id(one)] for one in layer.parameters()} == {1e-3}
+    assert set(rates) == {id(one) for one in model.parameters()}
+    assert all((decays[id(one)] > 0) == (one.ndim > 1) for one in model.parameters())
 
 
 def test_mistakes(made, capsys):

@@ -10,10 +10,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-Scores = Float[Tensor, "batch head piece piece"]
+# Sizes differ from batch to batch, so the axes have no names: (batch, head, piece, piece) and (batch, piece).
+Scores = Float[Tensor, "_ _ _ _"]
+Mask = Bool[Tensor, "_ _"]
 
 
-def head_drift(pairs: Iterable[tuple[Scores, Scores, Bool[Tensor, "batch piece"]]]) -> tuple[float, ...]:
+def head_drift(pairs: Iterable[tuple[Scores, Scores, Mask]]) -> tuple[float, ...]:
     """For each head ``||M_after - M_before|| / ||M_before||`` (Frobenius), the mean over sentences.
 
     Args:

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from structattn.layers import WordEmbedding
+from structattn.layers import PretrainedBody, WordEmbedding
 from structattn.training.config_parts import OptimizationConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:
-    """An optimizer that decays matrices only, and moves word vectors at a rate of their own.
+    """An optimizer that decays matrices only, and moves word vectors and a pretrained body at rates of their own.
 
     Word vectors, biases and everything else with a single axis do not decay. Word vectors with rate 0 are no part of
     the optimizer, nor do they get gradients any more.
@@ -23,29 +23,28 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
         >>> [(group["weight_decay"], group["lr"], len(group["params"])) for group in optimizer.param_groups]
         [(0.1, 0.001, 1), (0.0, 0.001, 1), (0.0, 0.0005, 1)]
     """
-    matrices: list[nn.Parameter] = []
-    spared: list[nn.Parameter] = []
-    vectors: list[nn.Parameter] = []
+    kinds: dict[tuple[str, bool], list[nn.Parameter]] = {}
+    bodies = {id(one) for body in model.modules() if isinstance(body, PretrainedBody) for one in body.parameters()}
     seen: set[int] = set()
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) in seen:
                 continue
             seen.add(id(parameter))
-            if isinstance(module, WordEmbedding) and name == "weight":
+            is_vectors = isinstance(module, WordEmbedding) and name == "weight"
+            if is_vectors:
                 parameter.requires_grad_(parameter.requires_grad and config.vectors_rate > 0)
-                kind = vectors
-            else:
-                kind = spared if parameter.ndim < 2 or "bias" in name else matrices
             if parameter.requires_grad:
-                kind.append(parameter)
-    rate = config.learning_rate
+                part = "vectors" if is_vectors else "body" if id(parameter) in bodies else "rest"
+                decays = not (is_vectors or parameter.ndim < 2 or "bias" in name)
+                kinds.setdefault((part, decays), []).append(parameter)
+    rate, factors = config.learning_rate, {"rest": 1.0, "body": config.body_rate, "vectors": config.vectors_rate}
     groups: list[dict[str, Any]] = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": spared, "weight_decay": 0.0},
-        {"params": vectors, "weight_decay": 0.0, "lr": rate * config.vectors_rate},
+        {"params": kinds[part, decays], "weight_decay": config.weight_decay * decays, "lr": rate * factor}
+        for part, factor in factors.items()
+        for decays in (True, False)
+        if (part, decays) in kinds
     ]
-    groups = [group for group in groups if group["params"]]
     parameters = [parameter for group in groups for parameter in group["params"]]
     # One kernel over all parameters instead of several per parameter: most of a small model's step is overhead.
     if config.optimizer == "adam":

@@ -148,7 +148,8 @@ class _Fit:
         self.folder = folder
         self.optimization = config.optimization()
         sampler = LengthBatchSampler([len(one) for one in train], self.optimization.batch_size, seed=config.seed)
-        self.loop = EpochLoop(parser, _optimizer(parser, config), sampler, self.optimization, folder=folder)
+        optimizer = build_optimizer(parser, self.optimization)
+        self.loop = EpochLoop(parser, optimizer, sampler, self.optimization, folder=folder)
         # LAS is an accuracy, that of head and label of each word taken together.
         self.history = History(dataclasses.replace(metric("accuracy"), name="las"))
         self.started = time.monotonic()
@@ -189,18 +190,6 @@ class _Fit:
             save_parser(self.parser, self.folder.best)
         write_json_lines(self.folder.metrics, self.history.rows)
         LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
-
-
-def _optimizer(parser: TreeCRF, config: ParserConfig) -> torch.optim.Optimizer:
-    """One optimizer, with a rate of its own for a body."""
-    optimization = config.optimization()
-    if config.body is None:
-        return build_optimizer(parser, optimization)
-    optimizer = build_optimizer(parser.scorer, optimization)
-    slow = build_optimizer(parser.encoder, dataclasses.replace(optimization, learning_rate=config.body_rate))
-    for group in slow.param_groups:
-        optimizer.add_param_group({name: group[name] for name in ("params", "weight_decay", "lr")})
-    return optimizer
 
 
 def _stored(config: ParserConfig) -> dict[str, Any]:

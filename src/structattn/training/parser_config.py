@@ -63,6 +63,7 @@ class ParserConfig:
         return OptimizationConfig(
             optimizer="adamw",
             learning_rate=self.learning_rate,
+            body_rate=self.body_rate / (self.learning_rate or 1.0),
             weight_decay=0.0 if self.body is None else 0.01,
             batch_size=batch_size if self.batch_size is None else self.batch_size,
             epochs=epochs if self.epochs is None else self.epochs,
