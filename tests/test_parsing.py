@@ -386,7 +386,12 @@ def test_the_body_has_a_rate_of_its_own(gold: list[Sentence], files: Path, tmp_p
     parser = build_parser(gold, body=given.body, scorer=given.scorer)
     optimizer = build_optimizer(parser, given.optimization())
     rates = {id(one): group["lr"] for group in optimizer.param_groups for one in group["params"]}
-    assert rates[id(parser.scorer.arc_weight)] == given.learning_rate
+    assert rates[id(parser.scorer.arc_weight)] == given.optimization().learning_rate
+    usual = [
+        replace(given, learning_rate=None, batch_size=None, epochs=None, body=body).optimization()
+        for body in (None, given.body)
+    ]
+    assert [(one.learning_rate, one.batch_size, one.epochs) for one in usual] == [(2e-3, 48, 25), (1e-3, 16, 5)]
     assert all(rates[id(one)] == pytest.approx(1e-5) for one in parser.encoder.parameters())
     assert set(rates) == {id(one) for one in parser.parameters()}
 

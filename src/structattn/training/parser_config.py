@@ -25,7 +25,8 @@ class ParserConfig:
         encoder: options of ``parsing.words.WordEncoder``, or with a body of ``parsing.pieces.PieceEncoder``.
         scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are known by their characters only.
-        learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero.
+        learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero; 2e-3 if
+            ``None``, with a body 1e-3.
         body_rate: the same for the body.
         batch_size: sentences per step; 48 if ``None``, with a body 16.
         epochs: at most so many passes over the treebank; 25 if ``None``, with a body 5.
@@ -45,7 +46,7 @@ class ParserConfig:
     encoder: dict[str, Any] = field(default_factory=dict)
     scorer: dict[str, Any] = field(default_factory=dict)
     min_count: int = 2
-    learning_rate: float = 2e-3
+    learning_rate: float | None = None
     body_rate: float = 1e-4
     batch_size: int | None = None
     epochs: int | None = None
@@ -59,11 +60,12 @@ class ParserConfig:
 
     def optimization(self) -> OptimizationConfig:
         """The part that every kind of training has."""
-        batch_size, epochs = (48, 25) if self.body is None else (16, 5)
+        batch_size, epochs, usual_rate = (48, 25, 2e-3) if self.body is None else (16, 5, 1e-3)
+        rate = usual_rate if self.learning_rate is None else self.learning_rate
         return OptimizationConfig(
             optimizer="adamw",
-            learning_rate=self.learning_rate,
-            body_rate=self.body_rate / (self.learning_rate or 1.0),
+            learning_rate=rate,
+            body_rate=self.body_rate / (rate or 1.0),
             weight_decay=0.0 if self.body is None else 0.01,
             batch_size=batch_size if self.batch_size is None else self.batch_size,
             epochs=epochs if self.epochs is None else self.epochs,
