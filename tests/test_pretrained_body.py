@@ -1,6 +1,7 @@
 """Bodies as embedders: pieces and words, encoders on a body, and trained models that come back without it."""
 
 import itertools
+import json
 import logging
 import unicodedata
 from pathlib import Path
@@ -237,6 +238,11 @@ def test_folders_that_hold_no_body(tmp_path):
         load_body(tmp_path)
     with pytest.raises(ConfigError, match="which has a decoder too"):
         PretrainedBody(tiny("t5", implementation="eager"), minilm_tokenizer())
+    tiny("bert").save_pretrained(tmp_path / "slow")
+    slow = {"tokenizer_class": "BertJapaneseTokenizer"}  # whose vocabulary is missing: transformers raises a TypeError
+    (tmp_path / "slow" / "tokenizer_config.json").write_text(json.dumps(slow), encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot read a model from"):
+        load_body(tmp_path / "slow")
 
 
 # Encoders on a body.

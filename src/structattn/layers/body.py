@@ -20,6 +20,8 @@ from structattn.data.piece_batch import Overlong
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, require
 
+# What transformers raises for folders that lack a file, or hold one of another kind.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
 WordPooling = Literal["first", "mean"]
 
 
@@ -246,7 +248,7 @@ def load_body(folder: str | os.PathLike[str]) -> tuple[nn.Module, Any]:
         else:
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
             model = transformers.AutoModel.from_config(config)
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise ConfigError(f"body: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
     return model.eval(), tokenizer
 

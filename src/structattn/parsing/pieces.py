@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from structattn.data import PieceBatch
 from structattn.layers import PretrainedBody, pool_words
-from structattn.layers.body import WordPooling
+from structattn.layers.body import UNREADABLE, WordPooling
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, ParseError, require
 
@@ -104,7 +104,7 @@ class PieceEncoder(nn.Module):
         try:
             config = transformers.AutoConfig.from_pretrained(folder / _BODY, local_files_only=True)
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder / _BODY, local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
+        except UNREADABLE as error:
             message = str(error).strip().split("\n")[0]
             raise ParseError(
                 f"expected a body's configuration and tokenizer: {message}", file=folder / _BODY
