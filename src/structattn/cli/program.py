@@ -81,7 +81,8 @@ def _run(arguments: list[str]) -> int:
     if rest and f"{verb} {rest[0]}" in VERBS:
         verb, *rest = f"{verb} {rest[0]}", *rest[1:]
     if verb not in VERBS:
-        print(f"structattn: error: unknown command {verb!r}; known: {', '.join(VERBS)}", file=sys.stderr)
+        known = ", ".join([name for name in VERBS if name.startswith(f"{verb} ")] or VERBS)
+        print(f"structattn: error: unknown command {verb!r}; known: {known}", file=sys.stderr)
         return YOURS
     command = importlib.import_module(f"structattn.cli.{verb.replace(' ', '_')}").command
     values = importlib.import_module("structattn.cli.arguments").parse(command, rest, verb=verb)
@@ -125,7 +126,8 @@ def _judge(error: Exception) -> tuple[int, str]:
 
 
 def _usage() -> str:
-    lines = [f"  {verb:<12} {summary}" for verb, summary in VERBS.items()]
+    width = max(map(len, VERBS))
+    lines = [f"  {verb:<{width}}  {summary}" for verb, summary in VERBS.items()]
     return "\n".join(
         [
             "usage: structattn COMMAND [OPTION...]",
