@@ -21,6 +21,13 @@ def minilm_tokenizer() -> Any:
     return AutoTokenizer.from_pretrained(MINILM, local_files_only=True)
 
 
+def opened(model: Any, *, generator: torch.Generator | None = None) -> Any:
+    """A model with a HYDRA layer whose map no longer starts at 0, so that what the layer makes is heard."""
+    with torch.no_grad():
+        model.hydra.output.weight.normal_(0.0, 0.5, generator=generator or torch.Generator().manual_seed(7))
+    return model
+
+
 def tiny(kind: str, *, implementation: str = "sdpa", **settings: Any) -> Any:
     """A body with two layers of four heads of width 4 that reads MiniLM's pieces; the same at every call."""
     import transformers as hf

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import KINDS, minilm_tokenizer, tiny
+from bodies import KINDS, minilm_tokenizer, opened, tiny
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.layers import PretrainedBody, RelationHeads, relation_loss
@@ -69,6 +69,8 @@ def test_an_adapter_of_bert_base_has_seven_megabytes(style, tmp_path):
 def test_layer_equals_the_equations(style):
     torch.manual_seed(0)
     layer = HydraLayer(8, config_of(num_heads=2, layer_style=style, gate_init=0.7)).eval()
+    if layer.output is not None:
+        torch.nn.init.normal_(layer.output.weight)
     states, mask = torch.randn(1, 4, 8), torch.tensor([[True, True, True, False]])
     found, weights = layer(states, mask, need_weights=True)
     rows = []
@@ -102,9 +104,13 @@ def test_a_closed_gate_gives_the_body_and_so_does_disabling(kind):
     assert type(found) is type(plain)
     torch.testing.assert_close(found.last_hidden_state, plain.last_hidden_state, rtol=0, atol=0)
     with torch.no_grad():
+        model.hydra.gate.fill_(0.0)
+    closed = opened(model)(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    torch.testing.assert_close(closed, plain.last_hidden_state, rtol=0, atol=0)
+    with torch.no_grad():
         model.hydra.gate.fill_(1.0)
-    opened = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
-    assert (opened - plain.last_hidden_state).abs().max() > 1e-4
+    audible = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    assert (audible - plain.last_hidden_state).abs().max() > 1e-4
     with model.disable_adapter() as same:
         again = same(input_ids=IDS, attention_mask=MASK).last_hidden_state
     torch.testing.assert_close(again, plain.last_hidden_state, rtol=0, atol=0)
@@ -136,9 +142,9 @@ def test_between_two_layers_the_upper_ones_read_what_the_heads_make(kind, place)
     torch.testing.assert_close(states * real, inner * real)
     torch.testing.assert_close(model.hydra_scores(IDS, MASK), model.hydra.heads.scores(states))
     with torch.no_grad():
-        model.hydra.gate.fill_(3.0)
-    opened = model(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)
-    assert ((opened.last_hidden_state - plain.last_hidden_state) * real).abs().max() > 1e-4
+        opened(model).hydra.gate.fill_(3.0)
+    audible = model(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)
+    assert ((audible.last_hidden_state - plain.last_hidden_state) * real).abs().max() > 1e-4
     expected = model.hydra(inner, mask)[0]  # what the layer above reads, by a look at the layer itself
     seen = []
     module = next(m for m in body.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == 2)[place % 3]
@@ -151,8 +157,28 @@ def test_between_two_layers_the_upper_ones_read_what_the_heads_make(kind, place)
     assert not module._forward_pre_hooks
 
 
+@pytest.mark.parametrize("style", ["gated", "attention", "transformer"])
+def test_fine_tuning_reaches_the_heads_by_its_second_step(style):
+    model = add_heads(tiny("bert"), config_of(layer_style=style, dropout=0.0)).eval()
+    before = {name: parameter.clone() for name, parameter in model.hydra.named_parameters()}
+    optimizer = torch.optim.AdamW(model.hydra.parameters(), lr=1e-2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (model(input_ids=IDS, attention_mask=MASK).last_hidden_state[:, 0] - 1.0).square().mean().backward()
+        optimizer.step()
+    same = {name for name, parameter in model.hydra.named_parameters() if torch.equal(parameter, before[name])}
+    assert not same
+
+
+def test_a_gate_that_starts_closed_has_a_map_that_does_not():
+    layer = HydraLayer(16, config_of(gate_init=0.0))
+    assert layer.output.weight.std().item() == pytest.approx(0.02, rel=0.3)
+    assert not HydraLayer(16, config_of()).output.weight.any()
+    assert HydraLayer(16, config_of()).gate == 1.0
+
+
 def test_heads_between_layers_learn_through_the_layers_above():
-    model = add_heads(tiny("bert"), config_of(layer=1, gate_init=1.0)).freeze("body")
+    model = opened(add_heads(tiny("bert"), config_of(layer=1))).freeze("body")
     model(input_ids=IDS, attention_mask=MASK).last_hidden_state[:, 0].square().sum().backward()
     assert model.hydra.heads.query.weight.grad.abs().max() > 0
     assert all(parameter.grad is None for parameter in model.base.parameters())
@@ -179,7 +205,7 @@ def test_a_body_without_a_list_of_layers_takes_heads_on_top_only():
 
 
 def test_the_pooler_reads_the_new_states():
-    model = add_heads(tiny("bert"), config_of(gate_init=1.0)).eval()
+    model = opened(add_heads(tiny("bert"), config_of())).eval()
     found = model(input_ids=IDS, attention_mask=MASK)
     torch.testing.assert_close(found.pooler_output, model.base.pooler(found.last_hidden_state))
 
@@ -199,7 +225,7 @@ def test_freezing_and_counting(capsys):
 def test_what_is_frozen_stays_and_the_rest_moves():
     for frozen in ("body", "heads"):
         torch.manual_seed(0)
-        model = add_heads(tiny("bert"), config_of(gate_init=1.0)).freeze(frozen)
+        model = opened(add_heads(tiny("bert"), config_of())).freeze(frozen)
         before = {name: parameter.clone() for name, parameter in model.named_parameters()}
         optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
         model(input_ids=IDS, attention_mask=MASK).last_hidden_state[:, 0].square().sum().backward()

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bodies import minilm_tokenizer, tiny
+from bodies import minilm_tokenizer, opened, tiny
 from structattn.pretrained import (
     HydraConfig,
     HydraModelForQuestionAnswering,
@@ -27,7 +27,7 @@ CONTEXT = "The kids wash their hands . " * 12 + "The dog barks at the ballgame .
 
 def hydra():
     torch.manual_seed(0)
-    return add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5))
+    return opened(add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5)))
 
 
 def test_labels_and_scores():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from bodies import minilm_tokenizer, tiny
+from bodies import minilm_tokenizer, opened, tiny
 from structattn.cli import main
 from structattn.layers import load_body
 from structattn.pretrained import HydraConfig, HydraModelForQuestionAnswering, add_heads
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("squad")
     tiny("bert").save_pretrained(found / "body")
     minilm_tokenizer().save_pretrained(found / "body")
-    add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5)).save_pretrained(found / "adapter")
+    opened(add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5))).save_pretrained(found / "adapter")
     (found / "squad.json").write_text(json.dumps(SQUAD), encoding="utf-8")
     return found
 

@@ -26,8 +26,8 @@ class HydraConfig:
         num_heads: number of heads.
         relation: what the heads' scores shall be, see ``parse_relation``: one relation for all heads, or one a head.
         layer_style: how the heads' output joins the body's states: ``residual`` (added), ``attention`` (mapped, added,
-            normalised), ``gated`` (mapped and added with a weight that starts at 0, so that the layer changes nothing
-            at first) or ``transformer`` (the paper's: a whole post-norm block).
+            normalised), ``gated`` (mapped and added with a weight; the map starts at 0, so that the layer changes
+            nothing at first) or ``transformer`` (the paper's: a whole post-norm block).
         head_dim: width of a head; ``dim / num_heads`` if ``None``.
         feed_forward_dim: width of the hidden layer of ``transformer``; four times the states' if ``None``.
         subword: which pieces have the relations of their word: ``all``, the ``first``; the ``mean`` of all pairs of
@@ -37,7 +37,8 @@ class HydraConfig:
         objective: how scores are held to the relation, see ``relation_loss``.
         reduction: mean over sentences, or over all pairs of a batch.
         target_scale: the relation is multiplied by it. Scores of 0 and 1 make for soft attention; 4 to 6 sharper.
-        gate_init: the weight that ``gated`` starts with.
+        gate_init: the weight that ``gated`` starts with. With 0 the map starts at random instead, which learns badly:
+            as long as the weight is near 0 the map gets hardly a gradient, and the other way round.
         dropout: on the attention weights and the mapped output.
         layer: where in the body the layer stands: an index into its hidden states, which the heads read. -1, the last,
             is on top; anywhere else the body's layers above read what the HYDRA layer makes.
@@ -66,7 +67,7 @@ class HydraConfig:
     objective: str = "mse"
     reduction: str = "sentences"
     target_scale: float | int = 1.0
-    gate_init: float | int = 0.0
+    gate_init: float | int = 1.0
     dropout: float | int = 0.1
     layer: int = -1
 

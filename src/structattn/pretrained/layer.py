@@ -62,6 +62,9 @@ class HydraLayer(nn.Module):
         self.value = initialised_linear(dim, width)
         self.output = None if self.style == "residual" else initialised_linear(width, dim)
         self.gate = nn.Parameter(torch.tensor(float(config.gate_init))) if self.style == "gated" else None
+        if self.output is not None and self.gate is not None and config.gate_init:
+            # One of the two factors must start away from 0, or neither learns.
+            nn.init.zeros_(self.output.weight)
         is_normed = self.style in ("attention", "transformer")
         self.norm = nn.LayerNorm(dim) if is_normed else None
         self.ffn = FeedForwardBlock(dim, config.feed_forward_dim or 4 * dim) if self.style == "transformer" else None
