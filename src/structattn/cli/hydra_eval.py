@@ -36,13 +36,16 @@ def command(
     if (body is None) != (adapter is None) or (adapter is None and run is None):
         raise ConfigError("hydra eval: expected --body BODY --adapter ADAPTER, or --run RUN, or all three")
     sentences = list(read_conllu(treebank))
+    # For the drift both bodies are asked again about every sentence.
+    keep = adapter is not None and run is not None
     measured: dict[str, _Measured] = {}
     if body is not None and adapter is not None:
         source = PretrainedBody.from_folder(body, is_frozen=True)
         layer = add_heads(source.model, adapter).hydra
-        measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size)
+        measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        measured["run"] = _measure(*heads_of(load(run).model.encoder), sentences, batch_size=batch_size)
+        source, layer = heads_of(load(run).model.encoder)
+        measured["run"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     drift = _drift(measured["adapter"], measured["run"]) if len(measured) == 2 else None
     if json:
         values: dict[str, Any] = {
@@ -66,8 +69,12 @@ class _Measured(NamedTuple):
     reports: dict[str, RelationReport]
 
 
-def _measure(body: PretrainedBody, layer: HydraLayer, sentences: list[Sentence], *, batch_size: int) -> _Measured:
-    batches = RelationBatches(sentences, body_below(body, layer.config), layer.config, batch_size=batch_size)
+def _measure(
+    body: PretrainedBody, layer: HydraLayer, sentences: list[Sentence], *, batch_size: int, keep_states: bool
+) -> _Measured:
+    body = body_below(body, layer.config)
+    body.kept = {} if keep_states else None
+    batches = RelationBatches(sentences, body, layer.config, batch_size=batch_size)
     batches.require("measure them by")
     with evaluating(batches.body):
         loss, reports = evaluate_heads(layer.heads, layer.config, batches.batches())

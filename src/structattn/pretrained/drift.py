@@ -34,13 +34,13 @@ def head_drift(pairs: Iterable[tuple[Scores, Scores, Mask]]) -> tuple[float, ...
         >>> head_drift([(before, after, torch.tensor([[True, True, False]]))])
         (0.0, 2.0)
     """
-    total, count = torch.zeros(0), torch.zeros(0)
+    shares, counts = [], []
     for before, after, mask in pairs:
         real = (mask[:, None, :, None] & mask[:, None, None, :]).to(before.dtype)
         moved, size = ((scores * real).square().sum((2, 3)).sqrt() for scores in (after - before, before))
         known = size > 0
-        shares = torch.where(known, moved / size.where(known, 1.0), 0.0).double().sum(0).cpu()
-        total, count = (shares, known.sum(0).cpu()) if not len(total) else (total + shares, count + known.sum(0).cpu())
-    if not len(total):
+        shares.append(torch.where(known, moved / size.where(known, 1.0), 0.0).double().sum(0).cpu())
+        counts.append(known.sum(0).cpu())
+    if not shares:
         raise ValueError("head_drift expects at least one sentence, got none")
-    return tuple((total / count).tolist())
+    return tuple((torch.stack(shares).sum(0) / torch.stack(counts).sum(0)).tolist())

@@ -155,8 +155,8 @@ class OptimizationConfig:
             an L2 penalty, except for ``adamw``.
         vectors_rate: learning rate of the word vectors as a share of ``learning_rate``; with little data pretrained
             vectors are better moved slowly, and 0 leaves them as they are.
-        body_rate: learning rate of a pretrained body as a share of ``learning_rate``. What is new on top of it learns
-            little at a rate that suits the body: the gate of a HYDRA layer hardly opens.
+        body_rate: learning rate of a pretrained body as a share of ``learning_rate``; what is new on top of it may
+            learn faster than the body can bear.
         momentum: of ``sgd``.
         batch_size: examples per step and process.
         batch_tokens: instead of ``batch_size``, at most so many words (or pieces) per step and process, padding

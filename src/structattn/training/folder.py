@@ -17,7 +17,7 @@ Separate from the training loop because comparison, prediction and the command l
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +119,21 @@ class RunFolder:
         with replace_text(self.config) as stream:
             stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
 
-    def require_same(self, values: Mapping[str, Any]) -> None:
+    def require_same(
+        self, values: Mapping[str, Any], *, read: Callable[[Path], Mapping[str, Any]] | None = None
+    ) -> None:
         """Refuse to go on with a run that was configured otherwise, if there is one.
+
+        Args:
+            values: what ``describe`` would write now.
+            read: gives what it wrote then; its text as it stands by default.
 
         Raises:
             ConfigError: naming what differs.
         """
         if not self.config.is_file():
             return
-        before = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        before = yaml.safe_load(self.config.read_text(encoding="utf-8")) if read is None else read(self.config)
         changed = [name for name in values if not isinstance(before, dict) or before.get(name) != values[name]]
         if changed:
             raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")

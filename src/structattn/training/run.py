@@ -138,11 +138,7 @@ def open_folder(folder: RunFolder, config: RunConfig, *, resume: bool, overwrite
         ConfigError: as ``run``.
     """
     folder.open_for_run(resume=resume, overwrite=overwrite)
-    if folder.config.is_file():
-        before, now = load_config(folder.config).to_dict(), _stored(config).to_dict()
-        changed = [name for name in now if before[name] != now[name]]
-        if changed:
-            raise ConfigError(f"{folder.path}: cannot resume with another {', '.join(changed)}; see {folder.config}")
+    folder.require_same(_stored(config).to_dict(), read=lambda path: load_config(path).to_dict())
 
 
 def write_description(folder: RunFolder, config: RunConfig, environment: Mapping[str, Any]) -> None:
