@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import structattn as sa
 from structattn.data.generated import agreement_treebank
@@ -96,6 +97,37 @@ def test_gradients_reach_every_parameter_and_are_finite(name: str) -> None:
         assert parameter.grad is not None, f"{parameter_name} gets no gradient"
         assert parameter.grad.isfinite().all(), parameter_name
         assert parameter.grad.any(), f"{parameter_name} has a zero gradient"
+
+
+class MostAdded(TorchDispatchMode):
+    """The largest number of numbers that ``index_put`` adds to one place: threads add these in any order."""
+
+    most = 0
+
+    def __torch_dispatch__(self, operator, types, arguments=(), options=None):  # type: ignore[no-untyped-def]
+        if operator.overloadpacket == torch.ops.aten.index_put and arguments[3:] == (True,):
+            index = torch.stack(torch.broadcast_tensors(*(part for part in arguments[1] if part is not None)))
+            if index.numel():
+                self.most = max(self.most, int(index.flatten(1).unique(dim=1, return_counts=True)[1].max()))
+        return operator(*arguments, **(options or {}))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_have_a_fixed_order(name: str) -> None:
+    encoder = tiny(name)
+    with MostAdded() as added:
+        vector = encode(encoder, SENTENCES).vector
+        assert vector is not None
+        vector.sum().backward()
+    # Two numbers have the same sum in any order.
+    assert added.most <= 2
+
+
+def test_plain_indexing_has_none() -> None:
+    table = torch.ones(2, 3, requires_grad=True)
+    with MostAdded() as added:
+        table[torch.tensor([0, 1, 1, 1])].sum().backward()
+    assert added.most == 3
 
 
 @pytest.mark.parametrize("name", NAMES)

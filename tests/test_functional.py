@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.functional import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
+from structattn.functional import additive_mask, masked_max, masked_mean, masked_softmax, take_rows, very_negative
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 GENERATOR = torch.Generator().manual_seed(0)
@@ -94,3 +94,21 @@ def test_additive_mask_without_parts() -> None:
     bias = additive_mask(None, SCORES, torch.float64)
     assert bias is not None
     torch.testing.assert_close(bias, SCORES.double())
+
+
+@pytest.mark.parametrize("rest", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("places", [(0,), (5,), (2, 4)])
+def test_rows_and_their_gradient_are_those_of_indexing(rest: tuple[int, ...], places: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(1)
+    table = torch.randn(4, *rest, generator=generator, dtype=torch.float64, requires_grad=True)
+    index = torch.randint(4, places, generator=generator)
+    taken, indexed = take_rows(table, index), table[index]
+    assert torch.equal(taken, indexed)
+    weights = torch.randn(taken.shape, generator=generator, dtype=torch.float64)
+    by_rows, by_index = (torch.autograd.grad((one * weights).sum(), table)[0] for one in (taken, indexed))
+    torch.testing.assert_close(by_rows, by_index)
+
+
+def test_rows_that_are_not_there() -> None:
+    with pytest.raises(IndexError):
+        take_rows(torch.ones(2, 3), torch.tensor([2]))

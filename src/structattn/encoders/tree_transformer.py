@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch, TreeBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
 from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
+from structattn.functional import take_rows
 from structattn.layers import (
     FeedForward,
     HierarchicalAccumulation,
@@ -79,7 +80,7 @@ class TreeTransformer(nn.Module):
         if trees.labels is None:
             return self.phrases[0].expand(len(trees.mask), trees.mask.shape[1] - trees.num_leaves, -1)
         labels = trees.labels[:, trees.num_leaves :]
-        return self.phrases[torch.where(labels < len(self.phrases), labels, 0)]
+        return take_rows(self.phrases, torch.where(labels < len(self.phrases), labels, 0))
 
 
 def tree_transformer(

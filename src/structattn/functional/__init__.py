@@ -2,6 +2,7 @@
 
 from structattn.functional.hierarchical_accumulation import accumulate, hierarchical_accumulation
 from structattn.functional.masking import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
+from structattn.functional.rows import take_rows
 from structattn.functional.sparse import SparseMatrix
 from structattn.functional.threads import one_thread
 from structattn.functional.token2token import token2token, token2token_weights
@@ -17,6 +18,7 @@ __all__ = [
     "masked_mean",
     "masked_softmax",
     "one_thread",
+    "take_rows",
     "token2token",
     "token2token_weights",
     "very_negative",

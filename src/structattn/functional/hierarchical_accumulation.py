@@ -12,6 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
+from structattn.functional.rows import take_rows
 from structattn.functional.tree_operator import TreeOperator
 
 
@@ -97,7 +98,9 @@ def accumulate(
                 f"{name} expects a table of at least 2 rows and half of {channels} channels, got {tuple(table.shape)}"
             )
     if vertical is not None and trees.mode == "ref":
-        nodes = nodes + F.pad(vertical[trees.depths.clamp(max=len(vertical) - 1)], (0, channels // 2)).unsqueeze(1)
+        nodes = nodes + F.pad(
+            take_rows(vertical, trees.depths.clamp(max=len(vertical) - 1)), (0, channels // 2)
+        ).unsqueeze(1)
     # Heads stand beside one another, so that all of them share the matrices of the trees. Sums of many small numbers:
     # never in half precision.
     leaves, nodes, weights = (
@@ -123,4 +126,4 @@ def accumulate(
 
 def _rows(table: Tensor, number: int, dtype: torch.dtype) -> Tensor:
     """The rows for the indices 1 to ``number``, the last of the table standing in for all beyond it."""
-    return table[torch.arange(1, number + 1, device=table.device).clamp(max=len(table) - 1)].to(dtype)
+    return take_rows(table, torch.arange(1, number + 1, device=table.device).clamp(max=len(table) - 1)).to(dtype)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
-from structattn.functional import masked_softmax
+from structattn.functional import masked_softmax, take_rows
 from structattn.functional.masking import very_negative
 
 Objective = Literal["mse", "bce", "ce", "kl"]
@@ -106,15 +106,19 @@ class RelationHeads(nn.Module):
             ValueError: if a pair lies outside the batch or the mask.
         """
         sentence, head, query, key = pairs.unbind(1)
-        if len(pairs) and not bool((mask[sentence, query] & mask[sentence, key]).all()):
+        limits = pairs.new_tensor([len(mask), self.num_heads, mask.shape[1], mask.shape[1]])
+        is_inside = bool(((pairs >= 0) & (pairs < limits)).all())
+        if not is_inside or not bool((mask[sentence, query] & mask[sentence, key]).all()):
             raise ValueError("linear_loss expects pairs of nodes that the mask lets count")
         with torch.autocast(device_type=states.device.type, enabled=False):
             queries, keys = (part * mask[:, None, :, None] for part in self._maps(states))
             squares = ((queries.mT @ queries) * (keys.mT @ keys)).sum((-1, -2)) / self.head_dim
-            found = (queries[sentence, head, query] * keys[sentence, head, key]).sum(-1) / math.sqrt(self.head_dim)
+            matrix, words = sentence * self.num_heads + head, mask.shape[1]
+            found = take_rows(queries.flatten(0, 2), matrix * words + query)
+            found = (found * take_rows(keys.flatten(0, 2), matrix * words + key)).sum(-1) / math.sqrt(self.head_dim)
             target = torch.ones_like(found) if weights is None else weights.to(found.dtype)
             terms = target * target - 2 * target * found
-            squares = squares.index_put((sentence, head), terms, accumulate=True)
+            squares = squares.flatten().index_add(0, matrix, terms).view_as(squares)
             count = mask.sum(1).to(squares.dtype)
             return _mean(squares.mean(1) / count.clamp(min=1) ** 2, count > 0)
 

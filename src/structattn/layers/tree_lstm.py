@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import TreeBatch
+from structattn.functional import take_rows
 from structattn.layers.linear import glorot_linear
 from structattn.layers.tree_order import Children, TreeOrder
 
@@ -51,7 +52,7 @@ class ChildSumTreeLSTM(nn.Module):
         def above(values: tuple[Tensor, ...], children: Children, rows: slice) -> tuple[Tensor, ...]:
             child_state, child_memory = values
             gates, forget = words[rows].split([3 * self.hidden, self.hidden], dim=-1)
-            remember = (forget[children.parents] + self.from_child(child_state)).sigmoid()
+            remember = (take_rows(forget, children.parents) + self.from_child(child_state)).sigmoid()
             summed = _sum_to(gates.shape[0], children, child_state)
             return _state(gates + self.from_sum(summed), _sum_to(gates.shape[0], children, remember * child_memory))
 
@@ -105,8 +106,9 @@ class ConstituencyTreeLSTM(nn.Module):
             number, place = rows.stop - rows.start, children.places.unsqueeze(-1)
             left, right = (_sum_to(number, children, part * child_state) for part in (1 - place, place))
             mixed = self.from_left(left) + self.from_right(right)
-            gates, of_left, of_right = mixed.split([3 * self.hidden, self.hidden, self.hidden], dim=-1)
-            forget = (1 - place) * of_left[children.parents] + place * of_right[children.parents]
+            gates, forgets = mixed.split([3 * self.hidden, 2 * self.hidden], dim=-1)
+            of_left, of_right = take_rows(forgets, children.parents).chunk(2, dim=-1)
+            forget = (1 - place) * of_left + place * of_right
             remember = (forget + self.forget_bias).sigmoid()
             return _state(gates + self.bias, _sum_to(number, children, remember * child_memory))
 

@@ -295,9 +295,11 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
 def _spread(value: Tensor, pieces: PieceBatch, elsewhere: bool | float) -> Tensor:
     """A matrix over words as one over pieces; ``elsewhere`` where one of the two belongs to no word."""
     value = value.expand(len(pieces), -1, -1, -1)
-    row = torch.arange(len(pieces), device=pieces.device)[:, None, None]
-    # A prior that depends on nothing may be one number for all pairs.
-    width, height = (pieces.words.clamp(max=size - 1) for size in (value.shape[3], value.shape[2]))
-    spread = value[row, :, height[:, :, None], width[:, None, :]].permute(0, 3, 1, 2)
+    heads, length = value.shape[1], pieces.words.shape[1]
+    # A prior that depends on nothing may be one number for all pairs. Rows, then columns: unlike with one index of
+    # both, the gradient of a learnt prior then adds up in a fixed order.
+    height, width = (pieces.words.clamp(max=size - 1) for size in value.shape[2:])
+    spread = value.gather(2, height[:, None, :, None].expand(-1, heads, -1, value.shape[3]))
+    spread = spread.gather(3, width[:, None, None, :].expand(-1, heads, length, -1))
     both = (pieces.is_word[:, :, None] & pieces.is_word[:, None, :])[:, None]
     return torch.where(both, spread, elsewhere)

@@ -1,0 +1,29 @@
+"""The rows of a table, whose gradient adds up in a fixed order. Separate because all floors above read tables."""
+
+from jaxtyping import Float, Int64
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def take_rows(table: Float[Tensor, "row *rest"], index: Int64[Tensor, "*place"]) -> Float[Tensor, "..."]:
+    """``table[index]``, and the same bits in the gradient from run to run.
+
+    The gradient of plain indexing adds to a row that is read several times in the order in which threads come by
+    (``index_put`` with ``accumulate`` on the CPU); the gradient of an embedding is added up row by row.
+
+    Args:
+        table: rows of any shape.
+        index: which rows, each as often as wanted; not negative.
+
+    Raises:
+        IndexError: for a row that the table does not have.
+
+    Example:
+        >>> import torch
+        >>> take_rows(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 1, 0]))
+        tensor([[3., 4.],
+                [3., 4.],
+                [1., 2.]])
+    """
+    rest = table.shape[1:]
+    return F.embedding(index, table.reshape(len(table), rest.numel())).view(*index.shape, *rest)
