@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch, Vocabulary, collate
 from structattn.data.vocabulary import PADDING_ID
 from structattn.encoders.bilstm import BiLSTM
+from structattn.functional import take_rows
 from structattn.layers import WordEmbedding
 from structattn.syntax import ParseError, Sentence
 
@@ -173,7 +174,7 @@ class WordEncoder(nn.Module):
         if self.training and self.word_dropout:
             hidden = torch.rand(words.tokens.shape, device=words.device) < self.word_dropout
             words = replace(words, tokens=words.tokens.masked_fill(hidden & words.mask, 1))
-        spelled = self.spelling(batch.characters, batch.starts)[batch.spelling_of]
+        spelled = take_rows(self.spelling(batch.characters, batch.starts), batch.spelling_of)
         states = torch.cat([self.embedding(words), spelled.masked_fill(~words.mask.unsqueeze(-1), 0.0)], dim=-1)
         contextual: Tensor = self.contextualizer(states, words).states
         dropped: Tensor = self.dropout(contextual)
