@@ -1,5 +1,6 @@
 """``structattn hydra eval``: what heads know of a treebank, before and after fine-tuning, and how far they moved."""
 
+import copy
 import itertools
 import json
 import math
@@ -111,3 +112,10 @@ def test_mistakes(made, capsys):
     sa.write_conllu(made / "long.conllu", [sa.Sentence(["w"] * 70, dependency=DependencyTree([0, *range(1, 70)]))])
     assert main(["hydra", "eval", str(made / "long.conllu"), "--run", str(made / "same")]) == 2
     assert "no sentence to measure them by: 0 lack what ('head', 'arc') need, 1 are too long" in capsys.readouterr().err
+    tiny("bert").save_pretrained(made / "other")
+    tokenizer = copy.deepcopy(minilm_tokenizer())
+    tokenizer.add_tokens(["structattn"])
+    tokenizer.save_pretrained(made / "other")
+    pair = ["--body", str(made / "other"), "--adapter", str(made / "adapter")]
+    assert main([*words, *pair, "--run", str(made / "same")]) == 2
+    assert "cut words into different pieces" in capsys.readouterr().err

@@ -84,6 +84,8 @@ def _measure(
 def _drift(before: _Measured, after: _Measured) -> tuple[float, ...]:
     if before.layer.heads.num_heads != after.layer.heads.num_heads:
         raise ConfigError("hydra eval: the adapter and the run have different numbers of heads")
+    if before.batches.body.tokenizer.get_vocab() != after.batches.body.tokenizer.get_vocab():
+        raise ConfigError("hydra eval: the bodies of the adapter and of the run cut words into different pieces")
     with evaluating(before.batches.body), evaluating(after.batches.body):
         return head_drift(
             (

@@ -227,10 +227,14 @@ def pool_words(
     return pooled / count.clamp(min=1)
 
 
-def load_body(folder: str | os.PathLike[str]) -> tuple[nn.Module, Any]:
+def load_body(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
     """The model and the tokenizer of a Hugging Face folder, from the disk only.
 
     Without a file of parameters, as ``PretrainedBody.save_skeleton`` leaves it, the parameters are fresh.
+
+    Args:
+        folder: of the model.
+        reader: the class of transformers that reads it; ``AutoModelForQuestionAnswering`` puts a classifier on top.
 
     Raises:
         ConfigError: if the folder does not exist, or transformers cannot read a model and a tokenizer from it.
@@ -244,10 +248,10 @@ def load_body(folder: str | os.PathLike[str]) -> tuple[nn.Module, Any]:
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         if any(True for kind in ("*.safetensors", "*.bin") for _ in Path(folder).glob(kind)):
-            model: nn.Module = transformers.AutoModel.from_pretrained(folder, local_files_only=True)
+            model: nn.Module = getattr(transformers, reader).from_pretrained(folder, local_files_only=True)
         else:
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-            model = transformers.AutoModel.from_config(config)
+            model = getattr(transformers, reader).from_config(config)
     except UNREADABLE as error:
         raise ConfigError(f"body: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
     return model.eval(), tokenizer

@@ -28,7 +28,7 @@ from structattn.pretrained import (
 )
 from structattn.pretrained.adapter import config_of, read_config
 from structattn.pretrained.squad import read_squad
-from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json, remove, replaced_folder, write_json, write_json_lines
 from structattn.training.config_parts import OptimizationConfig, check, check_choices
 from structattn.training.epochs import EpochLoop
@@ -202,14 +202,13 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
 
 def _build(run: QuestionRun) -> tuple[nn.Module, Any]:
     """A body under the two logits of an answer's ends, and its tokenizer."""
-    base, tokenizer = load_body(run.body)
     model: nn.Module
     if run.adapter is None:
-        transformers = require("transformers", "train")
-        model = transformers.AutoModelForQuestionAnswering.from_pretrained(run.body, local_files_only=True)
+        model, tokenizer = load_body(run.body, reader="AutoModelForQuestionAnswering")
         below: Any = model
         base = below.base_model
     else:
+        base, tokenizer = load_body(run.body)
         content = read_config(run.adapter)
         is_fresh = run.heads == "random"
         hydra = HydraModel(base, config_of(content, base, run.adapter)) if is_fresh else add_heads(base, run.adapter)
