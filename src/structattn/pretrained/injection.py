@@ -24,6 +24,7 @@ from structattn.data import PieceBatch, SentenceBatch, Vocabulary, collate, coll
 from structattn.data.tensors import save_tensors
 from structattn.functional import additive_mask
 from structattn.layers.body import longest_text
+from structattn.layers.modes import evaluating
 from structattn.pretrained.relations import joined
 from structattn.priors import Prior
 from structattn.syntax import Sentence
@@ -179,15 +180,10 @@ class InjectedModel(nn.Module):
 
             return hook
 
-        training = self.model.training
-        with contextlib.ExitStack() as hooks, self.showing_weights(), torch.no_grad():
+        with contextlib.ExitStack() as hooks, self.showing_weights(), evaluating(self.model):
             for name, module in self._modules_told:
                 hooks.callback(module.register_forward_hook(record(name)).remove)
-            try:
-                self.model.eval()
-                self(pieces)
-            finally:
-                self.model.train(training)
+            self(pieces)
         return found
 
     def remove(self) -> nn.Module:
@@ -244,7 +240,6 @@ class InjectedModel(nn.Module):
         bound.arguments["attention_mask"] = mask if added is None else added
         return bound.args, bound.kwargs
 
-    @torch.no_grad()
     def _test(self) -> None:
         """Forbid everything but the first of two pieces: then both queries must come to the same output.
 
@@ -259,16 +254,10 @@ class InjectedModel(nn.Module):
         outputs: list[Tensor] = []
         only_first = torch.zeros(1, model.config.num_attention_heads, 2, 2, dtype=torch.bool, device=ids.device)
         only_first[..., 0] = True
-        training = model.training
-        with contextlib.ExitStack() as hooks:
+        with contextlib.ExitStack() as hooks, self._telling(_Told(only_first, None)), evaluating(model):
             for _, module in self._modules_told:
                 hooks.callback(module.register_forward_hook(lambda *call: outputs.append(call[2][0])).remove)
-            try:
-                model.eval()
-                with self._telling(_Told(only_first, None)):
-                    model(input_ids=ids, attention_mask=torch.ones_like(ids))
-            finally:
-                model.train(training)
+            model(input_ids=ids, attention_mask=torch.ones_like(ids))
         for layer, output in zip(self.layers, outputs, strict=True):
             spread = (output - output[:, :1]).abs().max()
             if not spread <= 1e-4 * output.abs().max().clamp(min=1.0):
