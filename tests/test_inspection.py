@@ -18,7 +18,7 @@ from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.inspection import AttentionMap, attention_maps
-from structattn.inspection.maps import sentences_of
+from structattn.inspection.items import sentences_of
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, Texts, get_task
 from structattn.tasks.decoder import build_decoder

@@ -4,6 +4,7 @@
 show everything there is to see of a trained model on some sentences.
 """
 
+from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.figures import (
     attention_figure,
     attention_panels,
@@ -17,7 +18,7 @@ from structattn.inspection.figures import (
     word_vector_figure,
 )
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
-from structattn.inspection.maps import AttentionMap, attention_maps
+from structattn.inspection.maps import attention_maps
 from structattn.inspection.phrase_attention import (
     PhraseAttention,
     phrase_attention,

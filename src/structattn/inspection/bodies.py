@@ -4,32 +4,29 @@ Separate from ``maps.py`` because these models read pieces, of a pair as one tex
 attention modules.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import PieceBatch, SentenceBatch
 from structattn.encoders.body import FirstPieces
+from structattn.inspection.attention_map import AttentionMap
+from structattn.inspection.recording import recording
 from structattn.layers import PretrainedBody
 from structattn.layers.modes import evaluating
 from structattn.pretrained import InjectedModel
+from structattn.pretrained.eager import computing_weights
 from structattn.pretrained.guided import InjectedReader
 from structattn.syntax import Sentence
 
-if TYPE_CHECKING:
-    from structattn.inspection.maps import AttentionMap
-
-LOGGER = logging.getLogger("structattn.inspection")
 Weights = Float[Tensor, "batch head piece piece"]
 
 
 def injected_maps(
     model: InjectedModel, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]
-) -> "list[AttentionMap]":
+) -> list[AttentionMap]:
     """The weights of every layer that is told something, text by text; rows and columns are pieces.
 
     ``sdpa`` computes no weights, so the model runs ``eager`` meanwhile and logs that it does.
@@ -48,7 +45,7 @@ def injected_maps(
 
 def text_maps(
     embedder: FirstPieces, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]
-) -> "list[AttentionMap]":
+) -> list[AttentionMap]:
     """What an encoder looks at whose sentence vector is the first piece; rows and columns are pieces.
 
     The layer on the body, if there is one; the layers that are told something, if the body's own heads are; and
@@ -59,8 +56,6 @@ def text_maps(
         texts: one sentence each, or pairs that are read as one text.
         places: the number of each text.
     """
-    from structattn.inspection.maps import recording
-
     body = embedder.body
     pieces = body.tokenize(texts, overlong="cut")
     if isinstance(embedder.reader, InjectedReader):
@@ -68,24 +63,15 @@ def text_maps(
         return _maps(pieces, told.piece_weights(pieces), body.tokenizer, places, told=told.prior.names)
     if embedder.reader is None:
         return _maps(pieces, {"body, last layer": last_weights(body, pieces)}, body.tokenizer, places)
-    with recording(embedder) as records, torch.no_grad():
+    with recording(embedder) as records:
         embedder.reader(body, pieces)
     return _maps(pieces, {record.name: record.weights for record in records}, body.tokenizer, places)
 
 
 def last_weights(body: PretrainedBody, pieces: PieceBatch) -> Weights:
     """The attention weights of a body's last layer; ``sdpa`` has none, so it runs ``eager`` and logs that it does."""
-    model: Any = body.model
-    before = model.config._attn_implementation
-    if before != "eager":
-        LOGGER.info("attention weights: running eager instead of %s, which does not return them", before)
-        model.set_attn_implementation("eager")
-    try:
-        with evaluating(model):
-            weights: Tensor = model(**body.inputs(pieces), output_attentions=True).attentions[-1]
-    finally:
-        if before != "eager":
-            model.set_attn_implementation(before)
+    with computing_weights(body.model), evaluating(body.model):
+        weights: Tensor = body.model(**body.inputs(pieces), output_attentions=True).attentions[-1]
     return weights
 
 
@@ -96,9 +82,7 @@ def _maps(
     places: Sequence[int],
     *,
     told: Sequence[str] = ("head",),
-) -> "list[AttentionMap]":
-    from structattn.inspection.maps import AttentionMap
-
+) -> list[AttentionMap]:
     maps = []
     for row, (ids, mask, place) in enumerate(zip(pieces.ids.cpu(), pieces.mask.cpu(), places, strict=True)):
         names = tuple(tokenizer.convert_ids_to_tokens(ids[mask].tolist()))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from structattn.data import Vocabulary, collate
-from structattn.inspection.maps import AttentionMap
+from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.names import titles_of
 from structattn.inspection.summary import tree_of
 from structattn.pictures import (

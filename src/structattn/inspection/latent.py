@@ -5,24 +5,21 @@ Separate from ``maps.py`` because nothing attends here: a model of the task ``at
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
 from structattn.data import SentenceBatch
 from structattn.encoders import latent_trees
+from structattn.inspection.attention_map import AttentionMap
 from structattn.layers.modes import evaluating
 from structattn.pictures import dependency_tree
 from structattn.syntax import Sentence
 from structattn.tasks import AttachmentModel
 
-if TYPE_CHECKING:
-    from structattn.inspection.maps import AttentionMap
-
 LAYER = "latent trees"
 
 
-def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[int]) -> "list[AttentionMap]":
+def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[int]) -> list[AttentionMap]:
     """For each sentence the marginal probabilities of heads and, as a second matrix, the best tree.
 
     A row is a word, a column its head; what a row lacks to one is the root's. In the best tree the root's row is zero.
@@ -32,8 +29,6 @@ def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[i
         batch: sentences.
         places: the number of each.
     """
-    from structattn.inspection.maps import AttentionMap
-
     with evaluating(model):
         trees = latent_trees(model.encoder, batch.to(model.device))
         marginals, best = (part[..., 1:].float().cpu() for part in (trees.marginals(), trees.argmax()))

@@ -5,7 +5,7 @@ Separate because figures, pages and tables should call one thing by one name.
 
 from collections.abc import Sequence
 
-from structattn.inspection.maps import AttentionMap
+from structattn.inspection.attention_map import AttentionMap
 
 
 def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:

@@ -15,7 +15,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from structattn.data import Example, SentenceBatch
-from structattn.inspection.maps import recording
+from structattn.inspection.recording import recording
 from structattn.inspection.tree_figures import phrase_share
 from structattn.layers import CrossAttention, TreeAttention
 from structattn.pictures import Series, bar_chart
@@ -178,7 +178,7 @@ def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Ten
     """For each module that attends to phrases and each sentence: shares of the heads, the uniform share, queries."""
     batch = batch.to(model.device)
     sides = batch.sentences if isinstance(batch, TaskBatch) else (batch.source,)
-    with recording(model) as records, torch.no_grad():
+    with recording(model) as records:
         model(batch)
     calls = Counter[int]()
     for record in records:

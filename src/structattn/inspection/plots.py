@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from structattn.data import Example, SentenceBatch, Vocabulary
+from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.figures import (
     attention_figure,
     attention_panels,
@@ -20,9 +21,10 @@ from structattn.inspection.figures import (
     pooling_figure,
     tree_figure,
 )
+from structattn.inspection.items import Item, sentences_of
 from structattn.inspection.latent import LAYER as LATENT
 from structattn.inspection.latent import induced_tree_figure
-from structattn.inspection.maps import AttentionMap, Item, attention_maps, sentences_of
+from structattn.inspection.maps import attention_maps
 from structattn.inspection.names import gate_names
 from structattn.inspection.summary import summarise
 from structattn.inspection.tree_figures import phrase_query_figure

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.inspection.maps import AttentionMap
+from structattn.inspection.attention_map import AttentionMap
 from structattn.syntax import DependencyTree
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from structattn.data import TreeBatch, Vocabulary, collate
 from structattn.functional import TreeOperator
-from structattn.inspection.maps import AttentionMap
+from structattn.inspection.attention_map import AttentionMap
 from structattn.layers import tree_operator
 from structattn.pictures import Panel, constituency_tree, heatmap, heatmap_grid
 from structattn.priors import Subtree

@@ -9,7 +9,6 @@ is registered with it. Whether the bias arrived is therefore tested once, when t
 
 import contextlib
 import inspect
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,13 +24,13 @@ from structattn.data.tensors import save_tensors
 from structattn.functional import additive_mask
 from structattn.layers.body import longest_text
 from structattn.layers.modes import evaluating
+from structattn.pretrained.eager import computing_weights
 from structattn.pretrained.relations import joined
 from structattn.priors import Prior
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.syntax.folders import replaced_folder, write_json
 
-LOGGER = logging.getLogger("structattn.pretrained")
 CONFIG, WEIGHTS = "injection.json", "injection.safetensors"
 
 # The class of a model type's self-attention: its output is (states, weights) and it takes ``attention_mask``.
@@ -150,22 +149,8 @@ class InjectedModel(nn.Module):
         config: Any = self.model.config
         return str(config._attn_implementation)
 
-    @contextlib.contextmanager
-    def showing_weights(self) -> Iterator[None]:
-        """Inside, the model computes attention weights, which ``sdpa`` does not: it runs ``eager`` and says so."""
-        before = self.implementation
-        model: Any = self.model
-        if before != "eager":
-            LOGGER.info("attention weights: running eager instead of %s, which does not return them", before)
-            model.set_attn_implementation("eager")
-        try:
-            yield
-        finally:
-            if before != "eager":
-                model.set_attn_implementation(before)
-
     def piece_weights(self, pieces: PieceBatch) -> dict[str, Float[Tensor, "batch head piece piece"]]:
-        """The weights of every layer that is told something, by the path of its attention module.
+        """The weights of every layer that is told something, by the path of its attention module; computed ``eager``.
 
         Raises:
             StructAttnError: if the model returned none although it runs ``eager``.
@@ -180,7 +165,7 @@ class InjectedModel(nn.Module):
 
             return hook
 
-        with contextlib.ExitStack() as hooks, self.showing_weights(), evaluating(self.model):
+        with contextlib.ExitStack() as hooks, computing_weights(self.model), evaluating(self.model):
             for name, module in self._modules_told:
                 hooks.callback(module.register_forward_hook(record(name)).remove)
             self(pieces)

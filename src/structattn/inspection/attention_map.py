@@ -1,0 +1,49 @@
+"""The weights of one module for one sentence: what everything here makes, draws or sums up.
+
+Separate from what makes them, as bodies, latent trees and attention modules are asked in different ways.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor
+
+from structattn.syntax import Sentence
+
+Kind = Literal["attention", "pooling", "gate"]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """The weights of one module for one sentence, without padding.
+
+    Attributes:
+        name: path of the module inside the model; a module that runs several times gets ``#2``, ``#3`` and so on.
+        rows: the words (or nodes) that look; ``("sentence",)`` for pooling.
+        columns: the words (or nodes) that are looked at; ``("gate",)`` for gates.
+        weights: one matrix per head. Feature-wise weights are averaged over the features, as in DiSAN's figures.
+        kind: ``"attention"``, ``"pooling"`` or ``"gate"``.
+        head_names: one for each head.
+        layer: class of the module.
+        features: the weights of every feature, ``(word, feature)``, for poolers and gates; otherwise ``None``.
+        sentence: the sentence, with its trees, if the batch has it.
+        index: which sentence it is: its place in the batch, or among all sentences of all examples.
+
+    Example:
+        >>> import torch
+        >>> weights = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+        >>> AttentionMap("attention", ("a", "dog"), ("a", "dog"), weights, "attention", ("forward",)).weights[0, 1, 0]
+        tensor(0.5000)
+    """
+
+    name: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    weights: Float[Tensor, "head query key"]
+    kind: Kind
+    head_names: tuple[str, ...]
+    layer: str = ""
+    features: Float[Tensor, "word feature"] | None = None
+    sentence: Sentence | None = None
+    index: int = 0

@@ -1,0 +1,92 @@
+"""Sentences in all the shapes in which users have them, as what a model reads.
+
+Separate because what is looked at and what is drawn must be the same sentences in the same order.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from torch import nn
+
+from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import SentenceModel, SequenceModel, TaskBatch
+
+Item = Example | Sentence | str | tuple[Sentence | str, ...]
+Found = TypeVar("Found", bound=nn.Module)
+
+
+def batches_of(
+    model: nn.Module, sentences: SentenceBatch | TaskBatch | Item | Sequence[Item], vocabulary: Vocabulary | None
+) -> list[tuple[SentenceBatch, list[int]]]:
+    """Batches, and for each of their sentences its place among all sentences."""
+    if isinstance(sentences, SentenceBatch):
+        return [(sentences, list(range(len(sentences))))]
+    if isinstance(sentences, TaskBatch):
+        arity = len(sentences.sentences)
+        return [
+            (side, [row * arity + number for row in range(len(side))])
+            for number, side in enumerate(sentences.sentences)
+        ]
+    items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
+    flat = [sentence for index, item in enumerate(items) for sentence in sentences_of(item, index)]
+    known = vocabulary if vocabulary is not None else vocabulary_of(model)
+    if known is None:
+        raise ConfigError(
+            f"{type(model).__name__} has no vocabulary: pass vocabulary=, or a batch made by structattn.collate"
+        )
+    read = _reader(model)
+    return [(collate([read(sentence) for sentence in flat], known), list(range(len(flat))))] if flat else []
+
+
+def _reader(model: nn.Module) -> Callable[[Sentence], Sentence]:
+    """What makes of a sentence what the model encodes: it may have other trees then, and be in pieces."""
+    writer = first_of(model, SequenceModel)
+    if writer is not None:
+        return writer.source_of
+    asked = first_of(model, SentenceModel)
+    return PhraseTrees() if asked is None else asked.trees
+
+
+def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:
+    """The sentences of an example, a sentence, a text or a pair; texts are split into words.
+
+    Raises:
+        TypeError: for anything else; the message names its place.
+
+    Example:
+        >>> [sentence.words for sentence in sentences_of(("A dog.", Sentence(["hush"])))]
+        [('A', 'dog', '.'), ('hush',)]
+    """
+    if isinstance(item, Example):
+        return item.sentences
+    parts = item if isinstance(item, tuple) else (item,)
+    for part in parts:
+        if not isinstance(part, Sentence | str):
+            kind = type(part).__name__
+            raise TypeError(f"expected an Example, a Sentence, a text or a tuple of these; item {index} is {kind}")
+    return tuple(Sentence.from_text(part) if isinstance(part, str) else part for part in parts)
+
+
+def texts_of(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> list[tuple[Sentence, ...]]:
+    """One or two sentences for each text that a body reads as a whole."""
+    if isinstance(sentences, SentenceBatch | TaskBatch):
+        sides = (sentences,) if isinstance(sentences, SentenceBatch) else sentences.sentences
+        return list(zip(*(side.sentences for side in sides), strict=True))
+    items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
+    return [sentences_of(item, index) for index, item in enumerate(items)]
+
+
+def first_of(model: nn.Module, kind: type[Found]) -> Found | None:
+    """The first module of a kind, wherever it is wrapped."""
+    return next((module for module in model.modules() if isinstance(module, kind)), None)
+
+
+def vocabulary_of(model: nn.Module) -> Vocabulary | None:
+    """The vocabulary that a model carries, wherever it is wrapped."""
+    for module in model.modules():
+        found = getattr(module, "vocabulary", None)
+        if isinstance(found, Vocabulary):
+            return found
+    return None
