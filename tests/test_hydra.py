@@ -386,6 +386,14 @@ def test_early_stopping():
     assert len(with_nothing_learnt.epochs) < 10
 
 
+def test_heads_that_only_get_worse_are_not_taken(caplog):
+    settings = PretrainingConfig(epochs=9, patience=2, batch_size=8, learning_rate=1.0, warmup=0)
+    found = pretrain(body_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings)
+    assert len(found.epochs) == 3
+    assert found.loss == found.epochs[0] < min(found.epochs[1:])
+    assert "no epoch was better than fresh heads" in caplog.text
+
+
 def test_sentences_that_cannot_be_learnt_from_are_counted():
     long = sa.Sentence(["w"] * 70, dependency=sa.DependencyTree([0, *range(1, 70)]))  # the body reads 64 pieces
     mixed = [*SENTENCES[:8], sa.Sentence(["hush"]), long]

@@ -177,6 +177,11 @@ def pretrain(
             if settings.patience is not None and waited >= settings.patience:
                 break
         heads.load_state_dict(state)
+    if best == first:
+        LOGGER.warning(
+            "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
+            settings.learning_rate,
+        )
     counts = {
         "trained": len(train.sentences),
         "held_out": len(dev.sentences),
