@@ -530,8 +530,8 @@ def test_pretraining_from_the_command_line(folder, capsys, caplog):
         assert json.loads(capsys.readouterr().out)["loss"] != found["loss"]
         assert main([*words, "--relation", "head child head arc", "--plots", "2"]) == 0
     plots = {path.name for path in (folder / "adapter" / "plots").iterdir()}
-    assert {"loss.svg", "01-1-relation.svg", "01-3-tree.svg", "02-2-attention.svg"} <= plots
-    assert len(plots) == 1 + 2 * 3 * 3
+    assert {"loss.svg", "01-1-relation.svg", "01-3-tree.svg", "02-2-attention.svg", "02-heads.svg"} <= plots
+    assert len(plots) == 1 + 2 * (3 * 3 + 1)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "100.00% of the words have pieces; the body is the same as before, bit for bit"
     assert [line.split()[0] for line in lines[3:]] == ["relation", "head", "child", "arc"]

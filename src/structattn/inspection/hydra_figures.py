@@ -28,7 +28,8 @@ def relation_figures(model: HydraModel, body: PretrainedBody, sentence: Sentence
     Returns:
         SVG texts by what they show: ``relation`` for the targets and scores over pieces on one scale, ``attention`` for
         the weights, and for ``arc``, ``head`` and ``child`` ``tree``: the maximum spanning tree of the scores of words,
-        with the given tree below. With several relations a number goes before these.
+        with the given tree below. With several relations a number goes before these, and ``heads`` stands for the
+        weights of every head by itself, the pairs of its relation framed.
 
     Raises:
         MissingStructure: if the sentence lacks the tree or matrix of a relation.
@@ -55,11 +56,18 @@ def relation_figures(model: HydraModel, body: PretrainedBody, sentence: Sentence
         weights, scores = attention_of(raw, mask)[0], raw[0] / config.target_scale
         words = model.hydra.heads.scores(pool_words(states, pieces, pooling="mean"))
     names = tuple(body.tokenizer.convert_ids_to_tokens(pieces.ids[0].tolist()))
+    related = [[(row, column) for row, column in target.nonzero().tolist()] for target in targets]
     figures = {}
+    if len(config.relations) > 1:
+        every = [
+            Panel(names, names, weights[head], title=config.relations[relation], marks=related[relation])
+            for head, relation in enumerate(config.assignment)
+        ]
+        figures["heads"] = heatmap_grid(every, columns=3, marks_label="related")
     for number, name in enumerate(config.relations):
         own = [head for head, relation in enumerate(config.assignment) if relation == number]
         before = f"{number + 1}-" if len(config.relations) > 1 else ""
-        marks = [(row, column) for row, column in targets[number].nonzero().tolist()]
+        marks = related[number]
         matrices = {f"{name}: target": targets[number], "scores, mean of heads": scores[own].mean(0)}
         panels = [Panel(names, names, matrix, title=title, marks=marks) for title, matrix in matrices.items()]
         figures[f"{before}relation"] = heatmap_grid(
