@@ -14,16 +14,19 @@ import pytest
 import yaml
 
 from structattn.cli import arguments, main, program
+from structattn.cli.hydra_pretrain import command as pretrain_command
 from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
 from structattn.cli.train import parse_seeds
 from structattn.encoders.build import options_of
+from structattn.pretrained import HydraConfig
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.fact_models import fact_model_options
 
 PAPERS = sorted((Path(__file__).parent.parent / "papers").rglob("*.yaml"))
 QUESTIONS = [path for path in PAPERS if path.stem.startswith("squad")]
+HEADS = [path for path in PAPERS if path.stem.startswith("heads")]
 CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")
 
 
@@ -544,7 +547,22 @@ def test_configurations_of_questions(path: Path) -> None:
     assert f"structattn squad --config papers/hydra/{path.name} " in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", sorted({*PAPERS} - {*QUESTIONS}), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", HEADS, ids=lambda path: path.stem)
+def test_configurations_of_heads(path: Path) -> None:
+    given = ["x", "--config", str(path), "--body", "x", "--out", "x"]
+    values = arguments.parse(pretrain_command, given, verb="hydra pretrain")
+    assert values is not None
+    names = values["relation"].split()
+    config = HydraConfig(12, names[0] if len(names) == 1 else tuple(names), objective=values["objective"])
+    assert len(config.relations) == len(names)
+    text = path.read_text(encoding="utf-8")
+    assert "# Published: " in text
+    assert f"--config papers/hydra/{path.name} " in text
+
+
+@pytest.mark.parametrize(
+    "path", sorted({*PAPERS} - {*QUESTIONS} - {*HEADS}), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
 def test_paper_configurations(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], verb="train")
