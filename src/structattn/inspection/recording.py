@@ -29,7 +29,7 @@ class Record:
 
 @contextlib.contextmanager
 def recording(model: nn.Module) -> Iterator[list[Record]]:
-    """Collect the weights of every call; evaluation mode meanwhile, and everything as before afterwards."""
+    """Collect the weights of every call; evaluation mode without gradients meanwhile, all as before afterwards."""
     records: list[Record] = []
     with contextlib.ExitStack() as hooks:
         for path, module in model.named_modules():
