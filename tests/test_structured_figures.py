@@ -20,6 +20,12 @@ SCRIPT = Path(__file__).parent.parent / "examples" / "structured_attention_figur
 FORMULA = "( + 1 ( * 2 3 ) )"
 
 
+@pytest.fixture(autouse=True)
+def as_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script finds what stands beside it, as ``python examples/...`` has it, whatever other tests have imported."""
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+
+
 def draw(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> dict[str, str]:
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments, "--out", str(out)])
     runpy.run_path(str(SCRIPT), run_name="__main__")
