@@ -98,9 +98,8 @@ def accumulate(
                 f"{name} expects a table of at least 2 rows and half of {channels} channels, got {tuple(table.shape)}"
             )
     if vertical is not None and trees.mode == "ref":
-        nodes = nodes + F.pad(
-            take_rows(vertical, trees.depths.clamp(max=len(vertical) - 1)), (0, channels // 2)
-        ).unsqueeze(1)
+        met = take_rows(vertical, trees.depths.clamp(max=len(vertical) - 1))
+        nodes = nodes + F.pad(met, (0, channels // 2)).unsqueeze(1)
     # Heads stand beside one another, so that all of them share the matrices of the trees. Sums of many small numbers:
     # never in half precision.
     leaves, nodes, weights = (

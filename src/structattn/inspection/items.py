@@ -29,8 +29,7 @@ def batches_of(
             (side, [row * arity + number for row in range(len(side))])
             for number, side in enumerate(sentences.sentences)
         ]
-    items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
-    flat = [sentence for index, item in enumerate(items) for sentence in sentences_of(item, index)]
+    flat = [sentence for text in texts_of(sentences) for sentence in text]
     known = vocabulary if vocabulary is not None else vocabulary_of(model)
     if known is None:
         raise ConfigError(
