@@ -461,11 +461,14 @@ def test_compare_takes_all_seeds_below_a_folder(call: Call, runs: Path) -> None:
 
 
 def test_plot_an_example_of_the_run(call: Call, runs: Path, tmp_path: Path) -> None:
-    code, out, _ = call("plot", runs / "seed1", "--example", "17", "--format", "html,svg", "--out", tmp_path)
+    code, out, _ = call(
+        "plot", runs / "seed1", "--example", "17", "--format", "html,svg", "--influence", "--out", tmp_path
+    )
     files = [Path(line) for line in out.splitlines()]
     words = (json.loads(line) for line in (runs / "seed1/predictions/dev.jsonl").read_text().splitlines())
     assert code == 0
     assert files[0] == tmp_path / "attention.html"
+    assert tmp_path / "01-influence.svg" in files
     assert all(file.read_text(encoding="utf-8").lstrip().startswith(("<svg", "<!doctype")) for file in files)
     assert next(row for row in words if row["id"] == "17")["gold"] in files[0].read_text(encoding="utf-8")
 

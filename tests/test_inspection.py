@@ -19,6 +19,7 @@ from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.inspection import AttentionMap, attention_maps
 from structattn.inspection.items import sentences_of
+from structattn.inspection.names import gate_names
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, Texts, get_task
 from structattn.tasks.decoder import build_decoder
@@ -479,6 +480,23 @@ def test_the_room_is_reached_from_the_front_door() -> None:
     assert sa.inspection.attention_maps is attention_maps
     assert all(hasattr(sa.inspection, name) for name in sa.inspection.__all__)
     assert all(hasattr(sa.pictures, name) for name in sa.pictures.__all__)
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["encoder.gate.gate"], [""]),
+        (["encoder.forward.gate", "encoder.backward.gate"], ["forward", "backward"]),
+        (["blocks.0.gate", "blocks.1.gate", "pool.gate"], ["blocks.0", "blocks.1", "pool"]),
+    ],
+)
+def test_gates_without_a_head_of_their_own_are_named_by_what_sets_them_apart(
+    paths: list[str], names: list[str]
+) -> None:
+    weights = torch.ones(2, 1, 1)
+    gates = [AttentionMap(path, ("a",), ("gate",), weights[:1], "gate", ("FusionGate",)) for path in paths]
+    attention = AttentionMap("attention", ("a",), ("a",), weights, "attention", ("forward", "backward"))
+    assert gate_names([attention, *gates, *gates]) == dict(zip(paths, names, strict=True))
 
 
 def _map_of(weights: Tensor, sentence: Sentence | None = None) -> AttentionMap:

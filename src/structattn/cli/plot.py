@@ -19,6 +19,7 @@ def command(
     data: str | None = None,
     data_format: str | None = None,
     format: str = "html",
+    influence: bool = False,
     out: str | None = None,
 ) -> Iterator[str]:
     """Draw what a trained run attends to: heat maps for each head, gates, pooling weights, trees.
@@ -31,12 +32,14 @@ def command(
         data: where the example is; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
         format: html, svg, png or pdf, or several with commas between.
+        influence: also show what the answer loses without each word.
         out: the folder for the pictures; plots/ in the run folder by default.
     """
     model = load(run)
     chosen = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
     folder = RunFolder(run).plots if out is None else Path(out)
-    yield from map(str, save_plots(folder, model, [chosen], title=f"{run}: {chosen.id}", formats=format.split(",")))
+    title, formats = f"{run}: {chosen.id}", format.split(",")
+    yield from map(str, save_plots(folder, model, [chosen], title=title, formats=formats, influence=influence))
 
 
 def _chosen(

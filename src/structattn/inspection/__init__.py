@@ -18,6 +18,7 @@ from structattn.inspection.figures import (
     word_vector_figure,
 )
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
+from structattn.inspection.influence import WordInfluence, influence_figure, word_influence
 from structattn.inspection.maps import attention_maps
 from structattn.inspection.phrase_attention import (
     PhraseAttention,
@@ -46,6 +47,7 @@ __all__ = [
     "AttentionMap",
     "PartedAccuracy",
     "PhraseAttention",
+    "WordInfluence",
     "accumulation_figure",
     "accuracy_figure",
     "attention_distance",
@@ -58,6 +60,7 @@ __all__ = [
     "embedding_index_figure",
     "gate_figure",
     "head_recall",
+    "influence_figure",
     "num_attractors",
     "num_words",
     "paper_priors",
@@ -76,5 +79,6 @@ __all__ = [
     "subtree_mask_figure",
     "summarise",
     "tree_figure",
+    "word_influence",
     "word_vector_figure",
 ]

@@ -12,8 +12,8 @@ from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, col
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch
+from structattn.tasks.model import Item
 
-Item = Example | Sentence | str | tuple[Sentence | str, ...]
 Found = TypeVar("Found", bound=nn.Module)
 
 

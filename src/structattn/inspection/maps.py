@@ -11,11 +11,12 @@ from structattn.encoders.body import FirstPieces
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.bodies import injected_maps, text_maps
-from structattn.inspection.items import Item, batches_of, first_of, texts_of
+from structattn.inspection.items import batches_of, first_of, texts_of
 from structattn.inspection.latent import latent_maps
 from structattn.inspection.recording import Record, recording
 from structattn.pretrained import InjectedModel
 from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, TaskBatch
+from structattn.tasks.model import Item
 
 
 def attention_maps(

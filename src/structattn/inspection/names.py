@@ -37,6 +37,8 @@ def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
 def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:
     """For the path of each gate a short name: that of the one attention head that feeds it, if there is just one.
 
+    Otherwise it is the path without what all gates have in common, and nothing for a gate that is the only one.
+
     Example:
         >>> import torch
         >>> weights = torch.ones(1, 1, 1)
@@ -44,7 +46,8 @@ def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:
         >>> gate_names([attention, AttentionMap("0.gate", ("a",), ("gate",), weights, "gate", ("FusionGate",))])
         {'0.gate': 'forward'}
     """
-    names = {}
+    gates = list(dict.fromkeys(found.name for found in maps if found.kind == "gate"))
+    names = dict(zip(gates, _short(gates) if len(gates) > 1 else [""], strict=False))
     for found in maps:
         if found.kind == "gate":
             block = found.name.rpartition(".")[0] + "."
@@ -54,7 +57,8 @@ def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:
                 if other.kind == "attention" and other.name.startswith(block)
             }
             heads = [head for heads in feeding.values() for head in heads]
-            names[found.name] = heads[0] if len(heads) == 1 else found.name
+            if len(heads) == 1:
+                names[found.name] = heads[0]
     return names
 
 

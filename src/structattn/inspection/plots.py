@@ -13,27 +13,17 @@ from torch import nn
 
 from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.inspection.attention_map import AttentionMap
-from structattn.inspection.figures import (
-    attention_figure,
-    attention_panels,
-    gate_figure,
-    pooling_features_figure,
-    pooling_figure,
-    tree_figure,
-)
-from structattn.inspection.items import Item, sentences_of
-from structattn.inspection.latent import LAYER as LATENT
-from structattn.inspection.latent import induced_tree_figure
+from structattn.inspection.figures import attention_panels, tree_figure
+from structattn.inspection.influence import WordInfluence, word_influence
+from structattn.inspection.items import sentences_of
 from structattn.inspection.maps import attention_maps
-from structattn.inspection.names import gate_names
+from structattn.inspection.sentence_figures import sentence_figures, sentence_matrices
 from structattn.inspection.summary import summarise
 from structattn.inspection.tree_figures import phrase_query_figure
 from structattn.pictures import (
     Panel,
     Section,
     choices,
-    constituency_tree,
-    dependency_tree,
     heatmap,
     page,
     paragraph,
@@ -43,18 +33,24 @@ from structattn.pictures import (
 )
 from structattn.syntax import Sentence, replace_text
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.model import Item
 
 FORMATS = ("html", "svg", "png", "pdf")
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """One item of the page: its sentences, the maps of each, and what the model answers."""
+    """One item of the page: its sentences, the maps of each, what the model answers, and what that hangs on."""
 
     name: str
     sentences: tuple[Sentence, ...]
     maps: tuple[tuple[AttentionMap, ...], ...]
     answer: str
+    influences: tuple[WordInfluence | None, ...]
+
+    def figures(self, number: int) -> dict[str, str]:
+        """Every figure of one of the sentences, by what it shows."""
+        return sentence_figures(self.sentences[number], self.maps[number], self.influences[number])
 
 
 def attention_page(
@@ -62,6 +58,7 @@ def attention_page(
     sentences: SentenceBatch | Item | Sequence[Item],
     title: str = "Attention",
     *,
+    influence: bool = False,
     vocabulary: Vocabulary | None = None,
 ) -> str:
     """A page with the attention of a model on some sentences: choose a sentence, then a head.
@@ -74,6 +71,7 @@ def attention_page(
         model: as in ``attention_maps``.
         sentences: as in ``attention_maps``. A page of twenty sentences is comfortable, one of two hundred is large.
         title: the heading.
+        influence: also show what the answer loses without each word, see ``word_influence``: an answer for each word.
         vocabulary: for models that have none.
 
     Returns:
@@ -83,7 +81,7 @@ def attention_page(
         ValueError: if there are no sentences.
         ConfigError: as in ``attention_maps``; likewise ``MissingStructure`` and ``TypeError``.
     """
-    return _page(_look(model, sentences, vocabulary), title)
+    return _page(_look(model, sentences, vocabulary, influence=influence), title)
 
 
 def save_plots(
@@ -93,13 +91,14 @@ def save_plots(
     *,
     title: str = "Attention",
     formats: Sequence[str] = ("html", "svg"),
+    influence: bool = False,
     vocabulary: Vocabulary | None = None,
 ) -> list[Path]:
     """Write the page and each figure of each sentence into a folder, which is made if missing.
 
     Files are named by the number of the sentence and what they show: ``attention.html``, ``01-attention.svg``,
-    ``01-tree.svg``, ``01-gate.svg``, ``01-pooling.svg``. PNG and PDF hold the matrices: attention, gates, and the
-    pooling weights of every feature.
+    ``01-tree.svg``, ``01-gate.svg``, ``01-pooling.svg``, ``01-influence.svg``. PNG and PDF hold the matrices:
+    attention, gates, and the pooling weights of every feature.
 
     Args:
         folder: where to write.
@@ -107,6 +106,7 @@ def save_plots(
         sentences: as in ``attention_maps``.
         title: the heading of the page.
         formats: some of ``html``, ``svg``, ``png``, ``pdf``.
+        influence: as in ``attention_page``.
         vocabulary: for models that have none.
 
     Returns:
@@ -120,16 +120,16 @@ def save_plots(
     for name in formats:
         if name not in FORMATS:
             raise ConfigError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
-    shown = _look(model, sentences, vocabulary)
+    shown = _look(model, sentences, vocabulary, influence=influence)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts: dict[str, str] = {"attention.html": _page(shown, title)} if "html" in formats else {}
     panels: dict[str, list[Panel]] = {}
-    numbered = [(sentence, maps) for item in shown for sentence, maps in zip(item.sentences, item.maps, strict=True)]
-    for number, (sentence, maps) in enumerate(numbered, start=1):
+    numbered = [(item, part) for item in shown for part in range(len(item.sentences))]
+    for number, (item, part) in enumerate(numbered, start=1):
         if "svg" in formats:
-            texts |= {f"{number:02}-{what}.svg": svg for what, svg in _figures(sentence, maps).items()}
-        panels |= {f"{number:02}-{what}": chosen for what, chosen in _matrices(maps).items()}
+            texts |= {f"{number:02}-{what}.svg": svg for what, svg in item.figures(part).items()}
+        panels |= {f"{number:02}-{what}": chosen for what, chosen in sentence_matrices(item.maps[part]).items()}
     written = []
     for name, content in texts.items():
         written.append(folder / name)
@@ -145,7 +145,11 @@ def save_plots(
 
 
 def _look(
-    model: nn.Module, sentences: SentenceBatch | Item | Sequence[Item], vocabulary: Vocabulary | None
+    model: nn.Module,
+    sentences: SentenceBatch | Item | Sequence[Item],
+    vocabulary: Vocabulary | None,
+    *,
+    influence: bool,
 ) -> list[_Shown]:
     maps = attention_maps(model, sentences, vocabulary=vocabulary)
     if isinstance(sentences, SentenceBatch):
@@ -167,7 +171,8 @@ def _look(
         first += len(parts)
         text = " / ".join(" ".join(part.words) for part in parts)
         name = f"{number}. {text[:87]}…" if len(text) > 88 else f"{number}. {text}"
-        shown.append(_Shown(name, parts, of_parts, answer))
+        influences = word_influence(model, item) if influence else (None,) * len(parts)
+        shown.append(_Shown(name, parts, of_parts, answer, influences))
     return shown
 
 
@@ -203,17 +208,16 @@ def _page(shown: Sequence[_Shown], title: str) -> str:
 
 def _item(item: _Shown) -> str:
     parts = [paragraph(item.answer)] if item.answer else []
-    for sentence, maps in zip(item.sentences, item.maps, strict=True):
+    for number, sentence in enumerate(item.sentences):
         if len(item.sentences) > 1:
             parts.append(paragraph(" ".join(sentence.words)))
-        parts.append(_sentence(sentence, maps))
+        parts.append(_sentence(item.maps[number], item.figures(number)))
     return "".join(parts)
 
 
-def _sentence(sentence: Sentence, maps: Sequence[AttentionMap]) -> str:
+def _sentence(maps: Sequence[AttentionMap], figures: dict[str, str]) -> str:
     attention = [found for found in maps if found.kind == "attention"]
-    figures = _figures(sentence, maps)
-    parts = []
+    parts = [figures.pop("influence")] if "influence" in figures else []
     if attention:
         parts.append(figures.pop("attention"))
         figures.pop("tree", None)
@@ -239,51 +243,6 @@ def _sentence(sentence: Sentence, maps: Sequence[AttentionMap]) -> str:
     if figures:
         parts.append(side_by_side(list(figures.values())))
     return "".join(parts)
-
-
-def _figures(sentence: Sentence, maps: Sequence[AttentionMap]) -> dict[str, str]:
-    """Every figure of one sentence by what it shows."""
-    figures = {}
-    if any(found.kind == "attention" for found in maps):
-        figures["attention"] = attention_figure(maps)
-    for found in maps:
-        if found.layer == LATENT:
-            figures["induced"] = induced_tree_figure(found, sentence)
-    if sentence.dependency is not None:
-        figures["tree"] = dependency_tree(sentence.words, sentence.dependency, tags=sentence.tags)
-    names = gate_names(maps)
-    for what, found in _named(maps, "gate"):
-        title = f"Gate {names[found.name]}: near 1 keeps the word, near 0 takes its context"
-        figures[what] = gate_figure(found, title=title)
-    pooling = [found for found in maps if found.kind == "pooling" and found.columns == sentence.words]
-    if pooling:
-        figures["pooling"] = pooling_figure(pooling, title="Weight of each word in the sentence vector")
-    for what, found in _named(pooling, "pooling"):
-        figures[f"{what}-features"] = pooling_features_figure(found, title=f"{found.layer}, feature by feature")
-    if sentence.constituency is not None:
-        figures["phrases"] = constituency_tree(sentence.words, sentence.constituency)
-    return figures
-
-
-def _matrices(maps: Sequence[AttentionMap]) -> dict[str, list[Panel]]:
-    """What can be drawn as plain matrices: attention, gates, and feature-wise pooling."""
-    matrices = {}
-    names = gate_names(maps)
-    attention = attention_panels(maps)
-    if attention:
-        matrices["attention"] = attention
-    for kind in ("gate", "pooling"):
-        for what, found in _named(maps, kind):
-            words = found.rows if kind == "gate" else found.columns
-            if words and found.features is not None:
-                matrices[what] = [Panel(words, (), found.features, title=names.get(found.name, found.layer))]
-    return matrices
-
-
-def _named(maps: Sequence[AttentionMap], kind: str) -> list[tuple[str, AttentionMap]]:
-    """The maps of a kind, each with a name for its file."""
-    chosen = [found for found in maps if found.kind == kind]
-    return [(kind if len(chosen) == 1 else f"{kind}-{number}", found) for number, found in enumerate(chosen, start=1)]
 
 
 def _distinct(options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

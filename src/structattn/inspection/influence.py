@@ -1,0 +1,183 @@
+"""Which words an answer hangs on: each word in turn is made unreadable, and the model is asked again.
+
+Separate from ``maps.py`` because attention says where a model looks, and this says what it needs: nothing of the model
+is known here but its answers. Erasure is due to Li, Monroe and Jurafsky (2016, arXiv 1612.08220).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from structattn.data import Example
+from structattn.inspection.items import first_of, sentences_of, vocabulary_of
+from structattn.layers import PretrainedBody
+from structattn.pictures import Panel, heatmap_grid
+from structattn.syntax import ConstituencyTree, Sentence, align_words
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import Prediction
+from structattn.tasks.model import Item
+
+# Longer sentences are drawn in smaller cells, which have no room for numbers.
+_MOST_NUMBERS = 40
+
+
+@dataclass(frozen=True)
+class WordInfluence:
+    """How much an answer hangs on each word of a sentence.
+
+    Attributes:
+        sentence: the sentence.
+        answer: the class whose probability was watched, or the score that was given.
+        changes: one for each word: what the probability (or the score) loses when the word cannot be read. Positive:
+            the word speaks for the answer.
+    """
+
+    sentence: Sentence
+    answer: str | float
+    changes: tuple[float, ...]
+
+
+def word_influence(
+    model: nn.Module, item: Item, *, label: str | None = None, replacement: str | None = None, batch_size: int = 64
+) -> tuple[WordInfluence, ...]:
+    r"""What the answer to an example loses when one of its words cannot be read.
+
+    .. math:: I_i = p(y \mid w_1 \ldots w_n) - p(y \mid w_1 \ldots w_{i-1} \, u \, w_{i+1} \ldots w_n)
+
+    with *u* an unknown word; for scores the difference of the scores (Li, Monroe and Jurafsky 2016, arXiv 1612.08220,
+    divide differences of log-likelihoods instead). Words are replaced, not cut out, so trees, tags and distances stay
+    what they were. That takes one answer for each word.
+
+    Args:
+        model: answers with a label or a score; a loaded model, or any module with such a ``predict``.
+        item: example, sentence, text, or a pair of these.
+        label: whose probability is watched; what the model answers by default.
+        replacement: stands for a word that cannot be read. By default the mask of a pretrained body's tokenizer (or
+            its unknown piece), and otherwise a word that the model's vocabulary does not have.
+        batch_size: how many answers are asked for at a time.
+
+    Returns:
+        One for each sentence of the example.
+
+    Raises:
+        ConfigError: if the model answers with texts, does not know the label, or needs a replacement and has none.
+        TypeError: if the item is none of the above.
+
+    Example:
+        >>> from structattn.data import Vocabulary
+        >>> from structattn.tasks import SENTIMENT
+        >>> from structattn.training import build_model
+        >>> model = build_model("emb_s2t", SENTIMENT, vocabulary=Vocabulary(["dull", "fine"]), options={"dim": 4})
+        >>> (found,) = word_influence(model, "fine film")
+        >>> found.sentence.words, found.changes[1]  # the model does not know "film" anyway
+        (('fine', 'film'), 0.0)
+    """
+    unreadable = _unreadable_word(model) if replacement is None else replacement
+    given = item if isinstance(item, Example) else Example(sentences_of(item))
+    varied = [
+        replace_sentence(given, number, without_word(sentence, place, unreadable))
+        for number, sentence in enumerate(given.sentences)
+        for place in range(len(sentence))
+    ]
+    first, *others = _answers(model, [given, *varied], batch_size)
+    watched = first.label if label is None else label
+    if watched is not None and watched not in first.probabilities:
+        raise ConfigError(f"unknown label {watched!r}; the model knows {', '.join(first.probabilities)}")
+    changes = iter([_value(first, watched) - _value(other, watched) for other in others])
+    answer = first.answer if watched is None else watched
+    return tuple(
+        WordInfluence(sentence, answer, tuple(next(changes) for _ in sentence.words)) for sentence in given.sentences
+    )
+
+
+def without_word(sentence: Sentence, place: int, unreadable: str) -> Sentence:
+    """The same sentence with another word at a place, in its text and its phrase tree too.
+
+    Example:
+        >>> found = without_word(Sentence.from_text("Don't stop."), 0, "?")
+        >>> found.words, found.metadata["text"]
+        (('?', "n't", 'stop', '.'), "?n't stop.")
+    """
+    words = (*sentence.words[:place], unreadable, *sentence.words[place + 1 :])
+    phrases, metadata = sentence.constituency, dict(sentence.metadata)
+    text = metadata.pop("text", None)
+    if text is not None:
+        try:
+            start, end = align_words(sentence.words, text)[place]
+        except ValueError:
+            pass  # A text without some of its words, as of contractions, is not what models read.
+        else:
+            metadata["text"] = text[:start] + unreadable + text[end:]
+    return Sentence(
+        words,
+        sentence.tags,
+        sentence.dependency,
+        None if phrases is None else ConstituencyTree(words, phrases.spans, tags=phrases.tags),
+        sentence.relations,
+        metadata=metadata,
+    )
+
+
+def replace_sentence(example: Example, number: int, sentence: Sentence) -> Example:
+    """The same example with another sentence at a place."""
+    return replace(example, sentences=(*example.sentences[:number], sentence, *example.sentences[number + 1 :]))
+
+
+def influence_figure(found: Sequence[WordInfluence], *, title: str | None = None) -> str:
+    """One coloured row for each sentence, named by the answer; the colours are symmetric around 0.
+
+    Args:
+        found: what ``word_influence`` gives.
+        title: a heading.
+
+    Raises:
+        ValueError: if there is no sentence.
+
+    Example:
+        >>> svg = influence_figure([WordInfluence(Sentence(["not", "bad"]), "positive", (0.5, -0.25))])
+        >>> "not" in svg and "0.5" in svg
+        True
+    """
+    panels = [Panel((_said(one.answer),), one.sentence.words, [one.changes], title="") for one in found]
+    return heatmap_grid(
+        panels,
+        columns=1,
+        diverging=True,
+        title=title,
+        show_values=max((len(one.changes) for one in found), default=0) <= _MOST_NUMBERS,
+        row_axis="answer",
+        column_axis="word",
+        value_label="influence",
+    )
+
+
+def _unreadable_word(model: nn.Module) -> str:
+    body = first_of(model, PretrainedBody)
+    if body is not None:
+        word = body.tokenizer.mask_token or body.tokenizer.unk_token
+        if word is None:
+            raise ConfigError("the body's tokenizer has neither a mask nor an unknown piece: pass replacement=")
+        return str(word)
+    word, known = "<unk>", vocabulary_of(model)
+    while known is not None and word in known:
+        word = f"<{word}>"
+    return word
+
+
+def _answers(model: nn.Module, examples: list[Example], batch_size: int) -> list[Prediction]:
+    predict = getattr(model, "predict", None)
+    answers: list[Prediction] = [] if predict is None else predict(examples, batch_size=batch_size)
+    if not answers or answers[0].text is not None:
+        raise ConfigError(
+            f"word_influence expects a model that answers with labels or scores, got {type(model).__name__}"
+        )
+    return answers
+
+
+def _said(answer: str | float) -> str:
+    return answer if isinstance(answer, str) else f"{answer:.2f}"
+
+
+def _value(answer: Prediction, watched: str | None) -> float:
+    return float(answer.score or 0.0) if watched is None else answer.probabilities[watched]
