@@ -485,6 +485,24 @@ def test_plot_an_example_of_another_file(call: Call, runs: Path, corpus: Path, t
     assert call("plot", runs / "seed1", "--example", "x", *words)[0] == 0
 
 
+def test_train_an_encoder_of_ones_own(
+    call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "from structattn.encoders import transformer\n\ndef small(vocabulary_size, *, dim: int = 8):\n"
+    (tmp_path / "our_encoders.py").write_text(f"{lines}    return transformer(vocabulary_size, dim=dim, num_heads=2)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    arguments = train_arguments(corpus, "--encoder", "our_encoders:small", "--options.dim", "4", "--json")
+    code, out, _ = call(*arguments)
+    assert code == 0
+    run = Path(json.loads(out)["folder"])
+    assert run.parent == Path("runs/classification/our_encoders.small")
+    code, out, _ = call("eval", run, "--data", corpus / "dev.txt", "--json")
+    assert code == 0
+    found, reported = json.loads(out), json.loads((run / "result.json").read_text())["metrics"]
+    assert {name: found[name] for name in reported} == reported
+
+
 # list and doctor
 
 

@@ -188,6 +188,41 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         build("disan", vocabulary_size=5, dims=3)
 
 
+OWN = """
+import structattn as sa
+
+WIDTH = 4
+
+def words(vocabulary_size, *, dim=WIDTH, scale: float = 1.0):
+    alone = sa.encoders.WordsAlone()
+    embedder = sa.layers.WordEmbedding(vocabulary_size, dim)
+    return sa.encoders.SentenceEncoder(embedder, alone, pooler=sa.layers.MeanPooling(), output_dim=dim)
+"""
+
+
+def test_encoders_of_ones_own_are_named_by_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_encoders.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "own_encoders:words"
+    assert options_of(name) == {"dim": 4, "scale": 1.0}
+    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=6)
+    assert encode(encoder, SENTENCES).states.shape[-1] == encoder.output_dim == 6
+    with pytest.raises(ConfigError, match="unknown option 'width' for encoder 'own_encoders:words'; known: dim, scale"):
+        build(name, vocabulary_size=5, width=3)
+    with pytest.raises(ConfigError, match="option 'scale' of encoder 'own_encoders:words': expected float, got 'big'"):
+        build(name, vocabulary_size=5, scale="big")
+    for wrong, message in (
+        ("own_encoders:phrases", "module 'own_encoders' has no attribute 'phrases'"),
+        ("own_encoders:", "has no attribute ''"),
+        ("nowhere_to_be_found:words", "No module named 'nowhere_to_be_found'"),
+        (":words", "Empty module name"),
+        (".encoders:words", "relative import"),
+        ("own_encoders:WIDTH", "expected a function, got int"),
+    ):
+        with pytest.raises(ConfigError, match=f"encoder '{wrong}': expected .*{message}|expected a function, got int"):
+            build(wrong, vocabulary_size=5)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

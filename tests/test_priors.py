@@ -248,6 +248,21 @@ def test_per_head_evaluates_each_base_once() -> None:
     assert sorted(calls) == ["backward", "dependency", "forward", "not self", "word"]
 
 
+def test_one_learnt_weight_serves_all_heads_that_use_it() -> None:
+    alpha = LearntAlpha(1, initial=0.5)
+    prior = PerHead([alpha * WordDistance(), None, alpha * DependencyDistance()])
+    assert (prior.num_heads, (alpha * WordDistance()).num_heads) == (3, None)
+    fixed = PerHead([0.5 * WordDistance(), None, 0.5 * DependencyDistance()])
+    told, expected = prior(BATCH).bias, fixed(BATCH).bias
+    assert told is not None
+    assert expected is not None
+    torch.testing.assert_close(told, expected)
+    told.sum().backward()
+    assert alpha.raw.grad is not None
+    assert alpha.raw.grad.shape == (1,)
+    assert alpha.raw.grad.abs().sum() > 0
+
+
 def test_per_head_stays_free_of_the_batch_if_it_can() -> None:
     value = PerHead([Forward() + WordDistance(), Backward()])(BATCH)
     assert value.allowed.shape == value.bias.shape == (1, 2, 8, 8)

@@ -1,4 +1,7 @@
-"""The table of encoders: a name, a builder, and options checked against the builder's signature."""
+"""The table of encoders: a name, a builder, and options checked against the builder's signature.
+
+What is not in the table is named by where it is: ``module:function``.
+"""
 
 import difflib
 import importlib
@@ -43,13 +46,33 @@ _SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")
 def builder(name: str) -> Callable[..., SentenceEncoder]:
     """The builder function behind a name.
 
+    Args:
+        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes ``vocabulary_size``
+            first, and its options by keyword, each with a default.
+
     Raises:
-        ConfigError: if the name is unknown; the message lists the known names.
+        ConfigError: if the name is unknown (the message lists the known names), or nothing is where it says.
+
+    Example:
+        >>> builder("bilstm") is builder("structattn.encoders:bilstm")
+        True
     """
-    if name not in BUILDERS:
-        raise ConfigError(f"unknown encoder {name!r}{_nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}")
-    module, function = BUILDERS[name].split(":")
-    found: Callable[..., SentenceEncoder] = getattr(importlib.import_module(module), function)
+    if name not in BUILDERS and ":" not in name:
+        raise ConfigError(
+            f"unknown encoder {name!r}{_nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}, "
+            "or module:function for one of your own"
+        )
+    module, _, function = BUILDERS.get(name, name).partition(":")
+    try:
+        found: Callable[..., SentenceEncoder] = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        if name in BUILDERS:
+            raise
+        raise ConfigError(
+            f"encoder {name!r}: expected module:function, where the module can be imported: {error}"
+        ) from None
+    if not callable(found):
+        raise ConfigError(f"encoder {name!r}: expected a function, got {type(found).__name__}")
     return found
 
 
@@ -68,7 +91,7 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
     """Build an encoder by name.
 
     Args:
-        name: a key of ``BUILDERS``.
+        name: as in ``builder``.
         vocabulary_size: number of word ids, padding and unknown included.
         **options: keyword arguments of the builder; see ``options_of``.
 
@@ -87,7 +110,7 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
             raise ConfigError(
                 f"unknown option {key!r} for encoder {name!r}{_nearest(key, known)}; known: {', '.join(sorted(known))}"
             )
-        if not fits(value, types[key]):
+        if not fits(value, types.get(key, Any)):
             expected = inspect.formatannotation(types[key])
             raise ConfigError(f"option {key!r} of encoder {name!r}: expected {expected}, got {value!r}")
         if key in _SIZES and value is not None and value < 1:
@@ -102,6 +125,8 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
 
 def fits(value: object, hint: Any) -> bool:
     """Whether a value is of an option's type. Which strings are known is left to the builder, which lists them."""
+    if hint is Any:
+        return True
     if get_origin(hint) in (Union, UnionType):
         return any(fits(value, part) for part in get_args(hint))
     if get_origin(hint) is Literal:

@@ -69,7 +69,7 @@ class LearntAlpha(nn.Module):
     MS-SAN (arXiv 2012.14642) has one fixed ``alpha >= 0`` for all heads; this is the learnt variant.
 
     Args:
-        num_heads: number of weights.
+        num_heads: number of weights; one serves all heads that use it.
         initial: the weights to start from, one for all heads or one per head; positive.
 
     Raises:
@@ -208,7 +208,7 @@ class Term:
 def num_weights(alpha: nn.Module) -> int | None:
     """How many weights an ``alpha`` has if it has one per head; ``None`` if one serves all heads."""
     value: Tensor = alpha()
-    return len(value) if value.dim() else None
+    return len(value) if value.numel() != 1 else None
 
 
 class _Given(nn.Module):

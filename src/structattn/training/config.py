@@ -33,7 +33,7 @@ class RunConfig:
 
     Attributes:
         task: name of a task.
-        encoder: name of an encoder.
+        encoder: name of an encoder, or ``module:function`` for one of your own, see ``structattn.encoders.builder``.
         data: the examples; tasks that make their own need none.
         options: keyword arguments of the encoder's builder.
         classifier: the layers above the encoder.

@@ -120,7 +120,7 @@ def choose_folder(config: RunConfig) -> Path:
     name = f"seed{config.seed}"
     if config.folds is not None:
         name += f"-{config.folds}folds" if config.fold is None else f"-fold{config.fold}of{config.folds}"
-    return Path("runs", config.task, config.encoder, f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    return Path("runs", config.task, config.encoder.replace(":", "."), f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
 @contextlib.contextmanager
