@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from structattn.functional import take_rows
 from structattn.layers.linear import glorot_linear
 from structattn.layers.positions import sinusoids
 
@@ -84,7 +85,7 @@ class ShawPosition(RelativePosition):
     def _of_offsets(self, table: Tensor, length: int) -> Tensor:
         """The rows for the offsets ``1 - n .. n - 1``."""
         offset = torch.arange(1 - length, length, device=table.device)
-        return F.embedding(offset.clamp(-self.clip, self.clip) + self.clip, table)
+        return take_rows(table, offset.clamp(-self.clip, self.clip) + self.clip)
 
 
 class XLPosition(RelativePosition):

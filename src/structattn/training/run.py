@@ -20,7 +20,7 @@ from structattn.syntax.folders import read_json, remove, write_json
 from structattn.tasks import Task
 from structattn.training import processes
 from structattn.training.checkpoint import load
-from structattn.training.config import RunConfig, dump_config, load_config
+from structattn.training.config import RunConfig, load_config
 from structattn.training.folder import RunFolder
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
@@ -146,7 +146,7 @@ def write_description(folder: RunFolder, config: RunConfig, environment: Mapping
     folder.plots.mkdir(exist_ok=True)
     write_json(folder.environment, environment)
     # Last, as its presence makes this a run folder.
-    folder.config.write_text(dump_config(_stored(config)), encoding="utf-8")
+    folder.describe(_stored(config).to_dict())
 
 
 def write_result(folder: RunFolder, result: RunResult, task: Task) -> None:
