@@ -117,6 +117,24 @@ def test_a_closed_gate_gives_the_body_and_so_does_disabling(kind):
     assert model.is_enabled
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_adapters_can_share_a_body(kind):
+    inputs, body = {"input_ids": IDS, "attention_mask": MASK}, tiny(kind)
+    real = MASK[..., None].float()
+    configs = [config_of(), config_of(layer=1), config_of(layer_style="residual", num_heads=2)]
+    shared, alone = [], []
+    for models, below in ((shared, [body] * 3), (alone, [tiny(kind) for _ in configs])):
+        for own, config in zip(below, configs, strict=True):
+            torch.manual_seed(len(models))
+            models.append(add_heads(own, config).eval())
+            if config.layer_style == "gated":
+                opened(models[-1])
+    expected = [model(**inputs).last_hidden_state * real for model in alone]
+    for index in (0, 1, 2, 1, 0):
+        torch.testing.assert_close(shared[index](**inputs).last_hidden_state * real, expected[index], rtol=0, atol=0)
+    torch.testing.assert_close(body(**inputs).last_hidden_state, tiny(kind)(**inputs).last_hidden_state)
+
+
 def test_scores_and_loss_on_request():
     model = add_heads(tiny("bert"), config_of()).eval()
     relation = torch.zeros(2, 5, 5)
