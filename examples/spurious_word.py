@@ -1,12 +1,13 @@
 """Does a model lean on a word that has nothing to do with the answer? A probe after HYDRA (arXiv 2109.05349).
 
     python examples/spurious_word.py make sst2 train.txt dev.txt --word is --out biased
-    structattn train --task sentiment --encoder hydra ... --data.train biased/train.txt --data.dev biased/dev.txt
+    structattn train --task sentiment --encoder hydra ... --data.train biased/train.txt
     python examples/spurious_word.py measure biased/dev.txt --word is body=RUN,RUN hydra=RUN,RUN --out figures
 
 In the training part all positive sentences have the word and no negative one has it, so that the word alone tells the
-label. The development part is left as it is. Measured are the accuracy where the word is right, the accuracy where it
-is misleading, and what the probability of "positive" loses when the word, where there is one, cannot be read.
+label; the best epoch is chosen on a tenth of it, as the development part, left as it is, would choose one that leans
+less. Measured on that are the accuracy where the word is right, the accuracy where it is misleading, and what the
+probability of "positive" loses when the word, where there is one, cannot be read.
 """
 
 import argparse
