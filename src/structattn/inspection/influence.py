@@ -109,14 +109,10 @@ def without_word(sentence: Sentence, place: int, unreadable: str) -> Sentence:
             pass  # A text without some of its words, as of contractions, is not what models read.
         else:
             metadata["text"] = text[:start] + unreadable + text[end:]
-    return Sentence(
-        words,
-        sentence.tags,
-        sentence.dependency,
-        None if phrases is None else ConstituencyTree(words, phrases.spans, tags=phrases.tags),
-        sentence.relations,
-        metadata=metadata,
-    )
+    if phrases is not None:
+        phrases = ConstituencyTree(words, phrases.spans, tags=phrases.tags)
+    # The lines of a CoNLL-U sentence would still say the old word.
+    return replace(sentence, words=words, constituency=phrases, metadata=metadata, rows=(), comments=())
 
 
 def replace_sentence(example: Example, number: int, sentence: Sentence) -> Example:
