@@ -2,7 +2,7 @@
 
     python examples/spurious_word.py make sst2 train.txt dev.txt --word is --out biased
     structattn train --task sentiment --encoder hydra ... --data.train biased/train.txt
-    python examples/spurious_word.py measure biased/dev.txt --word is body=RUN,RUN hydra=RUN,RUN --out figures
+    python examples/spurious_word.py measure biased/dev.txt --word is backbone=RUN,RUN hydra=RUN,RUN --out figures
 
 In the training part all positive sentences have the word and no negative one has it, so that the word alone tells the
 label; the best epoch is chosen on a tenth of it, as the development part, left as it is, would choose one that leans

@@ -561,7 +561,7 @@ def test_there_are_configurations_of_every_paper() -> None:
 
 @pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
 def test_configurations_of_questions(path: Path) -> None:
-    paths = [word for name in ("train", "dev", "body", "out") for word in (f"--{name}", "x")]
+    paths = [word for name in ("train", "dev", "backbone", "out") for word in (f"--{name}", "x")]
     values = arguments.parse(squad_command, ["--config", str(path), *paths], verb="squad")
     assert values is not None
     assert values["run"].epochs == 2
@@ -570,7 +570,7 @@ def test_configurations_of_questions(path: Path) -> None:
 
 @pytest.mark.parametrize("path", HEADS, ids=lambda path: path.stem)
 def test_configurations_of_heads(path: Path) -> None:
-    given = ["x", "--config", str(path), "--body", "x", "--out", "x"]
+    given = ["x", "--config", str(path), "--backbone", "x", "--out", "x"]
     values = arguments.parse(pretrain_command, given, verb="hydra pretrain")
     assert values is not None
     names = values["relation"].split()

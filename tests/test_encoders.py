@@ -16,9 +16,9 @@ from structattn.syntax import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
-# Those on a pretrained body read pieces and have their own tests.
-# Neither those that need a body, nor those that read pairs.
-NAMES = sorted(name for name in BUILDERS if "body" not in options_of(name) and name != "decomposable")
+# Those on a pretrained backbone read pieces and have their own tests.
+# Neither those that need a backbone, nor those that read pairs.
+NAMES = sorted(name for name in BUILDERS if "backbone" not in options_of(name) and name != "decomposable")
 
 
 def tiny(name: str) -> sa.encoders.SentenceEncoder:

@@ -1,4 +1,4 @@
-"""Bodies that are told about trees in use: the encoder of injected priors, and SG-Net's layer against its equations."""
+"""Backbones with priors in their heads: the encoder of injected priors, and SG-Net's layer against its equations."""
 
 import json
 import logging
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import minilm_tokenizer, tiny
+from backbones import minilm_tokenizer, tiny
 from structattn.cli import main
 from structattn.data import collate_pieces
 from structattn.encoders import build
@@ -26,29 +26,31 @@ NOTHING = sa.Vocabulary([])
 
 
 @pytest.fixture(scope="module")
-def body(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("told") / "body"
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("told") / "backbone"
     tiny("bert").save_pretrained(folder)
     minilm_tokenizer().save_pretrained(folder)
     return str(folder)
 
 
-def test_the_injected_encoder_is_the_injected_model(body: str) -> None:
+def test_the_injected_encoder_is_the_injected_model(backbone: str) -> None:
     encoder = build(
-        "injected", vocabulary_size=2, body=body, heads=["dependency", "word"], layers=[0], alpha=4.0
+        "injected", vocabulary_size=2, backbone=backbone, heads=["dependency", "word"], layers=[0], alpha=4.0
     ).eval()
     told = inject(tiny("bert"), ["dependency", "word"] * 2, [0], alpha=4.0)
     pieces = collate_pieces([KIDS], minilm_tokenizer())
     batch = sa.collate([KIDS], NOTHING)
     torch.testing.assert_close(encoder(batch).vector, told(pieces).last_hidden_state[:, 0])
-    plain = build("body", vocabulary_size=2, body=body).eval()(batch).vector
+    plain = build("backbone", vocabulary_size=2, backbone=backbone).eval()(batch).vector
     assert (encoder(batch).vector - plain).abs().max() > 1e-6
-    none = build("injected", vocabulary_size=2, body=body, heads=["none"]).eval()
+    none = build("injected", vocabulary_size=2, backbone=backbone, heads=["none"]).eval()
     torch.testing.assert_close(none(batch).vector, plain)
 
 
-def test_alphas_are_learnt_and_counted_once(body: str) -> None:
-    encoder = build("injected", vocabulary_size=2, body=body, heads=["word"], learnable_alpha=True, is_frozen=True)
+def test_alphas_are_learnt_and_counted_once(backbone: str) -> None:
+    encoder = build(
+        "injected", vocabulary_size=2, backbone=backbone, heads=["word"], learnable_alpha=True, is_frozen=True
+    )
     trained = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
     assert [parameter.numel() for parameter in trained] == [4]
     encoder(sa.collate([KIDS], NOTHING)).vector.square().sum().backward()
@@ -56,41 +58,41 @@ def test_alphas_are_learnt_and_counted_once(body: str) -> None:
     assert bool(trained[0].grad.abs().max() > 0)
 
 
-def test_sentences_without_trees(body: str) -> None:
+def test_sentences_without_trees(backbone: str) -> None:
     batch = sa.collate([BARE], NOTHING)
     for name, options in (("injected", {"heads": ["dependency"]}), ("sgnet", {})):
         with pytest.raises(MissingStructure, match="dependency"):
-            build(name, vocabulary_size=2, body=body, **options)(batch)
-    free = build("injected", vocabulary_size=2, body=body, heads=["dependency"], missing_trees="none").eval()
-    plain = build("body", vocabulary_size=2, body=body).eval()
+            build(name, vocabulary_size=2, backbone=backbone, **options)(batch)
+    free = build("injected", vocabulary_size=2, backbone=backbone, heads=["dependency"], missing_trees="none").eval()
+    plain = build("backbone", vocabulary_size=2, backbone=backbone).eval()
     torch.testing.assert_close(free(batch).vector, plain(batch).vector)
 
 
-def test_empty_texts_and_very_long_ones(body: str, tmp_path: Path) -> None:
+def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
     add_heads(tiny("bert"), HydraConfig(num_heads=4)).save_pretrained(tmp_path / "adapter")
     long = sa.Sentence(["kids"] * 5_000, dependency=sa.DependencyTree([0, *range(1, 5_000)]))
     empty = sa.Sentence([], dependency=sa.DependencyTree([]))
     for name, options in (
-        ("body", {}),
+        ("backbone", {}),
         ("injected", {"heads": ["dependency"], "missing_trees": "none"}),
         ("sgnet", {}),
     ):
-        encoder = build(name, vocabulary_size=2, body=body, **options).eval()
+        encoder = build(name, vocabulary_size=2, backbone=backbone, **options).eval()
         assert encoder(sa.collate([empty], NOTHING)).vector.isfinite().all()
-    for name, options in (("body", {}), ("hydra", {"adapter": str(tmp_path / "adapter")})):
-        encoder = build(name, vocabulary_size=2, body=body, **options).eval()
+    for name, options in (("backbone", {}), ("hydra", {"adapter": str(tmp_path / "adapter")})):
+        encoder = build(name, vocabulary_size=2, backbone=backbone, **options).eval()
         cut = encoder(sa.collate([sa.Sentence(long.words)], NOTHING)).vector
         whole = encoder(sa.collate([sa.Sentence(long.words[:62])], NOTHING)).vector  # with [CLS] and [SEP] 64 pieces
         torch.testing.assert_close(cut, whole)
 
 
-def test_mistakes(body: str) -> None:
-    with pytest.raises(ConfigError, match="heads: 3 of them do not divide the body's 4"):
-        build("injected", vocabulary_size=2, body=body, heads=["word"] * 3)
+def test_mistakes(backbone: str) -> None:
+    with pytest.raises(ConfigError, match="heads: 3 of them do not divide the backbone's 4"):
+        build("injected", vocabulary_size=2, backbone=backbone, heads=["word"] * 3)
     with pytest.raises(ConfigError, match="relation: expected span or ancestor, got 'arc'"):
-        build("sgnet", vocabulary_size=2, body=body, relation="arc")
+        build("sgnet", vocabulary_size=2, backbone=backbone, relation="arc")
     with pytest.raises(ConfigError, match="multiple of num_heads, got 16 and 5"):
-        build("sgnet", vocabulary_size=2, body=body, num_heads=5)
+        build("sgnet", vocabulary_size=2, backbone=backbone, num_heads=5)
 
 
 def test_the_guided_layer_equals_its_equations() -> None:
@@ -122,9 +124,9 @@ def test_the_guided_layer_equals_its_equations() -> None:
     torch.testing.assert_close(found[0], 1.5 * (first * states[0] + (1 - first) * update))
 
 
-def test_the_mask_of_sgnet_is_that_of_the_tree(body: str) -> None:
+def test_the_mask_of_sgnet_is_that_of_the_tree(backbone: str) -> None:
     """Every piece of a word sees the first pieces of the words above it; a later piece is seen by itself only."""
-    encoder = build("sgnet", vocabulary_size=2, body=body).eval()
+    encoder = build("sgnet", vocabulary_size=2, backbone=backbone).eval()
     seen: list[torch.Tensor] = []
     layer = encoder.get_submodule("embedder.reader.layer")
     with layer.register_forward_hook(lambda *call: seen.append(call[1][1])):
@@ -142,12 +144,23 @@ def test_the_mask_of_sgnet_is_that_of_the_tree(body: str) -> None:
 
 
 def test_training_with_trees_from_the_command_line(
-    body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    backbone: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = [sa.Sentence(KIDS.words, dependency=KIDS.dependency, metadata={"label": label}) for label in ("a", "b") * 4]
     sa.write_conllu(tmp_path / "rows.conllu", rows)
     for name, options in (("injected", ["--options.heads", "[dependency]"]), ("sgnet", [])):
-        words = ["train", "--task", "classification", "--encoder", name, "--body", body, *options, "--device", "cpu"]
+        words = [
+            "train",
+            "--task",
+            "classification",
+            "--encoder",
+            name,
+            "--backbone",
+            backbone,
+            *options,
+            "--device",
+            "cpu",
+        ]
         words += ["--data.train", str(tmp_path / "rows.conllu"), "--data.dev", str(tmp_path / "rows.conllu")]
         with caplog.at_level(logging.ERROR):
             assert main([*words, "--optimization.epochs", "1", "--out", str(tmp_path / name), "--json"]) == 0

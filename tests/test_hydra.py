@@ -1,4 +1,4 @@
-"""HYDRA on a body: layer styles and their published counts, adapter folders, pretraining that leaves the body alone."""
+"""HYDRA on a backbone: layer styles and published counts, adapter folders, pretraining that keeps the backbone."""
 
 import itertools
 import json
@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import KINDS, minilm_tokenizer, opened, tiny
+from backbones import KINDS, minilm_tokenizer, opened, tiny
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
-from structattn.layers import PretrainedBody, RelationHeads, relation_loss
+from structattn.layers import PretrainedBackbone, RelationHeads, relation_loss
 from structattn.pretrained import (
     HydraConfig,
     HydraLayer,
@@ -26,7 +26,7 @@ from structattn.pretrained import (
     relation_targets,
     with_other_trees,
 )
-from structattn.pretrained.adapter import body_fingerprint
+from structattn.pretrained.adapter import backbone_fingerprint
 from structattn.pretrained.evaluation import area_under_curve, tree_heads
 from structattn.pretrained.pretraining import heads_loss
 from structattn.syntax import ConfigError, ParseError
@@ -41,8 +41,8 @@ def config_of(**options) -> HydraConfig:
     return HydraConfig(**{"num_heads": 4, "dropout": 0.0, **options})
 
 
-def body_of(kind: str = "bert", **options) -> PretrainedBody:
-    return PretrainedBody(tiny(kind), minilm_tokenizer(), **options)
+def backbone_of(kind: str = "bert", **options) -> PretrainedBackbone:
+    return PretrainedBackbone(tiny(kind), minilm_tokenizer(), **options)
 
 
 @pytest.mark.parametrize(("style", "count"), STYLES.items())
@@ -54,8 +54,8 @@ def test_counts_of_bert_base(style, count):
 @pytest.mark.parametrize("style", STYLES)
 def test_an_adapter_of_bert_base_has_seven_megabytes(style, tmp_path):
     """3 (d^2 + d) numbers of 4 bytes: 7,087,104, and a header."""
-    body = tiny("bert", hidden_size=768, num_attention_heads=12, vocab_size=200, num_hidden_layers=1)
-    HydraModel(body, HydraConfig(layer_style=style)).save_pretrained(tmp_path / "adapter")
+    backbone = tiny("bert", hidden_size=768, num_attention_heads=12, vocab_size=200, num_hidden_layers=1)
+    HydraModel(backbone, HydraConfig(layer_style=style)).save_pretrained(tmp_path / "adapter")
     size = (tmp_path / "adapter" / "adapter_model.safetensors").stat().st_size
     assert 7_087_104 < size < 7_087_104 + 2_000
     assert {path.name for path in (tmp_path / "adapter").iterdir()} == {
@@ -96,10 +96,10 @@ def test_layer_equals_the_equations(style):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_closed_gate_gives_the_body_and_so_does_disabling(kind):
-    body = tiny(kind)
-    plain = body(input_ids=IDS, attention_mask=MASK)
-    model = add_heads(body, config_of()).eval()
+def test_a_closed_gate_gives_the_backbone_and_so_does_disabling(kind):
+    backbone = tiny(kind)
+    plain = backbone(input_ids=IDS, attention_mask=MASK)
+    model = add_heads(backbone, config_of()).eval()
     found = model(input_ids=IDS, attention_mask=MASK)
     assert type(found) is type(plain)
     torch.testing.assert_close(found.last_hidden_state, plain.last_hidden_state, rtol=0, atol=0)
@@ -118,12 +118,12 @@ def test_a_closed_gate_gives_the_body_and_so_does_disabling(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_adapters_can_share_a_body(kind):
-    inputs, body = {"input_ids": IDS, "attention_mask": MASK}, tiny(kind)
+def test_adapters_can_share_a_backbone(kind):
+    inputs, backbone = {"input_ids": IDS, "attention_mask": MASK}, tiny(kind)
     real = MASK[..., None].float()
     configs = [config_of(), config_of(layer=1), config_of(layer_style="residual", num_heads=2)]
     shared, alone = [], []
-    for models, below in ((shared, [body] * 3), (alone, [tiny(kind) for _ in configs])):
+    for models, below in ((shared, [backbone] * 3), (alone, [tiny(kind) for _ in configs])):
         for own, config in zip(below, configs, strict=True):
             torch.manual_seed(len(models))
             models.append(add_heads(own, config).eval())
@@ -132,7 +132,7 @@ def test_adapters_can_share_a_body(kind):
     expected = [model(**inputs).last_hidden_state * real for model in alone]
     for index in (0, 1, 2, 1, 0):
         torch.testing.assert_close(shared[index](**inputs).last_hidden_state * real, expected[index], rtol=0, atol=0)
-    torch.testing.assert_close(body(**inputs).last_hidden_state, tiny(kind)(**inputs).last_hidden_state)
+    torch.testing.assert_close(backbone(**inputs).last_hidden_state, tiny(kind)(**inputs).last_hidden_state)
 
 
 def test_scores_and_loss_on_request():
@@ -149,14 +149,14 @@ def test_scores_and_loss_on_request():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", [0, 1, -2])
 def test_between_two_layers_the_upper_ones_read_what_the_heads_make(kind, place):
-    body = tiny(kind)
-    plain = body(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)
-    model = add_heads(body, config_of(layer=place)).eval()
+    backbone = tiny(kind)
+    plain = backbone(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)
+    model = add_heads(backbone, config_of(layer=place)).eval()
     real = MASK[..., None].float()
     closed = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
     torch.testing.assert_close(closed * real, plain.last_hidden_state * real, rtol=0, atol=0)
     inner = plain.hidden_states[place % 3]
-    states, mask = model.body_states(IDS, MASK)
+    states, mask = model.backbone_states(IDS, MASK)
     torch.testing.assert_close(states * real, inner * real)
     torch.testing.assert_close(model.hydra_scores(IDS, MASK), model.hydra.heads.scores(states))
     with torch.no_grad():
@@ -165,7 +165,7 @@ def test_between_two_layers_the_upper_ones_read_what_the_heads_make(kind, place)
     assert ((audible.last_hidden_state - plain.last_hidden_state) * real).abs().max() > 1e-4
     expected = model.hydra(inner, mask)[0]  # what the layer above reads, by a look at the layer itself
     seen = []
-    module = next(m for m in body.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == 2)[place % 3]
+    module = next(m for m in backbone.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == 2)[place % 3]
     with module.register_forward_hook(lambda *call: seen.append(call[1][0])):
         model(input_ids=IDS, attention_mask=MASK)
     torch.testing.assert_close(seen[0] * real, expected * real)
@@ -196,28 +196,28 @@ def test_a_gate_that_starts_closed_has_a_map_that_does_not():
 
 
 def test_heads_between_layers_learn_through_the_layers_above():
-    model = opened(add_heads(tiny("bert"), config_of(layer=1))).freeze("body")
+    model = opened(add_heads(tiny("bert"), config_of(layer=1))).freeze("backbone")
     model(input_ids=IDS, attention_mask=MASK).last_hidden_state[:, 0].square().sum().backward()
     assert model.hydra.heads.query.weight.grad.abs().max() > 0
     assert all(parameter.grad is None for parameter in model.base.parameters())
 
 
 def test_attention_weights_stand_where_the_layer_does():
-    body = tiny("bert", implementation="eager")
+    backbone = tiny("bert", implementation="eager")
     for place, number in ((-1, 2), (1, 1), (0, 0)):
-        model = add_heads(body, config_of(layer=place)).eval()
+        model = add_heads(backbone, config_of(layer=place)).eval()
         attentions = model(input_ids=IDS, attention_mask=MASK, output_attentions=True).attentions
         assert len(attentions) == 3
-        states, mask = model.body_states(IDS, MASK)
+        states, mask = model.backbone_states(IDS, MASK)
         weights = model.hydra(states, mask, need_weights=True)[1]
         torch.testing.assert_close(attentions[number], weights)
         torch.testing.assert_close(attentions[number].sum(-1)[0], torch.ones(4, 5))
 
 
-def test_a_body_without_a_list_of_layers_takes_heads_on_top_only():
-    body = tiny("bert")
-    model = add_heads(body, config_of(layer=1))
-    body.encoder.layer = torch.nn.ModuleList([*body.encoder.layer, torch.nn.Identity()])
+def test_a_backbone_without_a_list_of_layers_takes_heads_on_top_only():
+    backbone = tiny("bert")
+    model = add_heads(backbone, config_of(layer=1))
+    backbone.encoder.layer = torch.nn.ModuleList([*backbone.encoder.layer, torch.nn.Identity()])
     with pytest.raises(ConfigError, match="BertModel has no list of 2 layers to put heads between; take -1"):
         model(input_ids=IDS, attention_mask=MASK)
 
@@ -229,19 +229,19 @@ def test_the_pooler_reads_the_new_states():
 
 
 def test_freezing_and_counting(capsys):
-    model = add_heads(tiny("bert"), config_of()).freeze("body")
+    model = add_heads(tiny("bert"), config_of()).freeze("backbone")
     model.print_trainable_parameters()
     layer = sum(parameter.numel() for parameter in model.hydra.parameters())
     every = sum(parameter.numel() for parameter in model.parameters())
     assert capsys.readouterr().out.startswith(f"trainable params: {layer:,} || all params: {every:,}")
     model.freeze("heads")
     assert model.trainable_parameters()[0] == layer - 2 * (16 * 16 + 16)
-    with pytest.raises(ConfigError, match="unknown part 'tail'; known: body, heads, layer"):
+    with pytest.raises(ConfigError, match="unknown part 'tail'; known: backbone, heads, layer"):
         model.freeze("tail")
 
 
 def test_what_is_frozen_stays_and_the_rest_moves():
-    for frozen in ("body", "heads"):
+    for frozen in ("backbone", "heads"):
         torch.manual_seed(0)
         model = opened(add_heads(tiny("bert"), config_of())).freeze(frozen)
         before = {name: parameter.clone() for name, parameter in model.named_parameters()}
@@ -250,7 +250,7 @@ def test_what_is_frozen_stays_and_the_rest_moves():
         optimizer.step()
         moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
         assert any(name.startswith("base.") for name in moved) == (frozen == "heads")
-        assert any(name.startswith("hydra.heads.query") for name in moved) == (frozen == "body")
+        assert any(name.startswith("hydra.heads.query") for name in moved) == (frozen == "backbone")
         assert "hydra.value.weight" in moved
 
 
@@ -278,15 +278,15 @@ def test_save_and_load(tmp_path):
     assert again.hydra_config == model.hydra_config
 
 
-def test_heads_do_not_fit_another_body(tmp_path):
+def test_heads_do_not_fit_another_backbone(tmp_path):
     model = add_heads(tiny("bert"), config_of())
     model.save_pretrained(tmp_path / "adapter")
-    with pytest.raises(ConfigError, match="heads for a body of width 16, this BertModel has width 24"):
+    with pytest.raises(ConfigError, match="heads for a backbone of width 16, this BertModel has width 24"):
         add_heads(tiny("bert", hidden_size=24), tmp_path / "adapter")
     other = tiny("bert")
     with torch.no_grad():
         next(other.parameters()).add_(1.0)
-    with pytest.warns(UserWarning, match="trained on a body with other parameters"):
+    with pytest.warns(UserWarning, match="trained on a backbone with other parameters"):
         add_heads(other, tmp_path / "adapter")
     file = tmp_path / "adapter" / "adapter_config.json"
     content = json.loads(file.read_text())
@@ -295,7 +295,7 @@ def test_heads_do_not_fit_another_body(tmp_path):
         file.write_text(json.dumps({**content, **values}), encoding="utf-8")
         return add_heads(tiny("bert"), tmp_path / "adapter")
 
-    with pytest.raises(ConfigError, match=r"expected 'key.bias' of shape \(8,\) for this body, got \(16,\)"):
+    with pytest.raises(ConfigError, match=r"expected 'key.bias' of shape \(8,\) for this backbone, got \(16,\)"):
         changed(hydra={**content["hydra"], "head_dim": 2})
     with pytest.raises(ParseError, match=r"expected a tensor '[\w.]+hydra.layer.output.bias', it is missing"):
         changed(saved_parts=[*content["saved_parts"], "output"])
@@ -323,20 +323,20 @@ def test_a_style_with_fewer_parts_refuses_those_of_another(tmp_path):
         add_heads(tiny("bert"), tmp_path / "adapter")
 
 
-def test_bodies_that_do_not_do():
+def test_backbones_that_do_not_do():
     with pytest.raises(ConfigError, match="which has a decoder too"):
         add_heads(tiny("t5", implementation="eager"), config_of())
     with pytest.raises(ConfigError, match="expected an encoder of transformers, got Linear"):
         add_heads(torch.nn.Linear(2, 2), config_of())
-    with pytest.raises(ConfigError, match=r"layer: expected -3 to 2 for this body, got 3"):
+    with pytest.raises(ConfigError, match=r"layer: expected -3 to 2 for this backbone, got 3"):
         add_heads(tiny("bert"), config_of(layer=3))
-    with pytest.raises(ConfigError, match=r"HYDRA on a body of width 16: .*multiple of num_heads, got 16 and 5"):
+    with pytest.raises(ConfigError, match=r"HYDRA on a backbone of width 16: .*multiple of num_heads, got 16 and 5"):
         add_heads(tiny("bert"), config_of(num_heads=5))
     with pytest.raises(ConfigError, match="'residual' adds"):
         add_heads(tiny("bert"), config_of(head_dim=3, layer_style="residual"))
 
 
-def test_the_body_of_a_classifier_is_taken():
+def test_the_backbone_of_a_classifier_is_taken():
     import transformers as hf
 
     model = hf.BertForSequenceClassification(tiny("bert").config)
@@ -346,17 +346,17 @@ def test_the_body_of_a_classifier_is_taken():
 # Pretraining.
 
 
-def test_pretraining_leaves_the_body_as_it_is_and_trains_queries_and_keys_only():
-    body = body_of()
-    body.train()
-    before = body_fingerprint(body.model)
+def test_pretraining_leaves_the_backbone_as_it_is_and_trains_queries_and_keys_only():
+    backbone = backbone_of()
+    backbone.train()
+    before = backbone_fingerprint(backbone.model)
     settings = PretrainingConfig(epochs=3, batch_size=8, warmup=2, learning_rate=1e-2)
-    found = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
-    assert body_fingerprint(body.model) == before
-    assert found.is_body_unchanged
+    found = pretrain(backbone, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
+    assert backbone_fingerprint(backbone.model) == before
+    assert found.is_backbone_unchanged
     assert found.coverage == 1.0
-    assert body.model.training
-    assert all(parameter.grad is None for parameter in body.model.parameters())
+    assert backbone.model.training
+    assert all(parameter.grad is None for parameter in backbone.model.parameters())
     torch.manual_seed(settings.seed)
     fresh = HydraModel(tiny("bert"), config_of()).hydra.parts
     changed = {name for name, tensor in found.model.hydra.parts.items() if not torch.equal(tensor, fresh[name])}
@@ -368,17 +368,17 @@ def test_pretraining_leaves_the_body_as_it_is_and_trains_queries_and_keys_only()
     assert found.loss == pytest.approx(report.mean_squared_error, rel=1e-5)
     assert report.area > 0.5
     assert len(report.accuracy) == 4
-    again = pretrain(body, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
+    again = pretrain(backbone, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
     assert again.epochs == found.epochs
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_heads_are_trained_on_the_states_that_they_will_read(place):
-    body = body_of()
+    backbone = backbone_of()
     settings = PretrainingConfig(epochs=1, batch_size=8)
-    found = pretrain(body, config_of(layer=place), SENTENCES[:16], held_out=SENTENCES[16:24], settings=settings)
-    pieces = body.tokenize(SENTENCES[16:24])
-    states, mask = found.model.body_states(pieces.ids, pieces.mask.long(), token_type_ids=pieces.segments)
+    found = pretrain(backbone, config_of(layer=place), SENTENCES[:16], held_out=SENTENCES[16:24], settings=settings)
+    pieces = backbone.tokenize(SENTENCES[16:24])
+    states, mask = found.model.backbone_states(pieces.ids, pieces.mask.long(), token_type_ids=pieces.segments)
     relation = relation_targets(pieces, config_of()).relation[:, 0]
     loss = found.model.hydra.heads.loss(states, relation, mask)
     assert loss.item() == pytest.approx(found.loss, rel=1e-5)
@@ -387,7 +387,7 @@ def test_heads_are_trained_on_the_states_that_they_will_read(place):
 def test_kept_states_change_nothing():
     losses = [
         pretrain(
-            body_of(),
+            backbone_of(),
             config_of(relation=("head", "child", "arc", "ancestor")),
             SENTENCES[:16],
             held_out=SENTENCES[16:24],
@@ -400,27 +400,29 @@ def test_kept_states_change_nothing():
 
 def test_early_stopping():
     settings = PretrainingConfig(epochs=9, patience=1, batch_size=8, learning_rate=1e-12, warmup=0)
-    with_nothing_learnt = pretrain(body_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings)
+    with_nothing_learnt = pretrain(
+        backbone_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings
+    )
     assert len(with_nothing_learnt.epochs) < 10
 
 
 def test_heads_that_only_get_worse_are_not_taken(caplog):
     settings = PretrainingConfig(epochs=9, patience=2, batch_size=8, learning_rate=1.0, warmup=0)
-    found = pretrain(body_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings)
+    found = pretrain(backbone_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings)
     assert len(found.epochs) == 3
     assert found.loss == found.epochs[0] < min(found.epochs[1:])
     assert "no epoch was better than fresh heads" in caplog.text
 
 
 def test_sentences_that_cannot_be_learnt_from_are_counted():
-    long = sa.Sentence(["w"] * 70, dependency=sa.DependencyTree([0, *range(1, 70)]))  # the body reads 64 pieces
+    long = sa.Sentence(["w"] * 70, dependency=sa.DependencyTree([0, *range(1, 70)]))  # the backbone reads 64 pieces
     mixed = [*SENTENCES[:8], sa.Sentence(["hush"]), long]
-    found = pretrain(body_of(), config_of(), mixed, held_out=SENTENCES[8:10], settings=PretrainingConfig(epochs=1))
+    found = pretrain(backbone_of(), config_of(), mixed, held_out=SENTENCES[8:10], settings=PretrainingConfig(epochs=1))
     assert found.sentences == {"trained": 8, "held_out": 2, "without_structure": 1, "too_long": 1}
     count = sum(map(len, [*SENTENCES[:10], long]))
     assert found.coverage == pytest.approx((count - 70 + 62) / count)  # of the long one 62 words and two special pieces
     with pytest.raises(ConfigError, match="no sentence to learn from: 1 lack"):
-        pretrain(body_of(), config_of(), [sa.Sentence(["hush"])], held_out=SENTENCES[:2])
+        pretrain(backbone_of(), config_of(), [sa.Sentence(["hush"])], held_out=SENTENCES[:2])
 
 
 def test_other_trees_are_of_the_same_length():
@@ -440,10 +442,10 @@ def test_other_trees_are_of_the_same_length():
 def test_long_texts_use_the_linear_form_with_the_same_result(monkeypatch):
     torch.manual_seed(0)
     heads, config = RelationHeads(16, 4, 4), config_of(relation=("head", "child", "head", "arc"))
-    body = body_of()
-    pieces = body.tokenize(SENTENCES[:4])
+    backbone = backbone_of()
+    pieces = backbone.tokenize(SENTENCES[:4])
     assert pieces.ids.shape[1] > 2 * heads.head_dim
-    states = body(pieces)
+    states = backbone(pieces)
     calls = []
     linear = RelationHeads.linear_loss
     monkeypatch.setattr(RelationHeads, "linear_loss", lambda *a, **k: calls.append(1) or linear(*a, **k))
@@ -458,7 +460,7 @@ def test_long_texts_use_the_linear_form_with_the_same_result(monkeypatch):
 def test_other_objectives_learn(objective):
     settings = PretrainingConfig(epochs=2, batch_size=8, warmup=1, learning_rate=1e-2)
     found = pretrain(
-        body_of(), config_of(objective=objective), SENTENCES[:24], held_out=SENTENCES[24:32], settings=settings
+        backbone_of(), config_of(objective=objective), SENTENCES[:24], held_out=SENTENCES[24:32], settings=settings
     )
     assert found.loss < found.epochs[0]
 
@@ -491,9 +493,9 @@ def test_perfect_scores_give_the_tree_back(kind):
 def test_the_report_of_constant_scores_is_the_constants_own():
     heads, config = RelationHeads(16, 4), config_of()
     torch.nn.init.zeros_(heads.query.weight)
-    body = body_of()
-    pieces = body.tokenize(SENTENCES[:8])
-    loss, reports = evaluate_heads(heads, config, [(pieces, body(pieces))])
+    backbone = backbone_of()
+    pieces = backbone.tokenize(SENTENCES[:8])
+    loss, reports = evaluate_heads(heads, config, [(pieces, backbone(pieces))])
     targets = relation_targets(pieces, config).relation[:, 0]
     means = torch.stack([t[: int(n), : int(n)].mean() for t, n in zip(targets, pieces.mask.sum(1), strict=True)])
     report = reports["arc"]
@@ -508,9 +510,9 @@ def test_what_neighbours_would_find(kind, share):
     """Of the arcs 1-2, 2-3, 3-4 and 1-3, 1-2 all but one join neighbours; two of seven words have the next as head."""
     trees = [sa.DependencyTree([2, 3, 0, 3]), sa.DependencyTree([3, 1, 0])]
     sentences = [sa.Sentence(["w"] * len(tree), dependency=tree) for tree in trees]
-    body = body_of()
-    pieces = body.tokenize(sentences)
-    reports = evaluate_heads(RelationHeads(16, 4), config_of(relation=kind), [(pieces, body(pieces))])[1]
+    backbone = backbone_of()
+    pieces = backbone.tokenize(sentences)
+    reports = evaluate_heads(RelationHeads(16, 4), config_of(relation=kind), [(pieces, backbone(pieces))])[1]
     assert reports[kind].neighbours == (share if share is None else pytest.approx(share))
 
 
@@ -526,21 +528,21 @@ def test_bad_settings():
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     model = tiny("bert", hidden_size=16)
-    model.save_pretrained(tmp_path / "body")
-    minilm_tokenizer().save_pretrained(tmp_path / "body")
+    model.save_pretrained(tmp_path / "backbone")
+    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
     sa.write_conllu(tmp_path / "trees.conllu", SENTENCES)
     return tmp_path
 
 
 def test_pretraining_from_the_command_line(folder, capsys, caplog):
-    words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--body", str(folder / "body")]
+    words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--backbone", str(folder / "backbone")]
     words += ["--out", str(folder / "adapter"), "--relation", "arc", "--epochs", "1", "--batch_size", "8"]
     with caplog.at_level(logging.ERROR):
         assert main([*words, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["sentences"]["trained"] == 54
         assert found["relations"]["arc"]["mean_squared_error"] == pytest.approx(found["loss"], rel=1e-5)
-        assert found["body_unchanged"]
+        assert found["backbone_unchanged"]
         assert found["bytes"] == (folder / "adapter" / "adapter_model.safetensors").stat().st_size
         assert found["settings"]["control"] == "none"
         assert json.loads((folder / "adapter" / "report.json").read_text()) == found
@@ -551,7 +553,7 @@ def test_pretraining_from_the_command_line(folder, capsys, caplog):
     assert {"loss.svg", "01-1-relation.svg", "01-3-tree.svg", "02-2-attention.svg", "02-heads.svg"} <= plots
     assert len(plots) == 1 + 2 * (3 * 3 + 1)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "100.00% of the words have pieces; the body is the same as before, bit for bit"
+    assert lines[1] == "100.00% of the words have pieces; the backbone is the same as before, bit for bit"
     assert [line.split()[0] for line in lines[3:]] == ["relation", "head", "child", "arc"]
     model = add_heads(tiny("bert", hidden_size=16), folder / "adapter")
     assert model.hydra_config.relation == ("head", "child", "head", "arc")
@@ -559,14 +561,14 @@ def test_pretraining_from_the_command_line(folder, capsys, caplog):
 
 def test_mistakes_on_the_command_line(folder, capsys):
     words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--out", str(folder / "adapter")]
-    assert main([*words, "--body", str(folder / "nowhere")]) == 2
+    assert main([*words, "--backbone", str(folder / "nowhere")]) == 2
     assert "has no config.json" in capsys.readouterr().err
-    body = ["--body", str(folder / "body")]
-    assert main([*words, *body, "--relation", "sibling"]) == 2
+    backbone = ["--backbone", str(folder / "backbone")]
+    assert main([*words, *backbone, "--relation", "sibling"]) == 2
     assert "unknown relation 'sibling'" in capsys.readouterr().err
     (folder / "cycle.conllu").write_text(
         "1\ta\t_\t_\t_\t_\t2\tdep\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n", encoding="utf-8"
     )
-    assert main(["hydra", "pretrain", str(folder / "cycle.conllu"), *words[3:], *body]) == 2
+    assert main(["hydra", "pretrain", str(folder / "cycle.conllu"), *words[3:], *backbone]) == 2
     assert "cycle.conllu:" in (error := capsys.readouterr().err)
     assert "cycle" in error

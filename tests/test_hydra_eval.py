@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import minilm_tokenizer, tiny
+from backbones import minilm_tokenizer, tiny
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.pretrained import head_drift
@@ -42,15 +42,22 @@ def test_drift_is_the_mean_of_the_sentences_own():
 
 @pytest.fixture(params=["-1", "1"], ids=["on top", "between layers"])
 def made(request, tmp_path, capsys):
-    """A treebank, a body, an adapter, and a task's model that was made of them and not trained."""
-    tiny("bert").save_pretrained(tmp_path / "body")
-    minilm_tokenizer().save_pretrained(tmp_path / "body")
+    """A treebank, a backbone, an adapter, and a task's model that was made of them and not trained."""
+    tiny("bert").save_pretrained(tmp_path / "backbone")
+    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
     sa.write_conllu(tmp_path / "trees.conllu", SENTENCES)
     words = ["hydra", "pretrain", str(tmp_path / "trees.conllu"), "--dev", str(tmp_path / "trees.conllu")]
-    words += ["--body", str(tmp_path / "body"), "--out", str(tmp_path / "adapter"), "--relation", "head arc head arc"]
+    words += [
+        "--backbone",
+        str(tmp_path / "backbone"),
+        "--out",
+        str(tmp_path / "adapter"),
+        "--relation",
+        "head arc head arc",
+    ]
     assert main([*words, "--epochs", "1", "--batch_size", "8", "--layer", request.param]) == 0
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    options = {"body": str(tmp_path / "body"), "adapter": str(tmp_path / "adapter")}
+    options = {"backbone": str(tmp_path / "backbone"), "adapter": str(tmp_path / "adapter")}
     model = sa.training.build_model("hydra", task, vocabulary=sa.Vocabulary([]), options=options)
     model.save_pretrained(tmp_path / "same")
     _, layer = heads_of(model.model.encoder)
@@ -64,7 +71,7 @@ def made(request, tmp_path, capsys):
 
 def test_what_heads_know_before_and_after(made, capsys):
     words = ["hydra", "eval", str(made / "trees.conllu")]
-    pair = ["--body", str(made / "body"), "--adapter", str(made / "adapter")]
+    pair = ["--backbone", str(made / "backbone"), "--adapter", str(made / "adapter")]
     assert main([*words, *pair, "--run", str(made / "same"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     report = json.loads((made / "adapter" / "report.json").read_text())
@@ -87,14 +94,14 @@ def test_what_heads_know_before_and_after(made, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "2.00  0.00  0.00  0.00"
 
 
-def test_a_layer_on_a_body_learns_at_a_rate_of_its_own(made):
+def test_a_layer_on_a_backbone_learns_at_a_rate_of_its_own(made):
     model = sa.load(made / "same").model
-    settings = OptimizationConfig(optimizer="adamw", learning_rate=1e-3, body_rate=0.05, weight_decay=0.01)
+    settings = OptimizationConfig(optimizer="adamw", learning_rate=1e-3, backbone_lr_scale=0.05, weight_decay=0.01)
     groups = build_optimizer(model, settings).param_groups
     rates = {id(one): group["lr"] for group in groups for one in group["params"]}
     decays = {id(one): group["weight_decay"] for group in groups for one in group["params"]}
-    body, layer = heads_of(model.encoder)
-    assert all(rates[id(one)] == pytest.approx(5e-5) for one in body.parameters())
+    backbone, layer = heads_of(model.encoder)
+    assert all(rates[id(one)] == pytest.approx(5e-5) for one in backbone.parameters())
     assert {rates[id(one)] for one in layer.parameters()} == {1e-3}
     assert set(rates) == {id(one) for one in model.parameters()}
     assert all((decays[id(one)] > 0) == (one.ndim > 1) for one in model.parameters())
@@ -102,10 +109,12 @@ def test_a_layer_on_a_body_learns_at_a_rate_of_its_own(made):
 
 def test_mistakes(made, capsys):
     words = ["hydra", "eval", str(made / "trees.conllu")]
-    assert main([*words, "--body", str(made / "body")]) == 2
-    assert "expected --body BODY --adapter ADAPTER, or --run RUN" in capsys.readouterr().err
+    assert main([*words, "--backbone", str(made / "backbone")]) == 2
+    assert "expected --backbone BACKBONE --adapter ADAPTER, or --run RUN" in capsys.readouterr().err
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    model = sa.training.build_model("body", task, vocabulary=sa.Vocabulary([]), options={"body": str(made / "body")})
+    model = sa.training.build_model(
+        "backbone", task, vocabulary=sa.Vocabulary([]), options={"backbone": str(made / "backbone")}
+    )
     model.save_pretrained(made / "plain")
     assert main([*words, "--run", str(made / "plain")]) == 2
     assert "expected a model with HYDRA heads" in capsys.readouterr().err
@@ -116,6 +125,6 @@ def test_mistakes(made, capsys):
     tokenizer = copy.deepcopy(minilm_tokenizer())
     tokenizer.add_tokens(["structattn"])
     tokenizer.save_pretrained(made / "other")
-    pair = ["--body", str(made / "other"), "--adapter", str(made / "adapter")]
+    pair = ["--backbone", str(made / "other"), "--adapter", str(made / "adapter")]
     assert main([*words, *pair, "--run", str(made / "same")]) == 2
     assert "cut words into different pieces" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import minilm_tokenizer
+from backbones import minilm_tokenizer
 from structattn.data import collate_pieces
 from structattn.pretrained import HydraConfig, parse_relation, relation_targets, word_relation
 from structattn.syntax import ConfigError, MissingStructure

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bodies import minilm_tokenizer, opened, tiny
+from backbones import minilm_tokenizer, opened, tiny
 from structattn.pretrained import (
     HydraConfig,
     HydraModelForQuestionAnswering,

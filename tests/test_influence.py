@@ -7,13 +7,13 @@ import pytest
 from torch import nn
 
 import structattn as sa
-from bodies import minilm_tokenizer, tiny
+from backbones import minilm_tokenizer, tiny
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
 from structattn.inspection import WordInfluence, attention_page, influence_figure, save_plots, word_influence
 from structattn.inspection.influence import without_word
 from structattn.inspection.items import first_of
-from structattn.layers import PretrainedBody
+from structattn.layers import PretrainedBackbone
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, SentenceModel, get_task
 
@@ -123,19 +123,19 @@ def test_a_vocabulary_may_hold_any_word() -> None:
     assert found.changes[1] == 0
 
 
-def test_bodies_read_their_own_mask(tmp_path: Path) -> None:
+def test_backbones_read_their_own_mask(tmp_path: Path) -> None:
     tiny("bert").save_pretrained(tmp_path)
     minilm_tokenizer().save_pretrained(tmp_path)
-    encoder = build("body", vocabulary_size=2, body=str(tmp_path))
+    encoder = build("backbone", vocabulary_size=2, backbone=str(tmp_path))
     model = SentenceModel(encoder, get_task("classification"), labels=("no", "yes"), vocabulary=Vocabulary([]))
     (found,) = word_influence(model, Sentence.from_text("Kids don't wash."), label="yes")
     masked = sa.Sentence.from_text("Kids do[MASK] wash.").metadata
     asked = Sentence(["Kids", "do", "[MASK]", "wash", "."], metadata=masked)
     plain, without = model.predict([Sentence.from_text("Kids don't wash."), asked])
     assert found.changes[2] == pytest.approx(plain.probabilities["yes"] - without.probabilities["yes"], abs=1e-6)
-    body = first_of(model, PretrainedBody)
-    assert body is not None
-    body.tokenizer.mask_token = body.tokenizer.unk_token = None
+    backbone = first_of(model, PretrainedBackbone)
+    assert backbone is not None
+    backbone.tokenizer.mask_token = backbone.tokenizer.unk_token = None
     with pytest.raises(ConfigError, match="neither a mask nor an unknown piece: pass replacement="):
         word_influence(model, KIDS)
     assert len(word_influence(model, KIDS, replacement="?")[0].changes) == 2

@@ -76,7 +76,7 @@ class Pool(Halves):
     weights_axes = "key feature"
 
 
-class Body(nn.Module):
+class Backbone(nn.Module):
     """A model that runs the parts it is given, one after the other."""
 
     def __init__(self, parts: Sequence[nn.Module], calls: int = 1) -> None:
@@ -99,7 +99,7 @@ def batch_of(*sentences: Sentence) -> SentenceBatch:
 
 
 def test_maps_are_trimmed_named_and_complete() -> None:
-    model = Body([Uniform(), Halves(), Pool()])
+    model = Backbone([Uniform(), Halves(), Pool()])
     maps = attention_maps(model, batch_of(KIDS, DOG))
     assert [(found.index, found.name, found.kind) for found in maps] == [
         (sentence, f"parts.{part}", kind)
@@ -123,7 +123,7 @@ def test_maps_are_trimmed_named_and_complete() -> None:
 
 def test_the_model_is_left_as_it_was() -> None:
     attention = Uniform()
-    model = Body([attention])
+    model = Backbone([attention])
     model.train()
     attention.eval()
     maps = attention_maps(model, batch_of(DOG))
@@ -138,7 +138,7 @@ def test_the_model_is_left_as_it_was() -> None:
 
 def test_hooks_and_modes_are_restored_after_an_error() -> None:
     attention = Uniform()
-    model = Body([attention, nn.Linear(3, 3)]).train()
+    model = Backbone([attention, nn.Linear(3, 3)]).train()
     with pytest.raises(TypeError):
         attention_maps(model, batch_of(DOG))
     assert model.training
@@ -148,7 +148,7 @@ def test_hooks_and_modes_are_restored_after_an_error() -> None:
 
 
 def test_a_module_that_runs_twice_has_two_maps() -> None:
-    maps = attention_maps(Body([Uniform()], calls=3), batch_of(DOG))
+    maps = attention_maps(Backbone([Uniform()], calls=3), batch_of(DOG))
     assert [found.name for found in maps] == ["parts.0", "parts.0#2", "parts.0#3"]
 
 
@@ -161,10 +161,10 @@ def test_a_module_without_weights_or_with_unknown_axes_is_named() -> None:
         weights_axes = "key query"
 
     with pytest.raises(ValueError, match=r"parts\.0 declares weights_axes but returned no weights"):
-        attention_maps(Body([Silent()]), batch_of(DOG))
+        attention_maps(Backbone([Silent()]), batch_of(DOG))
     with pytest.raises(ValueError, match=r"parts\.0 has weights_axes 'key query'; expected one of 'head query key'"):
-        attention_maps(Body([Odd()]), batch_of(DOG))
-    assert attention_maps(Body([nn.Identity()], calls=0), batch_of(DOG)) == []
+        attention_maps(Backbone([Odd()]), batch_of(DOG))
+    assert attention_maps(Backbone([nn.Identity()], calls=0), batch_of(DOG)) == []
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def test_a_module_without_weights_or_with_unknown_axes_is_named() -> None:
 def test_heads_always_have_distinct_names(names: list[str], expected: tuple[str, ...]) -> None:
     attention = Uniform()
     attention.head_names = tuple(names)  # type: ignore[assignment]
-    assert attention_maps(Body([attention]), batch_of(DOG))[0].head_names == expected
+    assert attention_maps(Backbone([attention]), batch_of(DOG))[0].head_names == expected
 
 
 def test_everything_that_names_sentences_is_taken() -> None:
-    model = Body([Uniform()])
+    model = Backbone([Uniform()])
     for given, words in (
         (DOG, [DOG.words]),
         ("a dog barks", [DOG.words]),
@@ -201,7 +201,7 @@ def test_everything_that_names_sentences_is_taken() -> None:
         attention_maps(model, [3, 3], vocabulary=VOCABULARY)  # type: ignore[list-item]
     with pytest.raises(TypeError, match="item 1 is int"):
         sentences_of(3, 1)
-    with pytest.raises(ConfigError, match="Body has no vocabulary: pass vocabulary="):
+    with pytest.raises(ConfigError, match="Backbone has no vocabulary: pass vocabulary="):
         attention_maps(model, "a dog")
 
 

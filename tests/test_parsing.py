@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import minilm_tokenizer, tiny
+from backbones import minilm_tokenizer, tiny
 from structattn.data import agreement_treebank
 from structattn.parsing import TreeParser, attachment, build_parser, load_parser, save_parser
 from structattn.parsing.batches import parse_in_batches, side_by_side
@@ -358,50 +358,54 @@ def test_options_are_checked(gold: list[Sentence], files: Path, tmp_path: Path) 
         build_parser(gold, **OPTIONS).collate([Sentence(["a"])])
 
 
-# A pretrained body in the place of words and characters.
+# A pretrained backbone in the place of words and characters.
 
 
-def test_a_body_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) -> None:
-    tiny("bert").save_pretrained(tmp_path / "body")
-    minilm_tokenizer().save_pretrained(tmp_path / "body")
-    options = {"encoder": {"pooling": "mean"}, "scorer": OPTIONS["scorer"], "body": str(tmp_path / "body")}
-    result = train_parser(config(files, tmp_path / "run", epochs=1, learning_rate=0.01, body_rate=0.001, **options))
-    shutil.rmtree(tmp_path / "body")
+def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) -> None:
+    tiny("bert").save_pretrained(tmp_path / "backbone")
+    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
+    options = {"encoder": {"pooling": "mean"}, "scorer": OPTIONS["scorer"], "backbone": str(tmp_path / "backbone")}
+    result = train_parser(
+        config(files, tmp_path / "run", epochs=1, learning_rate=0.01, backbone_learning_rate=0.001, **options)
+    )
+    shutil.rmtree(tmp_path / "backbone")
     parser = load_parser(result.folder)
     gold = read_gold(str(files / "dev.conllu"))
     assert attachment(gold, parser.parse(gold)).uas == result.metrics["uas"]
     together, alone = parser.predict(gold), [parser.predict([sentence])[0] for sentence in gold]
     assert together == alone
-    # More pieces than the body reads: a tree all the same.
+    # More pieces than the backbone reads: a tree all the same.
     parser.encoder.longest = 500
     (long,) = parser.predict([Sentence(["the", "dogs"] * 100)])
     assert len(long.dependency) == 200
     assert len(long.dependency.roots) == 1
 
 
-def test_the_body_has_a_rate_of_its_own(gold: list[Sentence], files: Path, tmp_path: Path) -> None:
-    tiny("bert").save_pretrained(tmp_path / "body")
-    minilm_tokenizer().save_pretrained(tmp_path / "body")
-    given = config(files, tmp_path / "run", body=str(tmp_path / "body"), encoder={}, body_rate=1e-5)
-    parser = build_parser(gold, body=given.body, scorer=given.scorer)
+def test_the_backbone_has_a_rate_of_its_own(gold: list[Sentence], files: Path, tmp_path: Path) -> None:
+    tiny("bert").save_pretrained(tmp_path / "backbone")
+    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
+    given = config(
+        files, tmp_path / "run", backbone=str(tmp_path / "backbone"), encoder={}, backbone_learning_rate=1e-5
+    )
+    parser = build_parser(gold, backbone=given.backbone, scorer=given.scorer)
     optimizer = build_optimizer(parser, given.optimization())
     rates = {id(one): group["lr"] for group in optimizer.param_groups for one in group["params"]}
     assert rates[id(parser.scorer.arc_weight)] == given.optimization().learning_rate
     usual = [
-        replace(given, learning_rate=None, batch_size=None, epochs=None, body=body).optimization()
-        for body in (None, given.body)
+        replace(given, learning_rate=None, batch_size=None, epochs=None, backbone=backbone).optimization()
+        for backbone in (None, given.backbone)
     ]
     assert [(one.learning_rate, one.batch_size, one.epochs) for one in usual] == [(2e-3, 48, 25), (1e-3, 16, 5)]
     assert all(rates[id(one)] == pytest.approx(1e-5) for one in parser.encoder.parameters())
     assert set(rates) == {id(one) for one in parser.parameters()}
 
 
-def test_a_body_without_its_tokenizer_is_named(gold: list[Sentence], tmp_path: Path) -> None:
-    tiny("bert").save_pretrained(tmp_path / "body")
-    minilm_tokenizer().save_pretrained(tmp_path / "body")
-    save_parser(build_parser(gold, body=tmp_path / "body"), tmp_path / "parser")
-    (tmp_path / "parser" / "body" / "config.json").unlink()
-    with pytest.raises(ParseError, match="expected a body's configuration and tokenizer"):
+def test_a_backbone_without_its_tokenizer_is_named(gold: list[Sentence], tmp_path: Path) -> None:
+    tiny("bert").save_pretrained(tmp_path / "backbone")
+    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
+    save_parser(build_parser(gold, backbone=tmp_path / "backbone"), tmp_path / "parser")
+    (tmp_path / "parser" / "backbone" / "config.json").unlink()
+    with pytest.raises(ParseError, match="expected a backbone's configuration and tokenizer"):
         load_parser(tmp_path / "parser")
     with pytest.raises(ConfigError, match="pooling: expected first or mean, got 'last'"):
-        build_parser(gold, body=tmp_path / "body", encoder={"pooling": "last"})
+        build_parser(gold, backbone=tmp_path / "backbone", encoder={"pooling": "last"})

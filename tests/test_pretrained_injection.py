@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import KINDS, minilm_tokenizer, tiny
+from backbones import KINDS, minilm_tokenizer, tiny
 from structattn.data import collate_pieces
 from structattn.pretrained import inject, load_injection
 from structattn.pretrained.injection import attention_modules

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from bodies import minilm_tokenizer, opened, tiny
+from backbones import minilm_tokenizer, opened, tiny
 from structattn.cli import main
-from structattn.layers import load_body
+from structattn.layers import load_backbone
 from structattn.pretrained import HydraConfig, HydraModelForQuestionAnswering, add_heads
 from structattn.pretrained.squad import read_squad
 from structattn.syntax import ConfigError, ParseError
@@ -43,8 +43,8 @@ SQUAD = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("squad")
-    tiny("bert").save_pretrained(found / "body")
-    minilm_tokenizer().save_pretrained(found / "body")
+    tiny("bert").save_pretrained(found / "backbone")
+    minilm_tokenizer().save_pretrained(found / "backbone")
     opened(add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5))).save_pretrained(found / "adapter")
     (found / "squad.json").write_text(json.dumps(SQUAD), encoding="utf-8")
     return found
@@ -54,7 +54,7 @@ def run_of(folder: Path, out: Path, **options: Any) -> QuestionRun:
     squad = str(folder / "squad.json")
     sizes = {"max_length": 30, "stride": 8, "batch_size": 4, "device": "cpu", "learning_rate": 1e-3}
     return QuestionRun(
-        **{"train": squad, "dev": squad, "body": str(folder / "body"), "out": str(out), **sizes, **options}
+        **{"train": squad, "dev": squad, "backbone": str(folder / "backbone"), "out": str(out), **sizes, **options}
     )
 
 
@@ -161,24 +161,24 @@ def test_sixteen_bits_are_near_thirty_two(folder: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_frozen_stays(folder: Path, tmp_path: Path) -> None:
-    body, _ = load_body(folder / "body")
-    adapter = add_heads(body, folder / "adapter").hydra.heads
-    for frozen, heads in (("body", "trained"), ("heads", "trained"), ("body", "random")):
+    backbone, _ = load_backbone(folder / "backbone")
+    adapter = add_heads(backbone, folder / "adapter").hydra.heads
+    for frozen, heads in (("backbone", "trained"), ("heads", "trained"), ("backbone", "random")):
         out = tmp_path / f"{frozen}-{heads}"
         run_questions(run_of(folder, out, adapter=str(folder / "adapter"), frozen=frozen, heads=heads, epochs=1))
         model = HydraModelForQuestionAnswering.from_pretrained(out / "model")
-        same = [torch.equal(one, model.hydra.base.state_dict()[name]) for name, one in body.state_dict().items()]
-        assert all(same) == (frozen == "body")
+        same = [torch.equal(one, model.hydra.base.state_dict()[name]) for name, one in backbone.state_dict().items()]
+        assert all(same) == (frozen == "backbone")
         assert torch.equal(model.hydra.hydra.heads.query.weight, adapter.query.weight) == (frozen == "heads")
 
 
-def test_the_body_alone_is_a_model_of_transformers(
+def test_the_backbone_alone_is_a_model_of_transformers(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     from transformers import AutoModelForQuestionAnswering
 
     squad = str(folder / "squad.json")
-    words = ["squad", "--train", squad, "--dev", squad, "--body", str(folder / "body"), "--device", "cpu"]
+    words = ["squad", "--train", squad, "--dev", squad, "--backbone", str(folder / "backbone"), "--device", "cpu"]
     words += ["--epochs", "1", "--max_length", "40", "--stride", "8", "--out", str(tmp_path / "run")]
     with caplog.at_level(logging.ERROR):
         assert main([*words, "--json"]) == 0

@@ -334,7 +334,7 @@ def test_bad_models_and_items_are_refused() -> None:
 # Encoders.
 
 
-SINGLE = sorted(name for name in sa.encoders.BUILDERS if "body" not in options_of(name) and name != "decomposable")
+SINGLE = sorted(name for name in sa.encoders.BUILDERS if "backbone" not in options_of(name) and name != "decomposable")
 
 
 @pytest.mark.parametrize("name", SINGLE)

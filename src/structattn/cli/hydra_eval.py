@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from structattn.cli.relations import relation_table, relation_values
 from structattn.layers.modes import evaluating
-from structattn.pretrained import HydraLayer, PretrainedBody, RelationReport, add_heads, evaluate_heads, head_drift
+from structattn.pretrained import HydraLayer, PretrainedBackbone, RelationReport, add_heads, evaluate_heads, head_drift
 from structattn.pretrained.encoder import heads_of
-from structattn.pretrained.relation_batches import RelationBatches, body_below
+from structattn.pretrained.relation_batches import RelationBatches, backbone_below
 from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ConfigError
 from structattn.training import load
@@ -17,7 +17,7 @@ from structattn.training import load
 def command(
     treebank: str,
     *,
-    body: str | None = None,
+    backbone: str | None = None,
     adapter: str | None = None,
     run: str | None = None,
     batch_size: int = 32,
@@ -27,20 +27,20 @@ def command(
 
     Args:
         treebank: a CoNLL-U file.
-        body: the folder of the body that the adapter was pretrained on.
+        backbone: the folder of the backbone that the adapter was pretrained on.
         adapter: the adapter folder.
         run: a run folder, or the folder of a saved model, with HYDRA heads.
         batch_size: sentences at a time.
         json: print one JSON object.
     """
-    if (body is None) != (adapter is None) or (adapter is None and run is None):
-        raise ConfigError("hydra eval: expected --body BODY --adapter ADAPTER, or --run RUN, or all three")
+    if (backbone is None) != (adapter is None) or (adapter is None and run is None):
+        raise ConfigError("hydra eval: expected --backbone BACKBONE --adapter ADAPTER, or --run RUN, or all three")
     sentences = list(read_conllu(treebank))
-    # For the drift both bodies are asked again about every sentence.
+    # For the drift both backbones are asked again about every sentence.
     keep = adapter is not None and run is not None
     measured: dict[str, _Measured] = {}
-    if body is not None and adapter is not None:
-        source = PretrainedBody.from_folder(body, is_frozen=True)
+    if backbone is not None and adapter is not None:
+        source = PretrainedBackbone.from_folder(backbone, is_frozen=True)
         layer = add_heads(source.model, adapter).hydra
         measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
@@ -70,13 +70,13 @@ class _Measured(NamedTuple):
 
 
 def _measure(
-    body: PretrainedBody, layer: HydraLayer, sentences: list[Sentence], *, batch_size: int, keep_states: bool
+    backbone: PretrainedBackbone, layer: HydraLayer, sentences: list[Sentence], *, batch_size: int, keep_states: bool
 ) -> _Measured:
-    body = body_below(body, layer.config)
-    body.kept = {} if keep_states else None
-    batches = RelationBatches(sentences, body, layer.config, batch_size=batch_size)
+    backbone = backbone_below(backbone, layer.config)
+    backbone.kept = {} if keep_states else None
+    batches = RelationBatches(sentences, backbone, layer.config, batch_size=batch_size)
     batches.require("measure them by")
-    with evaluating(batches.body):
+    with evaluating(batches.backbone):
         loss, reports = evaluate_heads(layer.heads, layer.config, batches.batches())
     return _Measured(batches, layer, loss, reports)
 
@@ -84,9 +84,9 @@ def _measure(
 def _drift(before: _Measured, after: _Measured) -> tuple[float, ...]:
     if before.layer.heads.num_heads != after.layer.heads.num_heads:
         raise ConfigError("hydra eval: the adapter and the run have different numbers of heads")
-    if before.batches.body.tokenizer.get_vocab() != after.batches.body.tokenizer.get_vocab():
-        raise ConfigError("hydra eval: the bodies of the adapter and of the run cut words into different pieces")
-    with evaluating(before.batches.body), evaluating(after.batches.body):
+    if before.batches.backbone.tokenizer.get_vocab() != after.batches.backbone.tokenizer.get_vocab():
+        raise ConfigError("hydra eval: the backbones of the adapter and of the run cut words into different pieces")
+    with evaluating(before.batches.backbone), evaluating(after.batches.backbone):
         return head_drift(
             (
                 before.layer.heads.scores(before.batches.states(pieces)),

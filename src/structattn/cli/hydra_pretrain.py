@@ -1,4 +1,4 @@
-"""``structattn hydra pretrain``: heads on a frozen body, trained to score a relation of a treebank."""
+"""``structattn hydra pretrain``: heads on a frozen backbone, trained to score a relation of a treebank."""
 
 import dataclasses
 import json as jsonlib
@@ -8,7 +8,7 @@ from typing import Any
 
 from structattn.cli.relations import relation_table, relation_values
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
-from structattn.pretrained import HydraConfig, PretrainedBody, Pretraining, PretrainingConfig, pretrain
+from structattn.pretrained import HydraConfig, PretrainedBackbone, Pretraining, PretrainingConfig, pretrain
 from structattn.syntax import Sentence, read_conllu, replace_text
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import write_json
@@ -18,7 +18,7 @@ def command(
     treebank: str,
     settings: PretrainingConfig,
     *,
-    body: str,
+    backbone: str,
     out: str,
     dev: str | None = None,
     limit: int | None = None,
@@ -40,25 +40,25 @@ def command(
     Args:
         treebank: a CoNLL-U file.
         settings: how the heads are trained.
-        body: the folder of a Hugging Face encoder with a fast tokenizer.
+        backbone: the folder of a Hugging Face encoder with a fast tokenizer.
         out: the adapter folder.
         dev: a CoNLL-U file to report on; a tenth of the treebank is held out without one.
         limit: use so many sentences of the treebank only.
         relation: what to score: arc, head, child, ancestor, span, distance; one name, or one a head with spaces
             between.
         layer_style: residual, attention, gated or transformer.
-        num_heads: number of heads; as many as the body has by default.
+        num_heads: number of heads; as many as the backbone has by default.
         subword: all, first, mean or sgnet.
         special: zero or ignore.
         root_to_cls: relate the root to the first special piece.
         objective: mse, bce, ce or kl.
         reduction: sentences or pairs, over which the mean is taken.
         target_scale: factor of the relation.
-        layer: index of the body's hidden states that the heads read; -1 is on top.
+        layer: index of the backbone's hidden states that the heads read; -1 is on top.
         plots: draw the loss, and the relations in so many of the sentences reported on, into OUT/plots.
         json: print one JSON object.
     """
-    source = PretrainedBody.from_folder(body, is_frozen=True)
+    source = PretrainedBackbone.from_folder(backbone, is_frozen=True)
     names = relation.split()
     config = HydraConfig(
         num_heads=source.config.num_attention_heads if num_heads is None else num_heads,
@@ -82,7 +82,7 @@ def command(
     found.model.save_pretrained(out)
     parser = sentences[0].metadata.get("parser")
     sources = {
-        "body": body,
+        "backbone": backbone,
         "treebank": treebank,
         "dev": dev,
         "parser": parser,
@@ -95,7 +95,7 @@ def command(
     yield from [jsonlib.dumps(values)] if json else _lines(found, out)
 
 
-def _draw(found: Pretraining, source: PretrainedBody, sentences: Sequence[Sentence], *, folder: Path) -> None:
+def _draw(found: Pretraining, source: PretrainedBackbone, sentences: Sequence[Sentence], *, folder: Path) -> None:
     figures = {"loss": pretraining_figure(found)}
     for number, sentence in enumerate(sentences, start=1):
         drawn = relation_figures(found.model, source, sentence)
@@ -113,7 +113,7 @@ def _report(found: Pretraining, out: str) -> dict[str, Any]:
         "relations": relation_values(found.relations),
         "sentences": found.sentences,
         "coverage": found.coverage,
-        "body_unchanged": found.is_body_unchanged,
+        "backbone_unchanged": found.is_backbone_unchanged,
         "bytes": _size(out),
         "seconds": found.seconds,
     }
@@ -122,8 +122,8 @@ def _report(found: Pretraining, out: str) -> dict[str, Any]:
 def _lines(found: Pretraining, out: str) -> Iterator[str]:
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.sentences.items())
     yield f"{out}: {_size(out) / 1e6:.2f} MB after {found.seconds:.0f} s; sentences: {counts}"
-    same = "the same as before, bit for bit" if found.is_body_unchanged else "NOT the same as before"
-    yield f"{100 * found.coverage:.2f}% of the words have pieces; the body is {same}"
+    same = "the same as before, bit for bit" if found.is_backbone_unchanged else "NOT the same as before"
+    yield f"{100 * found.coverage:.2f}% of the words have pieces; the backbone is {same}"
     yield ""
     yield from relation_table(found.relations)
 

@@ -16,14 +16,14 @@ def command(
     *,
     dev: str,
     out: str,
-    body: str | None = None,
+    backbone: str | None = None,
     trees: Trees = "all",
     loss: Loss = "trees",
     encoder: dict[str, Any] | None = None,
     scorer: dict[str, Any] | None = None,
     min_count: int = 2,
     learning_rate: float | None = None,
-    body_rate: float = 1e-4,
+    backbone_learning_rate: float = 1e-4,
     batch_size: int | None = None,
     epochs: int | None = None,
     patience: int = 5,
@@ -38,16 +38,16 @@ def command(
         treebank: a CoNLL-U file to learn from.
         dev: a CoNLL-U file that chooses the best epoch by its LAS, punctuation included.
         out: the run folder.
-        body: the folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
+        backbone: the folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
         trees: all trees, or projective ones only.
         loss: likelihood of whole trees, or of the head of each of the words, which is faster.
         encoder: options of the encoder, such as --encoder.hidden 300.
         scorer: options of the biaffine scorer, such as --scorer.arc_dim 300.
         min_count: rarer words are known by their characters only.
-        learning_rate: its highest value; 2e-3, with a body 1e-3 by default.
-        body_rate: the same for the body.
-        batch_size: sentences a step; 48, with a body 16 by default.
-        epochs: at most so many passes over the treebank; 25, with a body 5 by default.
+        learning_rate: its highest value; 2e-3, with a backbone 1e-3 by default.
+        backbone_learning_rate: the same for the backbone.
+        batch_size: sentences a step; 48, with a backbone 16 by default.
+        epochs: at most so many passes over the treebank; 25, with a backbone 5 by default.
         patience: stop after so many epochs without a better LAS.
         seed: of parameters, dropout and order.
         resume: go on with the interrupted run in --out.
@@ -58,14 +58,14 @@ def command(
         treebank,
         dev,
         out,
-        body=body,
+        backbone=backbone,
         trees=trees,
         loss=loss,
         encoder=encoder or {},
         scorer=scorer or {},
         min_count=min_count,
         learning_rate=learning_rate,
-        body_rate=body_rate,
+        backbone_learning_rate=backbone_learning_rate,
         batch_size=batch_size,
         epochs=epochs,
         patience=patience,

@@ -26,9 +26,9 @@ VERBS = {
     "parse": "raw text to CoNLL-U with trees, by a parser of your choice",
     "parser train": "a dependency parser of your own from a treebank",
     "parser eval": "how many arcs of a treebank a parser finds, and how fast it is",
-    "hydra pretrain": "HYDRA heads on a frozen body, trained to score a relation: an adapter folder",
+    "hydra pretrain": "HYDRA heads on a frozen backbone, trained to score a relation: an adapter folder",
     "hydra eval": "what HYDRA heads know of a treebank, and what fine-tuning has made of them",
-    "squad": "fine-tune a body on SQuAD, with or without HYDRA heads, and measure its answers",
+    "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and measure its answers",
     "list": "the encoders, tasks, priors and structures there are",
     "doctor": "versions, devices, extras and kernels of this installation",
 }

@@ -1,4 +1,4 @@
-"""``structattn squad``: a body, with or without HYDRA heads, fine-tuned on SQuAD and measured on it."""
+"""``structattn squad``: a backbone, with or without HYDRA heads, fine-tuned on SQuAD and measured on it."""
 
 import dataclasses
 import json as jsonlib
@@ -9,7 +9,7 @@ from structattn.training.questions import QuestionRun, run_questions
 
 
 def command(run: QuestionRun, *, resume: bool = False, overwrite: bool = False, json: bool = False) -> Iterator[str]:
-    """Fine-tune a body on SQuAD, with HYDRA heads if there is an adapter; leave a folder, report exact match and F1.
+    """Fine-tune a backbone on SQuAD, with HYDRA heads if there is an adapter; report exact match and F1.
 
     Args:
         run: everything that decides a run.

@@ -18,7 +18,7 @@ def command(
     config: RunConfig,
     *,
     seeds: str | None = None,
-    body: str | None = None,
+    backbone: str | None = None,
     adapter: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -29,13 +29,13 @@ def command(
     Args:
         config: everything that decides a run.
         seeds: several runs, such as 1..5 or 1,3,7; each in its own folder, below --out if that is given.
-        body: folder of a Hugging Face encoder, for encoders on a body: the same as --options.body.
+        backbone: folder of a Hugging Face encoder, for encoders on a backbone: the same as --options.backbone.
         adapter: folder of HYDRA heads, for the encoder hydra: the same as --options.adapter.
         resume: go on with the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object a run.
     """
-    folders = {name: folder for name, folder in (("body", body), ("adapter", adapter)) if folder is not None}
+    folders = {name: folder for name, folder in (("backbone", backbone), ("adapter", adapter)) if folder is not None}
     config = dataclasses.replace(config, options={**config.options, **folders})
     results = []
     for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds)):

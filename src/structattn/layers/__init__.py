@@ -2,7 +2,7 @@
 
 from structattn.layers.additive_scores import AdditiveScores
 from structattn.layers.attention import MultiHeadAttention
-from structattn.layers.body import BodyEmbedding, PretrainedBody, load_body, pool_words
+from structattn.layers.backbone import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
 from structattn.layers.chain_attention import (
     ChainAttention,
     ChainScorer,
@@ -59,7 +59,7 @@ __all__ = [
     "AdditivePooling",
     "AdditiveScores",
     "AttentivePooling",
-    "BodyEmbedding",
+    "BackboneEmbedding",
     "CausalAttention",
     "ChainAttention",
     "ChainScorer",
@@ -88,7 +88,7 @@ __all__ = [
     "MemoryHops",
     "MultiHeadAttention",
     "PartDistribution",
-    "PretrainedBody",
+    "PretrainedBackbone",
     "ProjectedFusionGate",
     "RelationHeads",
     "RelativePosition",
@@ -116,7 +116,7 @@ __all__ = [
     "entropy_term",
     "glorot_linear",
     "independent_heads",
-    "load_body",
+    "load_backbone",
     "marginals",
     "offsets_to_pairs",
     "pairs_to_offsets",

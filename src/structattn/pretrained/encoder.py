@@ -1,7 +1,7 @@
 """HYDRA as an encoder among the others, so that ``structattn train`` fine-tunes it on any task.
 
 HYDRA (arXiv 2109.05349), fine-tuning: the sentence vector is the ``[CLS]`` row of the layer's output. Its controls are
-options here: fresh heads, heads that stay as they are, a body that does.
+options here: fresh heads, heads that stay as they are, a backbone that does.
 """
 
 from pathlib import Path
@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import PieceBatch
-from structattn.encoders.body import FirstPieces, first_piece_encoder, read_body
+from structattn.encoders.backbone import FirstPieces, first_piece_encoder, read_backbone
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.layers import PretrainedBody
+from structattn.layers import PretrainedBackbone
 from structattn.pretrained.adapter import WEIGHTS, config_of, read_config
 from structattn.pretrained.hydra import add_heads
 from structattn.pretrained.layer import HydraLayer
@@ -22,7 +22,7 @@ from structattn.syntax.errors import ConfigError
 
 
 class HydraReader(nn.Module):
-    """Reads pieces with a body and a HYDRA layer in its place: ``(body, pieces) -> states``.
+    """Reads pieces with a backbone and a HYDRA layer in its place: ``(backbone, pieces) -> states``.
 
     Args:
         layer: the layer.
@@ -32,13 +32,13 @@ class HydraReader(nn.Module):
         super().__init__()
         self.layer = layer
 
-    def forward(self, body: PretrainedBody, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+    def forward(self, backbone: PretrainedBackbone, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
         """States of all pieces; at padding they are whatever they are."""
         states: Tensor
-        if place_of(body.model, self.layer.config.layer) is None:
-            states, _ = self.layer(body(pieces), pieces.mask)
+        if place_of(backbone.model, self.layer.config.layer) is None:
+            states, _ = self.layer(backbone(pieces), pieces.mask)
         else:
-            output, _, _ = read_with(body.model, self.layer, body.inputs(pieces), pieces.mask)
+            output, _, _ = read_with(backbone.model, self.layer, backbone.inputs(pieces), pieces.mask)
             states = output.last_hidden_state
         return states
 
@@ -46,56 +46,56 @@ class HydraReader(nn.Module):
 def hydra(
     vocabulary_size: int,
     *,
-    body: str = "",
+    backbone: str = "",
     adapter: str = "",
     heads: Literal["trained", "random"] = "trained",
-    frozen: Literal["nothing", "body", "heads"] = "nothing",
+    frozen: Literal["nothing", "backbone", "heads"] = "nothing",
     keep_states: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """A pretrained body with HYDRA heads on top; needs no parser.
+    """A pretrained backbone with HYDRA heads on top; needs no parser.
 
     Args:
-        vocabulary_size: plays no part; the body has its own pieces.
-        body: folder of a Hugging Face encoder with a fast tokenizer.
+        vocabulary_size: plays no part; the backbone has its own pieces.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer.
         adapter: folder that ``structattn hydra pretrain`` wrote.
         heads: ``random`` takes the adapter's layer with fresh heads, the control for what their pretraining is worth.
-        frozen: what stays as it is: ``nothing``, the ``body``, or the ``heads`` (queries and keys).
-        keep_states: as in ``body``, for heads on top of a frozen body.
+        frozen: what stays as it is: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
+        keep_states: as in ``backbone``, for heads on top of a frozen backbone.
         dropout: on the sentence vector.
 
     Raises:
-        ConfigError: without one of the folders, or if the heads do not fit the body.
+        ConfigError: without one of the folders, or if the heads do not fit the backbone.
 
     Example:
-        >>> hydra(2, body="somewhere")
+        >>> hydra(2, backbone="somewhere")
         Traceback (most recent call last):
         ...
         structattn.syntax.errors.ConfigError: option 'adapter': expected a folder that structattn hydra pretrain wrote,
         got none
     """
-    if heads not in ("trained", "random") or frozen not in ("nothing", "body", "heads"):
+    if heads not in ("trained", "random") or frozen not in ("nothing", "backbone", "heads"):
         raise ConfigError(
-            f"expected heads to be 'trained' or 'random' and frozen 'nothing', 'body' or 'heads', "
+            f"expected heads to be 'trained' or 'random' and frozen 'nothing', 'backbone' or 'heads', "
             f"got {heads!r} and {frozen!r}"
         )
     if not adapter:
         raise ConfigError("option 'adapter': expected a folder that structattn hydra pretrain wrote, got none")
     content = read_config(adapter)
-    source = read_body(body, is_frozen=frozen == "body", keep_states=keep_states)
+    source = read_backbone(backbone, is_frozen=frozen == "backbone", keep_states=keep_states)
     config = config_of(content, source.model, adapter)
     # A saved model holds the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not (Path(adapter) / WEIGHTS).is_file()
     if place_of(source.model, config.layer) is not None and keep_states:
-        raise ConfigError("keep_states: heads between two layers change what the body makes; leave it out")
+        raise ConfigError("keep_states: heads between two layers change what the backbone makes; leave it out")
     layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra
     if frozen == "heads":
         layer.heads.requires_grad_(False)
     return first_piece_encoder(source, HydraReader(layer), dropout=dropout)
 
 
-def heads_of(encoder: nn.Module) -> tuple[PretrainedBody, HydraLayer]:
-    """The body and the HYDRA layer of an encoder that ``hydra`` made.
+def heads_of(encoder: nn.Module) -> tuple[PretrainedBackbone, HydraLayer]:
+    """The backbone and the HYDRA layer of an encoder that ``hydra`` made.
 
     Raises:
         ConfigError: for another encoder.
@@ -110,4 +110,4 @@ def heads_of(encoder: nn.Module) -> tuple[PretrainedBody, HydraLayer]:
     if not isinstance(embedder, FirstPieces) or not isinstance(embedder.reader, HydraReader):
         what = type(encoder if embedder is None else embedder).__name__
         raise ConfigError(f"expected a model with HYDRA heads, got one with the encoder {what}")
-    return embedder.body, embedder.reader.layer
+    return embedder.backbone, embedder.reader.layer

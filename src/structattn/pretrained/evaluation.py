@@ -48,7 +48,7 @@ class RelationReport:
 def evaluate_heads(
     heads: RelationHeads, config: HydraConfig, batches: Iterable[tuple[PieceBatch, Float[Tensor, "batch piece dim"]]]
 ) -> tuple[float, dict[str, RelationReport]]:
-    """Measure heads on tokenised sentences and the body's states for them.
+    """Measure heads on tokenised sentences and the backbone's states for them.
 
     Returns:
         The mean loss over sentences, and a report for each relation.

@@ -1,4 +1,4 @@
-"""Encoders whose body is told about trees at every sentence, also in use: priors in its own heads, and SG-Net's layer.
+"""Encoders whose backbone reads the tree of every sentence, at test time too: priors in its own heads, SG-Net's layer.
 
 What HYDRA (arXiv 2109.05349) argues against: its heads have learnt the trees and need no parser any more, these do.
 SG-Net (Zhang et al. 2020, AAAI, arXiv 1908.05147) is the rival that it cites, with a hard mask from the tree.
@@ -13,10 +13,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import PieceBatch
-from structattn.encoders.body import first_piece_encoder, read_body
+from structattn.encoders.backbone import first_piece_encoder, read_backbone
 from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.layers import PretrainedBody
+from structattn.layers import PretrainedBackbone
 from structattn.layers.scaled_dot_product import scaled_dot_product
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.inject import inject
@@ -27,10 +27,10 @@ from structattn.syntax.errors import ConfigError
 
 
 class InjectedReader(nn.Module):
-    """Reads pieces with a body whose heads are told about structure: ``(body, pieces) -> states``.
+    """Reads pieces with a backbone whose heads are told about structure: ``(backbone, pieces) -> states``.
 
     Args:
-        told: the body, told; its parameters stay the body's.
+        told: the backbone, told; its parameters stay the backbone's.
     """
 
     def __init__(self, told: InjectedModel) -> None:
@@ -39,7 +39,7 @@ class InjectedReader(nn.Module):
         # In a list, so that its parameters are not counted a second time.
         self.told = [told]
 
-    def forward(self, body: PretrainedBody, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+    def forward(self, backbone: PretrainedBackbone, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
         """States of all pieces; at padding they are whatever they are.
 
         Raises:
@@ -103,7 +103,7 @@ class GuidedLayer(nn.Module):
 
 
 class GuidedReader(nn.Module):
-    """Reads pieces with a body and SG-Net's layer on top, masked by each sentence's tree: ``(body, pieces) -> states``.
+    """A backbone with SG-Net's layer on top, masked by each sentence's tree: ``(backbone, pieces) -> states``.
 
     Args:
         layer: the layer.
@@ -115,14 +115,14 @@ class GuidedReader(nn.Module):
         self.layer = layer
         self.config = HydraConfig(num_heads=layer.num_heads, relation=relation, subword="sgnet")
 
-    def forward(self, body: PretrainedBody, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+    def forward(self, backbone: PretrainedBackbone, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
         """States of all pieces.
 
         Raises:
             MissingStructure: if a sentence has no dependency tree.
         """
         allowed = relation_targets(pieces, self.config).relation[:, 0] > 0
-        states, _ = self.layer(body(pieces), allowed)
+        states, _ = self.layer(backbone(pieces), allowed)
         guided: Tensor = states
         return guided
 
@@ -130,7 +130,7 @@ class GuidedReader(nn.Module):
 def injected(
     vocabulary_size: int,
     *,
-    body: str = "",
+    backbone: str = "",
     heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
     layers: Sequence[int] | None = None,
     alpha: int | float = 1.0,
@@ -139,34 +139,34 @@ def injected(
     is_frozen: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """A pretrained body whose own heads are told about structure; the state of its first piece is the sentence vector.
+    """A pretrained backbone with priors in its own heads; the state of its first piece is the sentence vector.
 
     Args:
-        vocabulary_size: plays no part; the body has its own pieces.
-        body: folder of a Hugging Face encoder that ``inject`` can tell something.
-        heads: as in ``ms_san``; repeated if the body has a multiple of so many heads.
+        vocabulary_size: plays no part; the backbone has its own pieces.
+        backbone: folder of a Hugging Face encoder that ``inject`` can tell something.
+        heads: as in ``ms_san``; repeated if the backbone has a multiple of so many heads.
         layers: which layers are told, from 0, negative ones from the end; all if ``None``.
         alpha: weight of the distances.
         learnable_alpha: whether it is learnt, one for each head, from that start.
         missing_trees: as in ``ms_san``.
-        is_frozen: keep the body as it is.
+        is_frozen: keep the backbone as it is.
         dropout: on the sentence vector.
 
     Raises:
-        ConfigError: as ``body`` and ``inject``, or if the heads do not divide the body's.
+        ConfigError: as ``backbone`` and ``inject``, or if the heads do not divide the backbone's.
 
     Example:
-        >>> injected(2, body="somewhere")
+        >>> injected(2, backbone="somewhere")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: body: expected the folder of a Hugging Face model, 'somewhere' has no
+        structattn.syntax.errors.ConfigError: backbone: expected the folder of a Hugging Face model, 'somewhere' has no
         config.json
     """
-    source = read_body(body, is_frozen=is_frozen)
+    source = read_backbone(backbone, is_frozen=is_frozen)
     names = ["/".join(part for part in pair) for pair in parse_heads(heads)]
     count = int(source.config.num_attention_heads)
     if count % len(names):
-        raise ConfigError(f"heads: {len(names)} of them do not divide the body's {count}")
+        raise ConfigError(f"heads: {len(names)} of them do not divide the backbone's {count}")
     told = inject(
         source.model,
         names * (count // len(names)),
@@ -182,34 +182,34 @@ def injected(
 def sgnet(
     vocabulary_size: int,
     *,
-    body: str = "",
+    backbone: str = "",
     relation: str = "span",
     num_heads: int | None = None,
     is_frozen: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """A pretrained body with SG-Net's layer on top, whose mask comes from the tree of each sentence.
+    """A pretrained backbone with SG-Net's layer on top, whose mask comes from the tree of each sentence.
 
     Args:
-        vocabulary_size: plays no part; the body has its own pieces.
-        body: folder of a Hugging Face encoder with a fast tokenizer.
+        vocabulary_size: plays no part; the backbone has its own pieces.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer.
         relation: ``span`` or ``ancestor``, see ``parse_relation``.
-        num_heads: number of heads; as many as the body has if ``None``.
-        is_frozen: keep the body as it is.
+        num_heads: number of heads; as many as the backbone has if ``None``.
+        is_frozen: keep the backbone as it is.
         dropout: on the layer's attention weights and updates, and on the sentence vector.
 
     Raises:
-        ConfigError: as ``body``, or for a relation that is no mask.
+        ConfigError: as ``backbone``, or for a relation that is no mask.
 
     Example:
-        >>> sgnet(2, body="somewhere", relation="distance")
+        >>> sgnet(2, backbone="somewhere", relation="distance")
         Traceback (most recent call last):
         ...
         structattn.syntax.errors.ConfigError: relation: expected span or ancestor, got 'distance'
     """
     if relation not in ("span", "ancestor"):
         raise ConfigError(f"relation: expected span or ancestor, got {relation!r}")
-    source = read_body(body, is_frozen=is_frozen)
+    source = read_backbone(backbone, is_frozen=is_frozen)
     count = int(source.config.num_attention_heads) if num_heads is None else num_heads
     layer = GuidedLayer(source.dim, count, dropout=dropout)
     return first_piece_encoder(source, GuidedReader(layer, relation), dropout=dropout)

@@ -1,4 +1,4 @@
-"""HYDRA heads on a body: a wrapper that answers like the body, with one more layer and the scores of its heads.
+"""HYDRA heads on a backbone: a wrapper that answers like the backbone, with one more layer and the scores of its heads.
 
 HYDRA (arXiv 2109.05349). In use it needs no parser: trees are needed only while the heads are trained to score them
 (``pretraining.py``). How an adapter folder looks is the business of ``adapter.py``.
@@ -22,10 +22,10 @@ from structattn.syntax.errors import ConfigError
 
 
 class HydraModel(nn.Module):
-    """A body with a HYDRA layer on top.
+    """A backbone with a HYDRA layer on top.
 
     Args:
-        base: what ``AutoModel`` gives for an encoder; of a model with a task's classifier its body is taken.
+        base: what ``AutoModel`` gives for an encoder; of a model with a task's classifier its backbone is taken.
         config: the layer.
 
     Raises:
@@ -33,10 +33,11 @@ class HydraModel(nn.Module):
 
     Example:
         >>> from transformers import BertConfig, BertModel
-        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).eval()
-        >>> model = HydraModel(body, HydraConfig(num_heads=2)).eval()
+        >>> config = BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+        >>> backbone = BertModel(config).eval()
+        >>> model = HydraModel(backbone, HydraConfig(num_heads=2)).eval()
         >>> ids = torch.tensor([[2, 5, 3]])
-        >>> torch.equal(model(input_ids=ids).last_hidden_state, body(input_ids=ids).last_hidden_state)
+        >>> torch.equal(model(input_ids=ids).last_hidden_state, backbone(input_ids=ids).last_hidden_state)
         True
         >>> model.hydra_scores(input_ids=ids).shape
         torch.Size([1, 2, 3, 3])
@@ -44,7 +45,7 @@ class HydraModel(nn.Module):
 
     def __init__(self, base: nn.Module, config: HydraConfig) -> None:
         super().__init__()
-        base = body_of(base)
+        base = backbone_of(base)
         settings: Any = base.config
         place_of(base, config.layer)
         self.base = base
@@ -52,7 +53,7 @@ class HydraModel(nn.Module):
         try:
             self.hydra = HydraLayer(int(settings.hidden_size), config)
         except ValueError as error:
-            raise ConfigError(f"HYDRA on a body of width {settings.hidden_size}: {error}") from None
+            raise ConfigError(f"HYDRA on a backbone of width {settings.hidden_size}: {error}") from None
         self.hydra.to(next(base.parameters()).device)
         self.is_enabled = True
         # So that saving can tell parts that were never trained from those that were.
@@ -60,7 +61,7 @@ class HydraModel(nn.Module):
 
     @property
     def config(self) -> Any:
-        """The body's configuration."""
+        """The backbone's configuration."""
         return self.base.config
 
     @property
@@ -77,14 +78,14 @@ class HydraModel(nn.Module):
         output_hydra_scores: bool = False,
         **inputs: Any,
     ) -> Any:
-        """What the body returns, its ``last_hidden_state`` read off the HYDRA layer, or off what stands above it.
+        """What the backbone returns, its ``last_hidden_state`` read off the HYDRA layer, or off what stands above it.
 
         Args:
             input_ids: piece ids.
             attention_mask: 1 at pieces, 0 at padding; ``(batch, piece)``.
             relation: what the scores shall be; then the output has ``hydra_loss`` too.
             output_hydra_scores: whether the output has ``hydra_scores`` too.
-            **inputs: whatever else the body takes.
+            **inputs: whatever else the backbone takes.
         """
         given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         if not self.is_enabled:
@@ -114,10 +115,10 @@ class HydraModel(nn.Module):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> Float[Tensor, "batch head piece piece"]:
         """The heads' raw scores ``M^h``, row = the piece that looks. Finite but meaningless at padding."""
-        states, _ = self.body_states(input_ids, attention_mask, **inputs)
+        states, _ = self.backbone_states(input_ids, attention_mask, **inputs)
         return self.hydra.heads.scores(states)
 
-    def body_states(
+    def backbone_states(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> tuple[Float[Tensor, "batch piece dim"], Bool[Tensor, "batch piece"]]:
         """The states that the heads look at, and which of them are real."""
@@ -129,7 +130,7 @@ class HydraModel(nn.Module):
 
     @contextlib.contextmanager
     def disable_adapter(self) -> Iterator["HydraModel"]:
-        """Inside the ``with`` block the model is the body alone."""
+        """Inside the ``with`` block the model is the backbone alone."""
         before = self.is_enabled
         self.is_enabled = False
         try:
@@ -138,12 +139,12 @@ class HydraModel(nn.Module):
             self.is_enabled = before
 
     def freeze(self, *parts: str) -> "HydraModel":
-        """Keep some parameters as they are: ``body``, ``heads`` (queries and keys) or the whole ``layer``.
+        """Keep some parameters as they are: ``backbone``, ``heads`` (queries and keys) or the whole ``layer``.
 
         Raises:
             ConfigError: for another name.
         """
-        modules = {"body": self.base, "heads": self.hydra.heads, "layer": self.hydra}
+        modules = {"backbone": self.base, "heads": self.hydra.heads, "layer": self.hydra}
         for part in parts:
             if part not in modules:
                 raise ConfigError(f"freeze: unknown part {part!r}; known: {', '.join(modules)}")
@@ -175,7 +176,7 @@ class HydraModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":
-        """Put the heads of an adapter folder on a body; see ``add_heads``."""
+        """Put the heads of an adapter folder on a backbone; see ``add_heads``."""
         return add_heads(base, folder)
 
     def _mask(self, given: dict[str, Any]) -> Bool[Tensor, "batch piece"]:
@@ -189,36 +190,37 @@ class HydraModel(nn.Module):
         return found
 
 
-def add_heads(body_or_model: nn.Module, config_or_folder: HydraConfig | str | os.PathLike[str]) -> HydraModel:
-    """Put HYDRA heads on a body: fresh ones for a configuration, trained ones from an adapter folder.
+def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str | os.PathLike[str]) -> HydraModel:
+    """Put HYDRA heads on a backbone: fresh ones for a configuration, trained ones from an adapter folder.
 
     Args:
-        body_or_model: an encoder as ``AutoModel`` gives it, or a model with a task's classifier, whose body is taken.
+        backbone_or_model: an encoder as ``AutoModel`` gives it, or a model with a task's classifier, whose backbone is
+            taken.
         config_or_folder: a configuration, or a folder that ``HydraModel.save_pretrained`` wrote.
 
     Raises:
-        ConfigError: if the heads do not fit the body; the message names what differs.
+        ConfigError: if the heads do not fit the backbone; the message names what differs.
         ParseError: if a file of the folder is missing or damaged.
 
     Warns:
-        UserWarning: if the heads were trained on a body with other parameters.
+        UserWarning: if the heads were trained on a backbone with other parameters.
 
     Example:
         >>> from transformers import BertConfig, BertModel
-        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
-        >>> add_heads(body, HydraConfig(num_heads=2)).freeze("body").print_trainable_parameters()
+        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> add_heads(backbone, HydraConfig(num_heads=2)).freeze("backbone").print_trainable_parameters()
         trainable params: 289 || all params: 57,113 || trainable%: 0.5060
     """
     if isinstance(config_or_folder, HydraConfig):
-        return HydraModel(body_or_model, config_or_folder)
+        return HydraModel(backbone_or_model, config_or_folder)
     content = adapter.read_config(config_or_folder)
-    model = HydraModel(body_or_model, adapter.config_of(content, body_of(body_or_model), config_or_folder))
+    model = HydraModel(backbone_or_model, adapter.config_of(content, backbone_of(backbone_or_model), config_or_folder))
     adapter.load_parts(model, content, config_or_folder)
     return model
 
 
-def body_of(model: nn.Module) -> nn.Module:
-    """The body of a model of transformers: the model itself, or what lies below its classifier.
+def backbone_of(model: nn.Module) -> nn.Module:
+    """The backbone of a model of transformers: the model itself, or what lies below its classifier.
 
     Raises:
         ConfigError: if it has a decoder too, or is no model of transformers.
@@ -228,5 +230,5 @@ def body_of(model: nn.Module) -> nn.Module:
         raise ConfigError(f"expected an encoder of transformers, got {type(model).__name__}")
     if getattr(settings, "is_encoder_decoder", False):
         raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
-    body: nn.Module = getattr(model, "base_model", model)
-    return body
+    backbone: nn.Module = getattr(model, "base_model", model)
+    return backbone

@@ -1,10 +1,11 @@
 """Priors inside the heads of a stock Hugging Face model: what its heads may look at and prefer, layer by layer.
 
-MS-SAN's masks (Qi et al. 2020, arXiv 2012.14642) in a body that was trained without them. The bias reaches the scores
-through the one thing that every attention function of transformers adds to them: the mask, here a 4-D float tensor with
-a matrix for each head, put in place by a hook on each attention module. A keyword such as ``position_bias=`` would be
-dropped without a word by the eager functions, and a registered function is not handed any mask unless a mask function
-is registered with it. Whether the bias arrived is therefore tested once, when the priors are injected.
+MS-SAN's masks (Qi et al. 2020, arXiv 2012.14642) in a backbone that was trained without them. The bias reaches the
+scores through the one thing that every attention function of transformers adds to them: the mask, here a 4-D float
+tensor with a matrix for each head, put in place by a hook on each attention module. A keyword such as
+``position_bias=`` would be dropped without a word by the eager functions, and a registered function is not handed any
+mask unless a mask function is registered with it. Whether the bias arrived is therefore tested once, when the priors
+are injected.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from structattn.data import PieceBatch, SentenceBatch, Vocabulary, collate, collate_pieces
 from structattn.data.tensors import save_tensors
 from structattn.functional import additive_mask
-from structattn.layers.body import longest_text
+from structattn.layers.backbone import longest_text
 from structattn.layers.modes import evaluating
 from structattn.pretrained.eager import computing_weights
 from structattn.pretrained.relations import joined

@@ -1,4 +1,4 @@
-"""The layer that HYDRA puts on top of a body: attention by the relation heads' scores, and a way into the states.
+"""The layer that HYDRA puts on top of a backbone: attention by the relation heads' scores, and a way into the states.
 
 HYDRA (arXiv 2109.05349): ``A^h = softmax_j(M^h)``, ``C = Concat_h(A^h V^h)``, ``H_{l+1} = layer(C, X)``. The paper
 calls the last a transformer layer; ``LayerStyle`` names four readings of it.

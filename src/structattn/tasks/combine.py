@@ -6,7 +6,7 @@
 | `product_absolute` | `[u; v; u * v; abs(u - v)]` | MS-SAN, pair classifier |
 | `product_signed` | `[u; v; u - v; u * v]` | DiSAN, pair classifier |
 | `tai` | `[u * v; abs(u - v)]` | Tai et al. 2015, section 4.2 |
-| `together` | `u`, of both sentences read as one text | BERT and HYDRA; for encoders on a body that read pairs |
+| `together` | `u`, of both sentences read as one text | BERT and HYDRA; for encoders on a backbone that read pairs |
 """
 
 from collections.abc import Callable, Mapping, Sequence

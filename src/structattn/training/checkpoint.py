@@ -135,7 +135,7 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
 
 
 def _with_folders(encoder: nn.Module, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Save what the encoder read from folders, such as a body's tokenizer, beside it; the options name the copies."""
+    """Save what the encoder read from folders (a tokenizer, say) beside it; the options name the copies."""
     given = dict(options)
     for part in encoder.modules():
         option = getattr(part, "folder_option", None)

@@ -155,8 +155,8 @@ class OptimizationConfig:
             an L2 penalty, except for ``adamw``.
         vectors_rate: learning rate of the word vectors as a share of ``learning_rate``; with little data pretrained
             vectors are better moved slowly, and 0 leaves them as they are.
-        body_rate: learning rate of a pretrained body as a share of ``learning_rate``; what is new on top of it may
-            learn faster than the body can bear.
+        backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; what is new on top of
+            it may learn faster than the backbone can bear.
         momentum: of ``sgd``.
         batch_size: examples per step and process.
         batch_tokens: instead of ``batch_size``, at most so many words (or pieces) per step and process, padding
@@ -180,7 +180,7 @@ class OptimizationConfig:
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
     vectors_rate: float = 1.0
-    body_rate: float = 1.0
+    backbone_lr_scale: float = 1.0
     momentum: float = 0.9
     batch_size: int = 32
     batch_tokens: int | None = None
@@ -206,7 +206,12 @@ class OptimizationConfig:
         check(math.isfinite(rate) and rate > 0, "optimization.learning_rate", "a number above 0", rate)
         check(self.weight_decay >= 0, "optimization.weight_decay", "at least 0", self.weight_decay)
         check(0 <= self.vectors_rate < math.inf, "optimization.vectors_rate", "at least 0", self.vectors_rate)
-        check(0 < self.body_rate < math.inf, "optimization.body_rate", "a number above 0", self.body_rate)
+        check(
+            0 < self.backbone_lr_scale < math.inf,
+            "optimization.backbone_lr_scale",
+            "a number above 0",
+            self.backbone_lr_scale,
+        )
         check(self.patience is None or self.patience >= 1, "optimization.patience", "at least 1", self.patience)
         check(self.clip is None or self.clip > 0, "optimization.clip", "a number above 0", self.clip)
         check(0 <= self.warmup < 1, "optimization.warmup", "a share below 1", self.warmup)

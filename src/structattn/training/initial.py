@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.layers import WordEmbedding
-from structattn.layers.body import PretrainedBody
+from structattn.layers.backbone import PretrainedBackbone
 from structattn.syntax.errors import ConfigError
 from structattn.training.checkpoint import load
 from structattn.training.trained_model import TrainedModel
@@ -38,7 +38,7 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
         bound: the largest absolute value.
 
     Raises:
-        ConfigError: if there is a pretrained body, which this would overwrite.
+        ConfigError: if there is a pretrained backbone, which this would overwrite.
 
     Example:
         >>> layer = nn.Linear(50, 20)
@@ -47,8 +47,8 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
         (True, True)
     """
     for part in module.modules():
-        if isinstance(part, PretrainedBody):
-            raise ConfigError("optimization.initial_range would overwrite the pretrained body of this encoder")
+        if isinstance(part, PretrainedBackbone):
+            raise ConfigError("optimization.initial_range would overwrite the pretrained backbone of this encoder")
         if isinstance(part, _NORMALISATIONS):
             continue
         for parameter in part.parameters(recurse=False):

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from structattn.layers import PretrainedBody, WordEmbedding
+from structattn.layers import PretrainedBackbone, WordEmbedding
 from structattn.training.config_parts import OptimizationConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:
-    """An optimizer that decays matrices only, and moves word vectors and a pretrained body at rates of their own.
+    """An optimizer that decays matrices only, and moves word vectors and a pretrained backbone at rates of their own.
 
     Word vectors, biases and everything else with a single axis do not decay. Word vectors with rate 0 are no part of
     the optimizer, nor do they get gradients any more.
@@ -24,7 +24,12 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
         [(0.1, 0.001, 1), (0.0, 0.001, 1), (0.0, 0.0005, 1)]
     """
     kinds: dict[tuple[str, bool], list[nn.Parameter]] = {}
-    bodies = {id(one) for body in model.modules() if isinstance(body, PretrainedBody) for one in body.parameters()}
+    backbones = {
+        id(one)
+        for backbone in model.modules()
+        if isinstance(backbone, PretrainedBackbone)
+        for one in backbone.parameters()
+    }
     seen: set[int] = set()
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
@@ -35,10 +40,13 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
             if is_vectors:
                 parameter.requires_grad_(parameter.requires_grad and config.vectors_rate > 0)
             if parameter.requires_grad:
-                part = "vectors" if is_vectors else "body" if id(parameter) in bodies else "rest"
+                part = "vectors" if is_vectors else "backbone" if id(parameter) in backbones else "rest"
                 decays = not (is_vectors or parameter.ndim < 2 or "bias" in name)
                 kinds.setdefault((part, decays), []).append(parameter)
-    rate, factors = config.learning_rate, {"rest": 1.0, "body": config.body_rate, "vectors": config.vectors_rate}
+    rate, factors = (
+        config.learning_rate,
+        {"rest": 1.0, "backbone": config.backbone_lr_scale, "vectors": config.vectors_rate},
+    )
     groups: list[dict[str, Any]] = [
         {"params": kinds[part, decays], "weight_decay": config.weight_decay * decays, "lr": rate * factor}
         for part, factor in factors.items()

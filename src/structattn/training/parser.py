@@ -81,7 +81,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         torch.manual_seed(config.seed)
         parser = build_parser(
             train,
-            body=config.body,
+            backbone=config.backbone,
             encoder=config.encoder,
             scorer=config.scorer,
             parser={"trees": config.trees, "loss": config.loss},

@@ -19,17 +19,17 @@ class ParserConfig:
         treebank: CoNLL-U file to learn from.
         dev: CoNLL-U file that chooses the best parser.
         out: the run folder; the parser is in its ``best``.
-        body: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
+        backbone: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
         trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
         loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
-        encoder: options of ``parsing.words.WordEncoder``, or with a body of ``parsing.pieces.PieceEncoder``.
+        encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.pieces.PieceEncoder``.
         scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are known by their characters only.
         learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero; 2e-3 if
-            ``None``, with a body 1e-3.
-        body_rate: the same for the body.
-        batch_size: sentences per step; 48 if ``None``, with a body 16.
-        epochs: at most so many passes over the treebank; 25 if ``None``, with a body 5.
+            ``None``, with a backbone 1e-3.
+        backbone_learning_rate: the same for the backbone.
+        batch_size: sentences per step; 48 if ``None``, with a backbone 16.
+        epochs: at most so many passes over the treebank; 25 if ``None``, with a backbone 5.
         patience: stop after so many epochs without a better LAS on dev; ``None`` never stops.
         seed: of parameters, dropout and the order of the sentences.
 
@@ -40,14 +40,14 @@ class ParserConfig:
     treebank: str
     dev: str
     out: str
-    body: str | None = None
+    backbone: str | None = None
     trees: Trees = "all"
     loss: Loss = "trees"
     encoder: dict[str, Any] = field(default_factory=dict)
     scorer: dict[str, Any] = field(default_factory=dict)
     min_count: int = 2
     learning_rate: float | None = None
-    body_rate: float = 1e-4
+    backbone_learning_rate: float = 1e-4
     batch_size: int | None = None
     epochs: int | None = None
     patience: int | None = 5
@@ -60,13 +60,13 @@ class ParserConfig:
 
     def optimization(self) -> OptimizationConfig:
         """The part that every kind of training has."""
-        batch_size, epochs, usual_rate = (48, 25, 2e-3) if self.body is None else (16, 5, 1e-3)
+        batch_size, epochs, usual_rate = (48, 25, 2e-3) if self.backbone is None else (16, 5, 1e-3)
         rate = usual_rate if self.learning_rate is None else self.learning_rate
         return OptimizationConfig(
             optimizer="adamw",
             learning_rate=rate,
-            body_rate=self.body_rate / (rate or 1.0),
-            weight_decay=0.0 if self.body is None else 0.01,
+            backbone_lr_scale=self.backbone_learning_rate / (rate or 1.0),
+            weight_decay=0.0 if self.backbone is None else 0.01,
             batch_size=batch_size if self.batch_size is None else self.batch_size,
             epochs=epochs if self.epochs is None else self.epochs,
             patience=self.patience,

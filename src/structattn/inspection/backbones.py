@@ -1,6 +1,6 @@
-"""Attention maps of models on a body: piece by piece, not word by word.
+"""Attention maps of models on a backbone: piece by piece, not word by word.
 
-Separate from ``maps.py`` because these models read pieces, of a pair as one text, and the body has none of our
+Separate from ``maps.py`` because these models read pieces, of a pair as one text, and the backbone has none of our
 attention modules.
 """
 
@@ -11,10 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import PieceBatch, SentenceBatch
-from structattn.encoders.body import FirstPieces
+from structattn.encoders.backbone import FirstPieces
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.recording import recording
-from structattn.layers import PretrainedBody
+from structattn.layers import PretrainedBackbone
 from structattn.layers.modes import evaluating
 from structattn.pretrained import InjectedModel
 from structattn.pretrained.eager import computing_weights
@@ -48,30 +48,30 @@ def text_maps(
 ) -> list[AttentionMap]:
     """What an encoder looks at whose sentence vector is the first piece; rows and columns are pieces.
 
-    The layer on the body, if there is one; the layers that are told something, if the body's own heads are; and
-    otherwise the last layer of the body, which then runs ``eager`` for this call and logs that it does.
+    The layer on the backbone, if there is one; the layers that are told something, if the backbone's own heads are; and
+    otherwise the last layer of the backbone, which then runs ``eager`` for this call and logs that it does.
 
     Args:
         embedder: reads the texts.
         texts: one sentence each, or pairs that are read as one text.
         places: the number of each text.
     """
-    body = embedder.body
-    pieces = body.tokenize(texts, overlong="cut")
+    backbone = embedder.backbone
+    pieces = backbone.tokenize(texts, overlong="cut")
     if isinstance(embedder.reader, InjectedReader):
         told = embedder.reader.told[0]
-        return _maps(pieces, told.piece_weights(pieces), body.tokenizer, places, told=told.prior.names)
+        return _maps(pieces, told.piece_weights(pieces), backbone.tokenizer, places, told=told.prior.names)
     if embedder.reader is None:
-        return _maps(pieces, {"body, last layer": last_weights(body, pieces)}, body.tokenizer, places)
+        return _maps(pieces, {"backbone, last layer": last_weights(backbone, pieces)}, backbone.tokenizer, places)
     with recording(embedder) as records:
-        embedder.reader(body, pieces)
-    return _maps(pieces, {record.name: record.weights for record in records}, body.tokenizer, places)
+        embedder.reader(backbone, pieces)
+    return _maps(pieces, {record.name: record.weights for record in records}, backbone.tokenizer, places)
 
 
-def last_weights(body: PretrainedBody, pieces: PieceBatch) -> Weights:
-    """The attention weights of a body's last layer; ``sdpa`` has none, so it runs ``eager`` and logs that it does."""
-    with computing_weights(body.model), evaluating(body.model):
-        weights: Tensor = body.model(**body.inputs(pieces), output_attentions=True).attentions[-1]
+def last_weights(backbone: PretrainedBackbone, pieces: PieceBatch) -> Weights:
+    """The attention weights of a backbone's last layer; ``sdpa`` has none, so it runs ``eager`` and logs so."""
+    with computing_weights(backbone.model), evaluating(backbone.model):
+        weights: Tensor = backbone.model(**backbone.inputs(pieces), output_attentions=True).attentions[-1]
     return weights
 
 

@@ -1,4 +1,4 @@
-"""Bodies for tests: the small real one of the development dependencies, and tiny random ones of every architecture."""
+"""Backbones for tests: a small real one from the development dependencies, tiny random ones of every architecture."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ def opened(model: Any) -> Any:
 
 
 def tiny(kind: str, *, implementation: str = "sdpa", **settings: Any) -> Any:
-    """A body with two layers of four heads of width 4 that reads MiniLM's pieces; the same at every call."""
+    """A backbone with two layers of four heads of width 4 that reads MiniLM's pieces; the same at every call."""
     import transformers as hf
 
     configs = {
