@@ -28,7 +28,7 @@ from torch import Tensor
 import structattn as sa
 from structattn.data import Example, SentenceBatch
 from structattn.data.formulas import TESTED_ON
-from structattn.data.text_vocabulary import in_pieces
+from structattn.data.text_vocabulary import retokenize
 from structattn.encoders import latent_trees
 from structattn.pictures import Panel, Series, bar_chart, dependency_tree, heatmap_grid, line_chart
 from structattn.syntax.folders import read_json, read_json_lines
@@ -141,7 +141,7 @@ def best_heads(run: str, sentences: Sequence[sa.Sentence]) -> Iterator[list[int]
 
 @torch.no_grad()
 def alignment(model: SequenceModel, example: Example) -> Tensor:
-    """What the decoder attends to as it is made to write the text; a row for each of its pieces."""
+    """What the decoder attends to as it is made to write the text; a row for each of its tokens."""
     attention, seen = model.decoder.attention, []
     asks = attention.register_forward_pre_hook(
         lambda _, given, named: (given, named | {"need_weights": True}), with_kwargs=True
@@ -178,10 +178,10 @@ def translation_figure(runs: Runs, data: str, pair: tuple[str, str], *, num_pair
     models: dict[str, Any] = {name: sa.load(folders[0]).model for name, folders in runs.items()}
     texts = next(iter(models.values())).texts
     example = Example((sa.Sentence.from_text(pair[0]),), pair[1])
-    source = list(in_pieces(example.sentences[0], texts.splitter).words)
+    source = list(retokenize(example.sentences[0], texts.splitter).words)
     target = texts.target.splitter.split(pair[1])
     known = [
-        (list(in_pieces(one.sentences[0], texts.splitter).words), texts.target.splitter.split(str(one.label)))
+        (list(retokenize(one.sentences[0], texts.splitter).words), texts.target.splitter.split(str(one.label)))
         for one in islice(sa.data.read_examples(data, format="parallel"), num_pairs)
     ]
     table = word_translations([*known, (source, target)])

@@ -29,7 +29,7 @@ def opened(model: Any) -> Any:
 
 
 def tiny(kind: str, *, implementation: str = "sdpa", **settings: Any) -> Any:
-    """A backbone with two layers of four heads of width 4 that reads MiniLM's pieces; the same at every call."""
+    """A backbone with two layers of four heads of width 4 that reads MiniLM's subwords; the same at every call."""
     import transformers as hf
 
     configs = {

@@ -217,7 +217,7 @@ MISTAKES = {
     "unknown key": (["train", "--config", "{corpus}/unknown.yaml"], "unknown option --data.tran (did you mean"),
     "unknown encoder": (
         ["{train}", "--encoder", "disna"],
-        "unknown encoder 'disna' (did you mean 'disan'?); known: bilstm",
+        "unknown encoder 'disna' (did you mean 'disan'?); known: backbone, bilstm",
     ),
     "unknown encoder option": (
         ["{train}", "--options.dmi", "3"],

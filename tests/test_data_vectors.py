@@ -14,7 +14,7 @@ from structattn.data import Vocabulary, load_vectors, vector_words
 from structattn.syntax import MissingExtra, ParseError
 
 WORDS = Vocabulary(["dog", "emu", "cat"], ["owl"])
-PIECES = {"[UNK]": 0, "dog": 1, "e": 2, "##mu": 3, "cat": 4}
+SUBWORDS = {"[UNK]": 0, "dog": 1, "e": 2, "##mu": 3, "cat": 4}
 
 
 def seeded() -> torch.Generator:
@@ -32,7 +32,7 @@ def glove(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     tokenizers = pytest.importorskip("tokenizers")
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(PIECES, unk_token="[UNK]"))
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(SUBWORDS, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     # Folders often come with both switched on; neither may leak into words.
     tokenizer.enable_padding(length=5)
@@ -110,7 +110,7 @@ def test_missing_source(tmp_path: Path) -> None:
         load_vectors(tmp_path / "none.txt", WORDS)
 
 
-def test_model_folder_means_pieces(model: Path) -> None:
+def test_model_folder_means_subwords(model: Path) -> None:
     vectors = load_vectors(model, WORDS)
     assert vectors.matrix.dtype == torch.float32
     assert vectors.known.tolist() == [False, False, True, True, True, False]
@@ -165,7 +165,7 @@ def test_bad_index(model: Path) -> None:
     ("tensors", "message"),
     [
         ({"lstm.weight": torch.zeros(2, 2)}, "expected an input embedding table .* got none"),
-        ({"wte.weight": torch.zeros(2, 2)}, "got piece 4 and a table of 2"),
+        ({"wte.weight": torch.zeros(2, 2)}, "got subword 4 and a table of 2"),
     ],
 )
 def test_wrong_table(model: Path, tensors: dict[str, torch.Tensor], message: str) -> None:

@@ -16,7 +16,7 @@ from structattn.syntax import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
-# Those on a pretrained backbone read pieces and have their own tests.
+# Those on a pretrained backbone read subwords and have their own tests.
 # Neither those that need a backbone, nor those that read pairs.
 NAMES = sorted(name for name in BUILDERS if "backbone" not in options_of(name) and name != "decomposable")
 

@@ -11,7 +11,7 @@ import torch
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from structattn.cli import main
-from structattn.data import collate_pieces
+from structattn.data import collate_subwords
 from structattn.encoders import build
 from structattn.pretrained import HydraConfig, add_heads, inject
 from structattn.pretrained.guided import GuidedLayer
@@ -38,9 +38,9 @@ def test_the_injected_encoder_is_the_injected_model(backbone: str) -> None:
         "injected", vocabulary_size=2, backbone=backbone, heads=["dependency", "word"], layers=[0], alpha=4.0
     ).eval()
     told = inject(tiny("bert"), ["dependency", "word"] * 2, [0], alpha=4.0)
-    pieces = collate_pieces([KIDS], minilm_tokenizer())
+    subwords = collate_subwords([KIDS], minilm_tokenizer())
     batch = sa.collate([KIDS], NOTHING)
-    torch.testing.assert_close(encoder(batch).vector, told(pieces).last_hidden_state[:, 0])
+    torch.testing.assert_close(encoder(batch).vector, told(subwords).last_hidden_state[:, 0])
     plain = build("backbone", vocabulary_size=2, backbone=backbone).eval()(batch).vector
     assert (encoder(batch).vector - plain).abs().max() > 1e-6
     none = build("injected", vocabulary_size=2, backbone=backbone, heads=["none"]).eval()
@@ -82,7 +82,7 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
     for name, options in (("backbone", {}), ("hydra", {"adapter": str(tmp_path / "adapter")})):
         encoder = build(name, vocabulary_size=2, backbone=backbone, **options).eval()
         cut = encoder(sa.collate([sa.Sentence(long.words)], NOTHING)).vector
-        whole = encoder(sa.collate([sa.Sentence(long.words[:62])], NOTHING)).vector  # with [CLS] and [SEP] 64 pieces
+        whole = encoder(sa.collate([sa.Sentence(long.words[:62])], NOTHING)).vector  # with [CLS] and [SEP] 64 subwords
         torch.testing.assert_close(cut, whole)
 
 
@@ -125,20 +125,20 @@ def test_the_guided_layer_equals_its_equations() -> None:
 
 
 def test_the_mask_of_sgnet_is_that_of_the_tree(backbone: str) -> None:
-    """Every piece of a word sees the first pieces of the words above it; a later piece is seen by itself only."""
+    """Every subword of a word sees the first subwords of the words above it; a later subword is seen by itself only."""
     encoder = build("sgnet", vocabulary_size=2, backbone=backbone).eval()
     seen: list[torch.Tensor] = []
     layer = encoder.get_submodule("embedder.reader.layer")
     with layer.register_forward_hook(lambda *call: seen.append(call[1][1])):
         encoder(sa.collate([KIDS], NOTHING))
-    pieces = collate_pieces([KIDS], minilm_tokenizer())
-    names = minilm_tokenizer().convert_ids_to_tokens(pieces.ids[0].tolist())
-    first = {word: pieces.words[0].tolist().index(word, 1) for word in range(4)}
+    subwords = collate_subwords([KIDS], minilm_tokenizer())
+    names = minilm_tokenizer().convert_ids_to_tokens(subwords.ids[0].tolist())
+    first = {word: subwords.words[0].tolist().index(word, 1) for word in range(4)}
     above = {0: {0, 1, 2}, 1: {1, 2}, 2: {2}, 3: {2, 3}}
     for index, name in enumerate(names):
         expected = set()
         if name not in ("[CLS]", "[SEP]"):
-            word = int(pieces.words[0, index])
+            word = int(subwords.words[0, index])
             expected = {first[one] for one in above[word]} | ({index} if index != first[word] else set())
         assert set(seen[0][0, index].nonzero().flatten().tolist()) == expected, name
 

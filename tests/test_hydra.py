@@ -377,9 +377,9 @@ def test_heads_are_trained_on_the_states_that_they_will_read(place):
     backbone = backbone_of()
     settings = PretrainingConfig(epochs=1, batch_size=8)
     found = pretrain(backbone, config_of(layer=place), SENTENCES[:16], held_out=SENTENCES[16:24], settings=settings)
-    pieces = backbone.tokenize(SENTENCES[16:24])
-    states, mask = found.model.backbone_states(pieces.ids, pieces.mask.long(), token_type_ids=pieces.segments)
-    relation = relation_targets(pieces, config_of()).relation[:, 0]
+    subwords = backbone.tokenize(SENTENCES[16:24])
+    states, mask = found.model.backbone_states(subwords.ids, subwords.mask.long(), token_type_ids=subwords.segments)
+    relation = relation_targets(subwords, config_of()).relation[:, 0]
     loss = found.model.hydra.heads.loss(states, relation, mask)
     assert loss.item() == pytest.approx(found.loss, rel=1e-5)
 
@@ -415,12 +415,12 @@ def test_heads_that_only_get_worse_are_not_taken(caplog):
 
 
 def test_sentences_that_cannot_be_learnt_from_are_counted():
-    long = sa.Sentence(["w"] * 70, dependency=sa.DependencyTree([0, *range(1, 70)]))  # the backbone reads 64 pieces
+    long = sa.Sentence(["w"] * 70, dependency=sa.DependencyTree([0, *range(1, 70)]))  # the backbone reads 64 subwords
     mixed = [*SENTENCES[:8], sa.Sentence(["hush"]), long]
     found = pretrain(backbone_of(), config_of(), mixed, held_out=SENTENCES[8:10], settings=PretrainingConfig(epochs=1))
     assert found.sentences == {"trained": 8, "held_out": 2, "without_structure": 1, "too_long": 1}
     count = sum(map(len, [*SENTENCES[:10], long]))
-    assert found.coverage == pytest.approx((count - 70 + 62) / count)  # of the long one 62 words and two special pieces
+    assert found.coverage == pytest.approx((count - 70 + 62) / count)  # of the long one 62 words and two special tokens
     with pytest.raises(ConfigError, match="no sentence to learn from: 1 lack"):
         pretrain(backbone_of(), config_of(), [sa.Sentence(["hush"])], held_out=SENTENCES[:2])
 
@@ -443,14 +443,14 @@ def test_long_texts_use_the_linear_form_with_the_same_result(monkeypatch):
     torch.manual_seed(0)
     heads, config = RelationHeads(16, 4, 4), config_of(relation=("head", "child", "head", "arc"))
     backbone = backbone_of()
-    pieces = backbone.tokenize(SENTENCES[:4])
-    assert pieces.ids.shape[1] > 2 * heads.head_dim
-    states = backbone(pieces)
+    subwords = backbone.tokenize(SENTENCES[:4])
+    assert subwords.ids.shape[1] > 2 * heads.head_dim
+    states = backbone(subwords)
     calls = []
     linear = RelationHeads.linear_loss
     monkeypatch.setattr(RelationHeads, "linear_loss", lambda *a, **k: calls.append(1) or linear(*a, **k))
-    found = heads_loss(heads, config, pieces, states)
-    targets = relation_targets(pieces, config)
+    found = heads_loss(heads, config, subwords, states)
+    targets = relation_targets(subwords, config)
     dense = heads.loss(states, targets.relation[:, list(config.assignment)], targets.mask)
     assert calls
     torch.testing.assert_close(found, dense, rtol=1e-5, atol=1e-6)
@@ -494,10 +494,10 @@ def test_the_report_of_constant_scores_is_the_constants_own():
     heads, config = RelationHeads(16, 4), config_of()
     torch.nn.init.zeros_(heads.query.weight)
     backbone = backbone_of()
-    pieces = backbone.tokenize(SENTENCES[:8])
-    loss, reports = evaluate_heads(heads, config, [(pieces, backbone(pieces))])
-    targets = relation_targets(pieces, config).relation[:, 0]
-    means = torch.stack([t[: int(n), : int(n)].mean() for t, n in zip(targets, pieces.mask.sum(1), strict=True)])
+    subwords = backbone.tokenize(SENTENCES[:8])
+    loss, reports = evaluate_heads(heads, config, [(subwords, backbone(subwords))])
+    targets = relation_targets(subwords, config).relation[:, 0]
+    means = torch.stack([t[: int(n), : int(n)].mean() for t, n in zip(targets, subwords.mask.sum(1), strict=True)])
     report = reports["arc"]
     assert loss == pytest.approx(means.mean().item(), rel=1e-5)
     assert report.constant_error == pytest.approx((means.mean() - means.mean() ** 2).item(), rel=1e-5)
@@ -511,8 +511,8 @@ def test_what_neighbours_would_find(kind, share):
     trees = [sa.DependencyTree([2, 3, 0, 3]), sa.DependencyTree([3, 1, 0])]
     sentences = [sa.Sentence(["w"] * len(tree), dependency=tree) for tree in trees]
     backbone = backbone_of()
-    pieces = backbone.tokenize(sentences)
-    reports = evaluate_heads(RelationHeads(16, 4), config_of(relation=kind), [(pieces, backbone(pieces))])[1]
+    subwords = backbone.tokenize(sentences)
+    reports = evaluate_heads(RelationHeads(16, 4), config_of(relation=kind), [(subwords, backbone(subwords))])[1]
     assert reports[kind].neighbours == (share if share is None else pytest.approx(share))
 
 
@@ -553,7 +553,7 @@ def test_pretraining_from_the_command_line(folder, capsys, caplog):
     assert {"loss.svg", "01-1-relation.svg", "01-3-tree.svg", "02-2-attention.svg", "02-heads.svg"} <= plots
     assert len(plots) == 1 + 2 * (3 * 3 + 1)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "100.00% of the words have pieces; the backbone is the same as before, bit for bit"
+    assert lines[1] == "100.00% of the words have subwords; the backbone is the same as before, bit for bit"
     assert [line.split()[0] for line in lines[3:]] == ["relation", "head", "child", "arc"]
     model = add_heads(tiny("bert", hidden_size=16), folder / "adapter")
     assert model.hydra_config.relation == ("head", "child", "head", "arc")

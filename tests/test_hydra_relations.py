@@ -1,4 +1,4 @@
-"""Relations as targets over pieces: counts from the specification, every subword rule against loops over pieces."""
+"""Relations as targets over subwords: counts from the specification, every subword rule against loops over subwords."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer
-from structattn.data import collate_pieces
+from structattn.data import collate_subwords
 from structattn.pretrained import HydraConfig, parse_relation, relation_targets, word_relation
 from structattn.syntax import ConfigError, MissingStructure
 
@@ -23,12 +23,12 @@ def matrix(name: str, heads=HEADS, labels=None) -> torch.Tensor:
     return word_relation(name, sa.collate([sentence], sa.Vocabulary([])))[0]
 
 
-def pieces_of(*texts, **options):
-    return collate_pieces(texts, minilm_tokenizer(), **options)
+def subwords_of(*texts, **options):
+    return collate_subwords(texts, minilm_tokenizer(), **options)
 
 
-def targets(pieces, **options):
-    return relation_targets(pieces, HydraConfig(num_heads=1, **options))
+def targets(subwords, **options):
+    return relation_targets(subwords, HydraConfig(num_heads=1, **options))
 
 
 def test_counts_and_identities():
@@ -82,11 +82,11 @@ def test_whatever_a_sentence_carries_is_a_relation():
 
 @pytest.mark.parametrize("subword", ["all", "first", "sgnet"])
 @pytest.mark.parametrize("relation", ["arc", "head", "ancestor", "span", "arc+self"])
-def test_pieces_have_the_relations_of_their_words(subword, relation):
-    pieces = pieces_of(SENTENCE, sa.Sentence(["hush"], dependency=sa.DependencyTree([0])))
-    found = targets(pieces, relation=relation, subword=subword).relation[0, 0]
+def test_subwords_have_the_relations_of_their_words(subword, relation):
+    subwords = subwords_of(SENTENCE, sa.Sentence(["hush"], dependency=sa.DependencyTree([0])))
+    found = targets(subwords, relation=relation, subword=subword).relation[0, 0]
     words = matrix(relation)
-    owner = [int(w) if there else None for w, there in zip(pieces.words[0], pieces.is_word[0], strict=True)]
+    owner = [int(w) if there else None for w, there in zip(subwords.words[0], subwords.is_word[0], strict=True)]
     assert max(owner.count(word) for word in range(len(WORDS))) >= 3
     first = [word is not None and word not in owner[:place] for place, word in enumerate(owner)]
     for a, b in itertools.product(range(len(owner)), repeat=2):
@@ -94,7 +94,7 @@ def test_pieces_have_the_relations_of_their_words(subword, relation):
         if i is None or j is None:
             expected = 0.0
         elif subword == "sgnet":
-            # Every piece looks, first pieces are looked at; a later piece is looked at by itself.
+            # Every subword is a query, first subwords are keys; a later subword is a key for itself only.
             expected = words[i, j].item() if first[b] else float(a == b)
         elif subword == "first":
             expected = words[i, j].item() if first[a] and first[b] else 0.0
@@ -104,61 +104,61 @@ def test_pieces_have_the_relations_of_their_words(subword, relation):
 
 
 def test_subword_mean_supervises_words():
-    pieces = pieces_of(SENTENCE)
-    found = targets(pieces, subword="mean")
+    subwords = subwords_of(SENTENCE)
+    found = targets(subwords, subword="mean")
     assert found.over_words
     assert torch.equal(found.relation[0, 0], matrix("arc"))
     assert found.mask.tolist() == [[True] * len(WORDS)]
 
 
-def test_special_pieces_count_or_do_not():
-    pieces = pieces_of(SENTENCE, SENTENCE)
-    assert torch.equal(targets(pieces).mask, pieces.mask)
-    assert torch.equal(targets(pieces, special="ignore").mask, pieces.is_word)
+def test_special_tokens_count_or_do_not():
+    subwords = subwords_of(SENTENCE, SENTENCE)
+    assert torch.equal(targets(subwords).mask, subwords.mask)
+    assert torch.equal(targets(subwords, special="ignore").mask, subwords.is_word)
 
 
 def test_the_root_can_be_related_to_cls():
-    pieces = pieces_of(SENTENCE)
-    wash = pieces.words[0].tolist().index(5)
-    plain = targets(pieces).relation[0, 0]
-    extra = targets(pieces, root_to_cls=True).relation[0, 0] - plain
+    subwords = subwords_of(SENTENCE)
+    wash = subwords.words[0].tolist().index(5)
+    plain = targets(subwords).relation[0, 0]
+    extra = targets(subwords, root_to_cls=True).relation[0, 0] - plain
     assert sorted(extra.nonzero().tolist()) == [[0, wash], [wash, 0]]
-    head = targets(pieces, root_to_cls=True, relation="head").relation - targets(pieces, relation="head").relation
+    head = targets(subwords, root_to_cls=True, relation="head").relation - targets(subwords, relation="head").relation
     assert head[0, 0].nonzero().tolist() == [[wash, 0]]
 
 
 def test_pairs_are_not_related_to_each_other():
-    pieces = pieces_of((SENTENCE, SENTENCE))
-    found = targets(pieces).relation[0, 0]
-    second = pieces.segments[0] == 1
+    subwords = subwords_of((SENTENCE, SENTENCE))
+    found = targets(subwords).relation[0, 0]
+    second = subwords.segments[0] == 1
     assert not found[second][:, ~second].any()
     assert not found[~second][:, second].any()
-    alone = targets(pieces_of(SENTENCE)).relation[0, 0]
+    alone = targets(subwords_of(SENTENCE)).relation[0, 0]
     assert found.sum() == 2 * alone.sum()
 
 
 def test_scale_and_heads():
-    pieces = pieces_of(SENTENCE)
+    subwords = subwords_of(SENTENCE)
     config = HydraConfig(num_heads=3, relation=("head", "child", "head"), target_scale=4.0)
-    found = relation_targets(pieces, config).relation
+    found = relation_targets(subwords, config).relation
     assert config.assignment == (0, 1, 0)
     assert found.shape[1] == 2
-    assert torch.equal(found[0, 0], 4 * targets(pieces, relation="head").relation[0, 0])
+    assert torch.equal(found[0, 0], 4 * targets(subwords, relation="head").relation[0, 0])
 
 
-def test_a_word_without_pieces_is_contracted_and_cut_words_are_dropped():
-    # "gonna" is one piece of the tokenizer and two words of the treebank: the piece goes to the first.
+def test_a_word_without_subwords_is_contracted_and_cut_words_are_dropped():
+    # "gonna" is one subword of the tokenizer and two words of the treebank: the subword goes to the first.
     words = ["I", "gon", "na", "wash"]
     tree = sa.DependencyTree([2, 0, 4, 2])
     sentence = sa.Sentence(words, dependency=tree, metadata={"text": "I gonna wash"})
-    pieces = pieces_of(sentence)
-    assert pieces.has_pieces.tolist() == [[True, True, False, True]]
+    subwords = subwords_of(sentence)
+    assert subwords.has_subwords.tolist() == [[True, True, False, True]]
     through = sa.Sentence(words, dependency=sa.DependencyTree([2, 3, 0, 3]), metadata={"text": "I gonna wash"})
-    found = targets(pieces_of(through)).relation[0, 0]
-    place = {word: index for index, word in enumerate(pieces.words[0].tolist()) if pieces.is_word[0, index]}
+    found = targets(subwords_of(through)).relation[0, 0]
+    place = {word: index for index, word in enumerate(subwords.words[0].tolist()) if subwords.is_word[0, index]}
     # The root "na" is gone: "gon" and "wash" become roots, so only I <- gon is left.
     assert sorted(found.nonzero().tolist()) == sorted([[place[0], place[1]], [place[1], place[0]]])
-    cut = targets(pieces_of(SENTENCE, max_length=4, overlong="cut")).relation[0, 0]
+    cut = targets(subwords_of(SENTENCE, max_length=4, overlong="cut")).relation[0, 0]
     assert sorted(cut.nonzero().tolist()) == [[1, 2], [2, 1]]
 
 

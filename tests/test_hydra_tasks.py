@@ -43,7 +43,7 @@ def test_labels_and_scores():
         HydraModelForSequenceClassification(hydra(), 0)
 
 
-def test_labels_of_pieces():
+def test_labels_of_tokens():
     model = HydraModelForTokenClassification(hydra(), 4).eval()
     labels = torch.tensor([[-100, 1, 2, 3, -100], [-100, 0, -100, -100, -100]])
     found = model(IDS, MASK, labels=labels)
@@ -109,14 +109,14 @@ def test_windows_overlap_and_cover_the_text():
 
 
 class Oracle(torch.nn.Module):
-    """Points at one piece wherever it stands in a window, and at the first piece elsewhere."""
+    """Points at one token wherever it stands in a window, and at the first token elsewhere."""
 
-    def __init__(self, piece: int) -> None:
+    def __init__(self, token: int) -> None:
         super().__init__()
-        self.piece = piece
+        self.token = token
 
     def forward(self, input_ids, attention_mask=None, **inputs):
-        logits = 5.0 * (input_ids == self.piece).float()
+        logits = 5.0 * (input_ids == self.token).float()
         logits[:, 0] = 1.0
         return type("Output", (), {"start_logits": logits, "end_logits": logits})
 

@@ -136,7 +136,7 @@ def test_backbones_read_their_own_mask(tmp_path: Path) -> None:
     backbone = first_of(model, PretrainedBackbone)
     assert backbone is not None
     backbone.tokenizer.mask_token = backbone.tokenizer.unk_token = None
-    with pytest.raises(ConfigError, match="neither a mask nor an unknown piece: pass replacement="):
+    with pytest.raises(ConfigError, match="neither a mask nor an unknown token: pass replacement="):
         word_influence(model, KIDS)
     assert len(word_influence(model, KIDS, replacement="?")[0].changes) == 2
 

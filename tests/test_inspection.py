@@ -267,7 +267,7 @@ def test_nodes_of_phrase_trees_are_named() -> None:
     assert second.columns == ("a", "dog", "barks", "S (a … barks)", "NP (a … dog)")
 
 
-def test_translation_is_seen_in_pieces() -> None:
+def test_translation_is_seen_in_subwords() -> None:
     source, target = Vocabulary(list("abdgkors")), TextVocabulary.from_texts(["ein Hund"])
     encoder = build("tree_transformer", vocabulary_size=len(source), dim=8, num_heads=2, num_layers=1)
     decoder = build_decoder("tree_transformer", encoder, len(target), num_heads=2)

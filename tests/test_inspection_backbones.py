@@ -1,4 +1,4 @@
-"""Looking into models that read pieces, and into latent trees: names, rows that sum to one, drawings."""
+"""Looking into models that read subwords, and into latent trees: names, rows that sum to one, drawings."""
 
 import logging
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_pair_that_is_read_as_one_text_is_shown_as_one(
     assert first.rows[:4] == ("[CLS]", "two", "kids", "wash")
     assert first.rows[-4:] == ("[SEP]", "kids", "wash", "[SEP]")
     assert first.weights.shape == (4, len(first.rows), len(first.rows))
-    if name != "sgnet":  # there, special pieces look at nothing
+    if name != "sgnet":  # there, special tokens look at nothing
         torch.testing.assert_close(first.weights.sum(-1), torch.ones(4, len(first.rows)))
     assert ("running eager instead of sdpa" in caplog.text) == (name in ("backbone", "injected"))
     assert model.training

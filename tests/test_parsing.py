@@ -374,7 +374,7 @@ def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) 
     assert attachment(gold, parser.parse(gold)).uas == result.metrics["uas"]
     together, alone = parser.predict(gold), [parser.predict([sentence])[0] for sentence in gold]
     assert together == alone
-    # More pieces than the backbone reads: a tree all the same.
+    # More subwords than the backbone reads: a tree all the same.
     parser.encoder.longest = 500
     (long,) = parser.predict([Sentence(["the", "dogs"] * 100)])
     assert len(long.dependency) == 200

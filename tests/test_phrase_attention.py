@@ -154,7 +154,7 @@ def configuration(folder: Path, trees: Any, **changes: Any) -> RunConfig:
             options={"num_layers": 1, "dropout": 0.0},
             source="subwords",
             target="subwords",
-            pieces=60,
+            vocab_size=60,
             beam=2,
         ),
         optimization=OptimizationConfig(epochs=6, batch_tokens=60, learning_rate=0.01, patience=None),

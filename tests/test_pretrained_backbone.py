@@ -1,4 +1,4 @@
-"""Backbones as embedders: pieces and words, encoders on a backbone, and trained models that come back without it."""
+"""Backbones as embedders: subwords and words, encoders on a backbone, and trained models that come back without it."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ import torch
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, tiny
 from structattn.cli import main
-from structattn.data import PieceBatch, collate_pieces
+from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
 from structattn.encoders import options_of as builder_options
@@ -72,9 +72,9 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return TOKENIZERS[request.param]()
 
 
-def test_every_piece_lies_in_its_word(tokenizer):
+def test_every_subword_lies_in_its_word(tokenizer):
     """Against the tokenizer's own offsets, character by character."""
-    pieces = collate_pieces(SENTENCES, tokenizer)
+    subwords = collate_subwords(SENTENCES, tokenizer)
     for row, (text, words) in enumerate(TEXTS):
         places, position = [], 0
         for word in words:
@@ -86,95 +86,95 @@ def test_every_piece_lies_in_its_word(tokenizer):
             letters = [k for k in range(start, end) if not text[k].isspace()]
             owners = [w for k in letters for w, place in enumerate(places) if k in place]
             if not owners:
-                assert not pieces.is_word[row, column]
+                assert not subwords.is_word[row, column]
             else:
                 most = max(owners.count(word) for word in set(owners))
                 whole = [w for w in dict.fromkeys(owners) if set(places[w]) <= set(letters)]
                 expected = whole[0] if len(whole) > 1 else next(w for w in owners if owners.count(w) == most)
-                assert pieces.words[row, column] == expected
+                assert subwords.words[row, column] == expected
 
 
-def test_first_pieces_and_coverage(tokenizer):
-    pieces = collate_pieces(SENTENCES, tokenizer)
-    assert (pieces.is_first.sum(1) == pieces.has_pieces.sum(1)).all()
+def test_first_subwords_and_coverage(tokenizer):
+    subwords = collate_subwords(SENTENCES, tokenizer)
+    assert (subwords.is_first.sum(1) == subwords.has_subwords.sum(1)).all()
     word_ids = [
         [int(word) if there else None for word, there in zip(words, real, strict=True)]
-        for words, real in zip(pieces.words, pieces.is_word, strict=True)
+        for words, real in zip(subwords.words, subwords.is_word, strict=True)
     ]
     shares = [coverage(ids, len(words)) for ids, (_, words) in zip(word_ids, TEXTS, strict=True)]
     total = sum(share * len(words) for share, (_, words) in zip(shares, TEXTS, strict=True))
-    assert pieces.coverage == pytest.approx(total / sum(len(words) for _, words in TEXTS))
-    assert pieces.coverage > 0.9
+    assert subwords.coverage == pytest.approx(total / sum(len(words) for _, words in TEXTS))
+    assert subwords.coverage > 0.9
     for row, ids in enumerate(word_ids):
         seen: set[int | None] = {None}
         for column, word in enumerate(ids):
-            assert bool(pieces.is_first[row, column]) == (word not in seen)
+            assert bool(subwords.is_first[row, column]) == (word not in seen)
             seen.add(word)
 
 
 def test_pairs_count_their_words_through(tokenizer):
     first, second = SENTENCES[0], SENTENCES[2]
-    pieces = collate_pieces([(first, second)], tokenizer)
-    alone = collate_pieces([second], tokenizer)
-    assert pieces.num_words.tolist() == [len(first) + len(second)]
-    of_second = pieces.words[0][pieces.is_word[0] & (pieces.words[0] >= len(first))] - len(first)
+    subwords = collate_subwords([(first, second)], tokenizer)
+    alone = collate_subwords([second], tokenizer)
+    assert subwords.num_words.tolist() == [len(first) + len(second)]
+    of_second = subwords.words[0][subwords.is_word[0] & (subwords.words[0] >= len(first))] - len(first)
     assert of_second.tolist() == alone.words[0][alone.is_word[0]].tolist()
 
 
 def test_texts_that_are_cut():
-    pieces = collate_pieces(SENTENCES[:2], minilm_tokenizer(), max_length=6, overlong="cut")
-    assert pieces.ids.shape[1] == 6
-    assert pieces.is_cut.tolist() == [True, True]
-    assert 0 < pieces.coverage < 1
-    with pytest.raises(ConfigError, match=r"text 0 .* has 19 pieces, expected at most 6"):
-        collate_pieces(SENTENCES[:2], minilm_tokenizer(), max_length=6)
+    subwords = collate_subwords(SENTENCES[:2], minilm_tokenizer(), max_length=6, overlong="cut")
+    assert subwords.ids.shape[1] == 6
+    assert subwords.is_cut.tolist() == [True, True]
+    assert 0 < subwords.coverage < 1
+    with pytest.raises(ConfigError, match=r"text 0 .* has 19 subwords, expected at most 6"):
+        collate_subwords(SENTENCES[:2], minilm_tokenizer(), max_length=6)
 
 
 def test_empty_texts_and_very_long_ones():
     tokenizer = minilm_tokenizer()
-    pieces = collate_pieces([sa.Sentence([]), sa.Sentence(["kids"])], tokenizer)
-    assert pieces.is_word.any(1).tolist() == [False, True]
-    assert collate_pieces([sa.Sentence([])], tokenizer).coverage == 1.0
+    subwords = collate_subwords([sa.Sentence([]), sa.Sentence(["kids"])], tokenizer)
+    assert subwords.is_word.any(1).tolist() == [False, True]
+    assert collate_subwords([sa.Sentence([])], tokenizer).coverage == 1.0
     long = sa.Sentence(["kids"] * 100_000)
-    assert collate_pieces([long], tokenizer, max_length=512, overlong="cut").ids.shape == (1, 512)
+    assert collate_subwords([long], tokenizer, max_length=512, overlong="cut").ids.shape == (1, 512)
 
 
 def test_text_that_the_tokenizer_normalises_keeps_its_words():
     decomposed = unicodedata.normalize("NFD", "Zürich naïve")
-    pieces = collate_pieces([sa.Sentence(decomposed.split(" "))], minilm_tokenizer())
-    assert pieces.has_pieces.all()
+    subwords = collate_subwords([sa.Sentence(decomposed.split(" "))], minilm_tokenizer())
+    assert subwords.has_subwords.all()
 
 
 def test_a_slow_tokenizer_is_refused():
     from transformers import CanineTokenizer
 
     with pytest.raises(ConfigError, match=r"expected a fast tokenizer, .* got CanineTokenizer"):
-        collate_pieces(SENTENCES, CanineTokenizer())
+        collate_subwords(SENTENCES, CanineTokenizer())
     with pytest.raises(ConfigError, match="expected a fast tokenizer"):
         PretrainedBackbone(tiny("bert"), CanineTokenizer())
 
 
 def test_bad_texts():
     with pytest.raises(ValueError, match=r"got sizes \[1, 2\]"):
-        collate_pieces([SENTENCES[0], (SENTENCES[0], SENTENCES[1])], minilm_tokenizer())
+        collate_subwords([SENTENCES[0], (SENTENCES[0], SENTENCES[1])], minilm_tokenizer())
     with pytest.raises(ValueError, match=r"got sizes \[\]"):
-        collate_pieces([], minilm_tokenizer())
+        collate_subwords([], minilm_tokenizer())
 
 
 # Backbones.
 
 
-def random_pieces() -> tuple[PieceBatch, torch.Tensor]:
-    pieces = collate_pieces(SENTENCES, minilm_tokenizer())
-    return pieces, torch.randn(*pieces.ids.shape, 3, generator=torch.Generator().manual_seed(0))
+def random_subwords() -> tuple[SubwordBatch, torch.Tensor]:
+    subwords = collate_subwords(SENTENCES, minilm_tokenizer())
+    return subwords, torch.randn(*subwords.ids.shape, 3, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_states_of_words_against_a_loop(pooling):
-    pieces, states = random_pieces()
-    found = pool_words(states, pieces, pooling=pooling)
-    for row, word in itertools.product(range(len(pieces)), range(found.shape[1])):
-        own = states[row][pieces.is_word[row] & (pieces.words[row] == word)]
+    subwords, states = random_subwords()
+    found = pool_words(states, subwords, pooling=pooling)
+    for row, word in itertools.product(range(len(subwords)), range(found.shape[1])):
+        own = states[row][subwords.is_word[row] & (subwords.words[row] == word)]
         expected = torch.zeros(3) if not len(own) else own[0] if pooling == "first" else own.mean(0)
         torch.testing.assert_close(found[row, word], expected)
 
@@ -205,8 +205,8 @@ def test_kept_states_are_those_that_are_read_again():
     calls = []
     with backbone.model.register_forward_hook(lambda *call: calls.append(1)):
         for texts in (SENTENCES[:3], SENTENCES[1:3], SENTENCES[2:], [(SENTENCES[0], SENTENCES[2])]):
-            pieces = backbone.tokenize(texts)
-            torch.testing.assert_close(backbone(pieces), plain(pieces), atol=2e-6, rtol=1e-5)
+            subwords = backbone.tokenize(texts)
+            torch.testing.assert_close(backbone(subwords), plain(subwords), atol=2e-6, rtol=1e-5)
     assert len(calls) == 3  # the second batch had been read before
     with pytest.raises(ConfigError, match="keep_states: the states of a backbone that is trained change"):
         PretrainedBackbone(tiny("bert"), minilm_tokenizer(), keep_states=True)
@@ -214,9 +214,9 @@ def test_kept_states_are_those_that_are_read_again():
 
 def test_inner_layers():
     backbone = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), layer=1).eval()
-    pieces = backbone.tokenize(SENTENCES[:1])
-    expected = backbone.model(**backbone.inputs(pieces), output_hidden_states=True).hidden_states[1]
-    torch.testing.assert_close(backbone(pieces), expected)
+    subwords = backbone.tokenize(SENTENCES[:1])
+    expected = backbone.model(**backbone.inputs(subwords), output_hidden_states=True).hidden_states[1]
+    torch.testing.assert_close(backbone(subwords), expected)
     with pytest.raises(ConfigError, match="layer: expected -3 to 2 for this backbone, got 7"):
         PretrainedBackbone(tiny("bert"), minilm_tokenizer(), layer=7)
 
@@ -226,7 +226,7 @@ def test_longest_texts():
     assert longest_text(tiny("roberta").config, minilm_tokenizer()) == 62
     backbone = PretrainedBackbone(tiny("roberta"), minilm_tokenizer())
     backbone(backbone.tokenize([sa.Sentence(["kids"] * 60)]))
-    with pytest.raises(ValueError, match="has 63 pieces, expected at most 62"):
+    with pytest.raises(ValueError, match="has 63 subwords, expected at most 62"):
         backbone.tokenize([sa.Sentence(["kids"] * 61)])
 
 
@@ -304,11 +304,11 @@ def test_ms_san_on_a_backbone_keeps_cls_and_counts():
 def test_hydra_as_an_encoder_is_the_hydra_model(folder):
     encoder = build("hydra", vocabulary_size=2, **options_of("hydra", folder)).eval()
     model = add_heads(tiny("bert"), folder / "adapter").eval()
-    pieces = collate_pieces(TREES, minilm_tokenizer())
+    subwords = collate_subwords(TREES, minilm_tokenizer())
     # The gate and the output map were not saved, as they had not been trained.
     assert model.untrained_parts() >= {"gate", "output.weight", "output.bias"}
     model.hydra.load_state_dict(encoder.embedder.reader.layer.state_dict())
-    states = model(pieces.ids, pieces.mask.long(), token_type_ids=pieces.segments).last_hidden_state
+    states = model(subwords.ids, subwords.mask.long(), token_type_ids=subwords.segments).last_hidden_state
     torch.testing.assert_close(encoder(sa.collate(TREES, sa.Vocabulary([]))).vector, states[:, 0])
 
 
@@ -345,10 +345,10 @@ def test_encoders_that_keep_states_answer_the_same(name, frozen, folder):
 def test_pairs_are_read_as_one_text(folder):
     encoder = build("backbone", vocabulary_size=2, **options_of("backbone", folder)).eval()
     first, second = (sa.collate(side, sa.Vocabulary([])) for side in (TREES[:4], TREES[4:]))
-    pieces = collate_pieces(list(zip(TREES[:4], TREES[4:], strict=True)), minilm_tokenizer())
-    assert set(pieces.segments.unique().tolist()) == {0, 1}
+    subwords = collate_subwords(list(zip(TREES[:4], TREES[4:], strict=True)), minilm_tokenizer())
+    assert set(subwords.segments.unique().tolist()) == {0, 1}
     expected = tiny("bert")(
-        input_ids=pieces.ids, attention_mask=pieces.mask.long(), token_type_ids=pieces.segments
+        input_ids=subwords.ids, attention_mask=subwords.mask.long(), token_type_ids=subwords.segments
     ).last_hidden_state[:, 0]
     torch.testing.assert_close(encoder(first, second).vector, expected, atol=2e-6, rtol=1e-5)
 

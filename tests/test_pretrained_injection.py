@@ -8,7 +8,7 @@ import torch
 
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, tiny
-from structattn.data import collate_pieces
+from structattn.data import collate_subwords
 from structattn.pretrained import inject, load_injection
 from structattn.pretrained.injection import attention_modules
 from structattn.priors import NotSelf, PerHead, WordDistance
@@ -20,47 +20,47 @@ SHORT = sa.Sentence(["Kids", "wash"], dependency=sa.DependencyTree([2, 0]))
 NAMES = ["forward/word", "dependency", "backward", "none"]
 
 
-def pieces_of(*sentences):
-    return collate_pieces(sentences, minilm_tokenizer())
+def subwords_of(*sentences):
+    return collate_subwords(sentences, minilm_tokenizer())
 
 
-def states_of(model, pieces, **inputs):
-    return model(pieces, **inputs).last_hidden_state.masked_fill(~pieces.mask[..., None], 0.0)
+def states_of(model, subwords, **inputs):
+    return model(subwords, **inputs).last_hidden_state.masked_fill(~subwords.mask[..., None], 0.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_eager_and_sdpa_agree_and_differ_from_the_plain_model(kind):
-    pieces = pieces_of(BALLGAME, SHORT)
+    subwords = subwords_of(BALLGAME, SHORT)
     told = {}
     for implementation in ("eager", "sdpa"):
         model = tiny(kind, implementation=implementation)
-        plain = model(input_ids=pieces.ids, attention_mask=pieces.mask.long()).last_hidden_state
-        told[implementation] = states_of(inject(model, NAMES), pieces)
-        assert ((told[implementation] - plain) * pieces.mask[..., None]).abs().max() > 1e-4
+        plain = model(input_ids=subwords.ids, attention_mask=subwords.mask.long()).last_hidden_state
+        told[implementation] = states_of(inject(model, NAMES), subwords)
+        assert ((told[implementation] - plain) * subwords.mask[..., None]).abs().max() > 1e-4
     torch.testing.assert_close(told["eager"], told["sdpa"], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_are_the_softmax_of_scores_and_bias(kind):
     """In the first layer: the same scores with and without the prior, so the weights' ratio is the bias."""
-    pieces = pieces_of(BALLGAME)
+    subwords = subwords_of(BALLGAME)
     distance = [0.5 * WordDistance()] * 3 + [None]
     told = inject(tiny(kind, implementation="eager"), distance, layers=[0])
     plain = inject(tiny(kind, implementation="eager"), ["none"] * 4, layers=[0])
-    (weights,), (before,) = told.piece_weights(pieces).values(), plain.piece_weights(pieces).values()
-    words = pieces.words[0]
+    (weights,), (before,) = told.subword_weights(subwords).values(), plain.subword_weights(subwords).values()
+    words = subwords.words[0]
     bias = -0.5 * (words[:, None] - words).abs().float()
-    bias[~pieces.is_word[0]] = 0.0
-    bias[:, ~pieces.is_word[0]] = 0.0
+    bias[~subwords.is_word[0]] = 0.0
+    bias[:, ~subwords.is_word[0]] = 0.0
     expected = (before[0, :3] * bias.exp()).div((before[0, :3] * bias.exp()).sum(-1, keepdim=True))
     torch.testing.assert_close(weights[0, :3], expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(weights[0, 3], before[0, 3], atol=1e-6, rtol=1e-5)
 
 
-def test_forbidden_pairs_have_no_weight_and_special_pieces_are_free():
-    pieces = pieces_of(BALLGAME, SHORT)
-    (weights,) = inject(tiny("bert"), ["forward"] * 4, layers=[-1]).piece_weights(pieces).values()
-    words, is_word, mask = pieces.words, pieces.is_word, pieces.mask
+def test_forbidden_pairs_have_no_weight_and_special_tokens_are_free():
+    subwords = subwords_of(BALLGAME, SHORT)
+    (weights,) = inject(tiny("bert"), ["forward"] * 4, layers=[-1]).subword_weights(subwords).values()
+    words, is_word, mask = subwords.words, subwords.is_word, subwords.mask
     later = words[:, None, :] > words[:, :, None]
     forbidden = is_word[:, :, None] & is_word[:, None, :] & later
     allowed = mask[:, :, None] & mask[:, None, :] & ~forbidden
@@ -72,7 +72,7 @@ def test_forbidden_pairs_have_no_weight_and_special_pieces_are_free():
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_reaches_the_attention_is_a_mask_with_four_axes(kind, implementation):
     """Masks with three axes mean different things to different versions of transformers."""
-    pieces = pieces_of(BALLGAME, SHORT)
+    subwords = subwords_of(BALLGAME, SHORT)
     told = inject(tiny(kind, implementation=implementation), NAMES)
     seen = []
     _, module = attention_modules(told.model)[0]
@@ -82,44 +82,44 @@ def test_what_reaches_the_attention_is_a_mask_with_four_axes(kind, implementatio
         seen.append({**dict(zip(names, args, strict=False)), **kwargs}["attention_mask"])
 
     with module.register_forward_pre_hook(look, with_kwargs=True):
-        told(pieces)
+        told(subwords)
     (mask,) = seen
-    assert mask.shape == (2, 4, pieces.ids.shape[1], pieces.ids.shape[1])
+    assert mask.shape == (2, 4, subwords.ids.shape[1], subwords.ids.shape[1])
     assert mask.is_floating_point()
     assert mask.isfinite().all()
 
 
 def test_only_the_chosen_layers_are_told():
-    model, pieces = tiny("bert"), pieces_of(BALLGAME)
-    plain = model(input_ids=pieces.ids, output_hidden_states=True).hidden_states
-    told = inject(model, ["forward"] * 4, layers=[1])(pieces, output_hidden_states=True).hidden_states
+    model, subwords = tiny("bert"), subwords_of(BALLGAME)
+    plain = model(input_ids=subwords.ids, output_hidden_states=True).hidden_states
+    told = inject(model, ["forward"] * 4, layers=[1])(subwords, output_hidden_states=True).hidden_states
     torch.testing.assert_close(told[1], plain[1])
     assert (told[2] - plain[2]).abs().max() > 1e-4
 
 
 def test_padding_changes_nothing():
     told = inject(tiny("bert"), NAMES)
-    together = states_of(told, pieces_of(BALLGAME, SHORT))
-    alone = states_of(told, pieces_of(SHORT))
+    together = states_of(told, subwords_of(BALLGAME, SHORT))
+    alone = states_of(told, subwords_of(SHORT))
     torch.testing.assert_close(together[1, : alone.shape[1]], alone[0], atol=1e-6, rtol=1e-5)
 
 
 def test_pairs_are_told_about_both_sentences():
     told = inject(tiny("bert"), ["dependency"] * 4)
-    pieces = collate_pieces([(BALLGAME, SHORT)], minilm_tokenizer())
-    bias = told.told(pieces).bias
-    first = pieces.words[0].tolist().index(5)  # wash, the root of the first sentence
-    second = [i for i, word in enumerate(pieces.words[0].tolist()) if word == 9][-1]  # wash, that of the second
+    subwords = collate_subwords([(BALLGAME, SHORT)], minilm_tokenizer())
+    bias = told.told(subwords).bias
+    first = subwords.words[0].tolist().index(5)  # wash, the root of the first sentence
+    second = [i for i, word in enumerate(subwords.words[0].tolist()) if word == 9][-1]  # wash, that of the second
     assert bias[0, 0, first, second] == -2
 
 
 def test_removed_priors_leave_the_model_as_it_was():
-    model, pieces = tiny("electra"), pieces_of(SHORT)
-    before = model(input_ids=pieces.ids).last_hidden_state
+    model, subwords = tiny("electra"), subwords_of(SHORT)
+    before = model(input_ids=subwords.ids).last_hidden_state
     assert inject(model, NAMES).remove() is model
-    torch.testing.assert_close(model(input_ids=pieces.ids).last_hidden_state, before, rtol=0, atol=0)
+    torch.testing.assert_close(model(input_ids=subwords.ids).last_hidden_state, before, rtol=0, atol=0)
     told = inject(model, NAMES)  # without texts nobody is told anything
-    torch.testing.assert_close(told.model(input_ids=pieces.ids).last_hidden_state, before, rtol=0, atol=0)
+    torch.testing.assert_close(told.model(input_ids=subwords.ids).last_hidden_state, before, rtol=0, atol=0)
 
 
 def test_classifiers_take_labels_and_alphas_are_learnt():
@@ -137,14 +137,14 @@ def test_classifiers_take_labels_and_alphas_are_learnt():
 
 
 def test_save_and_load(tmp_path):
-    pieces = pieces_of(BALLGAME)
+    subwords = subwords_of(BALLGAME)
     told = inject(tiny("bert"), NAMES, layers=[1], alpha=1.5, learnable_alpha=True)
     with torch.no_grad():
         next(told.prior.parameters()).mul_(2.0)
     told.save_pretrained(tmp_path / "told")
     again = load_injection(tiny("bert"), tmp_path / "told")
     assert again.layers == (1,)
-    torch.testing.assert_close(states_of(again, pieces), states_of(told, pieces), rtol=0, atol=0)
+    torch.testing.assert_close(states_of(again, subwords), states_of(told, subwords), rtol=0, atol=0)
     with pytest.raises(ConfigError, match="with model_type 'bert', this one has 'electra'"):
         load_injection(tiny("electra"), tmp_path / "told")
     with pytest.raises(ConfigError, match="with num_heads 4, this one has 2"):
@@ -185,17 +185,17 @@ def test_traps_of_transformers(caplog):
 
     eager = inspect.signature(modeling_bert.eager_attention_forward).parameters
     assert "position_bias" not in eager  # it would vanish in **kwargs
-    model, pieces = tiny("bert"), pieces_of(BALLGAME, SHORT)
-    inputs = {"input_ids": pieces.ids, "attention_mask": pieces.mask.long()}
+    model, subwords = tiny("bert"), subwords_of(BALLGAME, SHORT)
+    inputs = {"input_ids": subwords.ids, "attention_mask": subwords.mask.long()}
     silent = model(**inputs, output_attentions=True).attentions
     assert silent is None or all(weights is None for weights in silent)  # sdpa has none to return
     told = inject(model, NAMES)
     with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
-        weights = told.piece_weights(pieces)
+        weights = told.subword_weights(subwords)
     assert "running eager instead of sdpa" in caplog.text
     assert told.implementation == "sdpa"
     torch.testing.assert_close(
-        sum(w.sum(-1)[pieces.mask[:, None].expand(2, 4, -1)].mean() for w in weights.values()) / 2, torch.tensor(1.0)
+        sum(w.sum(-1)[subwords.mask[:, None].expand(2, 4, -1)].mean() for w in weights.values()) / 2, torch.tensor(1.0)
     )
     # A registered attention function without a mask function is handed no mask at all.
     seen = []
@@ -213,7 +213,7 @@ def test_traps_of_transformers(caplog):
         inject(watched, NAMES)
 
 
-def test_attention_maps_of_a_told_model_show_pieces(caplog):
+def test_attention_maps_of_a_told_model_show_subwords(caplog):
     told = inject(tiny("bert"), NAMES, layers=[1], tokenizer=minilm_tokenizer())
     with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
         (first,) = sa.inspection.attention_maps(told, BALLGAME)
@@ -241,22 +241,22 @@ def test_bad_input():
     with pytest.raises(ConfigError, match="without a tokenizer"):
         inject(model, ["none"] * 4)([SHORT])
     with pytest.raises(MissingStructure, match="needs dependency of every sentence"):
-        inject(model, ["dependency"] * 4)(pieces_of(sa.Sentence(["hush"])))
+        inject(model, ["dependency"] * 4)(subwords_of(sa.Sentence(["hush"])))
 
 
-def test_a_piece_with_nothing_to_look_at_is_an_error():
-    pieces = pieces_of(sa.Sentence(["hush"]))
-    bare = sa.data.PieceBatch(
-        pieces.ids[:, 1:2],
-        pieces.mask[:, 1:2],
-        pieces.words[:, 1:2],
-        pieces.is_word[:, 1:2],
-        pieces.segments[:, 1:2],
-        pieces.num_words,
-        pieces.is_cut,
-        pieces.sentences,
+def test_a_subword_with_nothing_to_look_at_is_an_error():
+    subwords = subwords_of(sa.Sentence(["hush"]))
+    bare = sa.data.SubwordBatch(
+        subwords.ids[:, 1:2],
+        subwords.mask[:, 1:2],
+        subwords.words[:, 1:2],
+        subwords.is_word[:, 1:2],
+        subwords.segments[:, 1:2],
+        subwords.num_words,
+        subwords.is_cut,
+        subwords.sentences,
     )
     told = inject(tiny("bert"), NotSelf())
-    told(pieces)
-    with pytest.raises(ValueError, match="leaves a piece of text 0 nothing to look at"):
+    told(subwords)
+    with pytest.raises(ValueError, match="leaves a subword of text 0 without a key"):
         told(bare)

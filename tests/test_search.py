@@ -11,10 +11,10 @@ from structattn.tasks.search import State, beam_search, greedy_search
 END = 3
 
 
-def bigrams(seed: int, batch: int = 2, pieces: int = 4) -> Tensor:
-    """Logarithms of probabilities of the next piece given the last, for each item of a batch."""
+def bigrams(seed: int, batch: int = 2, tokens: int = 4) -> Tensor:
+    """Logarithms of probabilities of the next token given the last, for each item of a batch."""
     generator = torch.Generator().manual_seed(seed)
-    return (2 * torch.randn(batch, pieces, pieces, generator=generator)).log_softmax(-1)
+    return (2 * torch.randn(batch, tokens, tokens, generator=generator)).log_softmax(-1)
 
 
 def step(last: Tensor, state: State) -> tuple[Tensor, State]:
@@ -23,13 +23,13 @@ def step(last: Tensor, state: State) -> tuple[Tensor, State]:
 
 def score(table: Tensor, sequence: tuple[int, ...], penalty: float) -> float:
     total, last = 0.0, 0
-    for piece in sequence:
-        total, last = total + table[last, piece].item(), piece
+    for token in sequence:
+        total, last = total + table[last, token].item(), token
     return total / len(sequence) ** penalty
 
 
 def best_of_all(table: Tensor, limit: int, penalty: float) -> tuple[tuple[int, ...], float]:
-    sequences = [(*pieces, END) for length in range(limit) for pieces in itertools.product(range(END), repeat=length)]
+    sequences = [(*tokens, END) for length in range(limit) for tokens in itertools.product(range(END), repeat=length)]
     best = max(sequences, key=lambda sequence: score(table, sequence, penalty))
     return best, score(table, best, penalty)
 
@@ -43,18 +43,18 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(seed: int, penalty: float) 
     for row in range(2):
         sequence, value = best_of_all(table[row], int(limits[row]), penalty)
         assert found.scores[row].item() == pytest.approx(value, abs=1e-5)
-        assert tuple(found.pieces[row, : len(sequence)].tolist()) == sequence
-        assert not found.pieces[row, len(sequence) :].any()
+        assert tuple(found.tokens[row, : len(sequence)].tolist()) == sequence
+        assert not found.tokens[row, len(sequence) :].any()
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_wider_beam_never_scores_less_than_greedy(seed: int) -> None:
-    table = bigrams(seed, batch=5, pieces=4)
+    table = bigrams(seed, batch=5, tokens=4)
     given = {"limits": torch.full((5,), 7), "begin": 0, "end": END}
     greedy = greedy_search(step, {"table": table}, **given)
     previous = greedy.scores
     for row in range(5):
-        sequence = tuple(piece for piece in greedy.pieces[row].tolist())
+        sequence = tuple(token for token in greedy.tokens[row].tolist())
         end = sequence.index(END)
         assert greedy.scores[row].item() == pytest.approx(score(table[row], sequence[: end + 1], 0.0), abs=1e-5)
     exact = beam_search(step, {"table": table}, beam=64, **given)
@@ -74,8 +74,8 @@ def test_an_item_does_not_depend_on_its_batch() -> None:
             length_penalty=1.0,
         )  # fmt: skip
         assert alone.scores[0].item() == pytest.approx(together.scores[row].item(), abs=1e-6)
-        width = alone.pieces.shape[1]
-        assert alone.pieces[0].tolist() == together.pieces[row, :width].tolist()
+        width = alone.tokens.shape[1]
+        assert alone.tokens[0].tolist() == together.tokens[row, :width].tolist()
 
 
 def test_a_sequence_ends_at_its_limit() -> None:
@@ -83,8 +83,8 @@ def test_a_sequence_ends_at_its_limit() -> None:
     table[:, :, 1] = 0.0
     for search in (greedy_search, beam_search):
         found = search(step, {"table": table}, limits=torch.tensor([3]), begin=0, end=END)
-        assert found.pieces.tolist() in ([[1, 1, END]], [[END]])
-        assert (found.pieces == END).sum() == 1
+        assert found.tokens.tolist() in ([[1, 1, END]], [[END]])
+        assert (found.tokens == END).sum() == 1
 
 
 @pytest.mark.parametrize(("beam", "penalty", "limit"), [(0, 0.0, 2), (1, -1.0, 2), (1, 0.0, 0)])

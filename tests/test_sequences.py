@@ -1,4 +1,4 @@
-"""Texts as answers: pieces, formulas, parallel files, the decoder in both of its faces, and whole runs."""
+"""Texts as answers: tokens, formulas, parallel files, the decoder in both of its faces, and whole runs."""
 
 import dataclasses
 import gzip
@@ -16,7 +16,7 @@ import structattn as sa
 from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.formulas import depth_of, formula_split, formulas
-from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, in_pieces
+from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
 from structattn.encoders.build import options_of
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
 from structattn.tasks import SequenceModel, Texts, build_decoder, get_task, metric
@@ -123,7 +123,7 @@ def test_bleu_is_that_of_sacrebleu_for_every_resample() -> None:
     assert metric("bleu").value(gold, gold) == pytest.approx(100.0)
 
 
-# Pieces.
+# Tokens.
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
@@ -138,28 +138,28 @@ def test_texts_come_back_from_their_ids(kind: Any) -> None:
     assert vocabulary.encode("\N{SNOWMAN}")[-1] == 1
 
 
-def test_pieces_carry_trees() -> None:
+def test_tokens_carry_trees() -> None:
     tree = ConstituencyTree.from_brackets("(S (NP (DT a) (NN dog)) (VP (VB barks)))")
     sentence = Sentence(tree.words, dependency=DependencyTree([2, 3, 0], ["det", "nsubj", "root"]), constituency=tree)
-    pieces = in_pieces(sentence, CharacterSplitter())
-    assert "".join(pieces.words) == "adogbarks"
-    assert pieces.dependency is not None
-    assert pieces.constituency is not None
-    assert pieces.dependency.heads == (2, 5, 2, 2, 0, 5, 5, 5, 5)
-    assert pieces.dependency.labels[:3] == ("det", "nsubj", "subword")  # type: ignore[index]
+    tokens = retokenize(sentence, CharacterSplitter())
+    assert "".join(tokens.words) == "adogbarks"
+    assert tokens.dependency is not None
+    assert tokens.constituency is not None
+    assert tokens.dependency.heads == (2, 5, 2, 2, 0, 5, 5, 5, 5)
+    assert tokens.dependency.labels[:3] == ("det", "nsubj", "subword")  # type: ignore[index]
     expected = [("S", 0, 9), ("NP", 0, 4), ("NN", 1, 4), ("VP", 4, 9), ("VB", 4, 9)]
-    assert list(pieces.constituency.spans) == expected
-    assert in_pieces(sentence, TextVocabulary.from_texts(["x"]).splitter) is sentence
+    assert list(tokens.constituency.spans) == expected
+    assert retokenize(sentence, TextVocabulary.from_texts(["x"]).splitter) is sentence
     untagged = Sentence(["ab"], ["NOUN"], constituency=ConstituencyTree(["ab"], [("S", 0, 1)]))
-    tagged = in_pieces(untagged, CharacterSplitter()).constituency
+    tagged = retokenize(untagged, CharacterSplitter()).constituency
     assert tagged is not None
     assert list(tagged.spans) == [("S", 0, 2), ("NOUN", 0, 2)]
 
 
-def test_unknown_pieces_and_damaged_files_are_refused() -> None:
+def test_unknown_tokens_and_damaged_files_are_refused() -> None:
     with pytest.raises((ConfigError, jaxtyping.TypeCheckError), match="'syllables'"):
         TextVocabulary.from_texts(["a"], "syllables")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="expected the pieces of a trained model"):
+    with pytest.raises(ValueError, match="expected the tokens of a trained model"):
         TextVocabulary.from_files(lambda name: "{}")
 
 
@@ -287,9 +287,9 @@ def test_the_loss_is_the_smoothed_cross_entropy() -> None:
     logs = model(batch).log_softmax(-1)
     total, count = 0.0, 0
     for row in range(len(batch)):
-        for number, piece in enumerate(batch.outputs[row].tolist()):
-            if piece:
-                total -= 0.8 * logs[row, number, piece].item() + 0.2 * logs[row, number].mean().item()
+        for number, token in enumerate(batch.outputs[row].tolist()):
+            if token:
+                total -= 0.8 * logs[row, number, token].item() + 0.2 * logs[row, number].mean().item()
                 count += 1
     assert model.loss(batch).item() == pytest.approx(total / count, rel=1e-5)
 
@@ -462,7 +462,15 @@ def test_translation_from_the_command_line(tmp_path: Path, capsys: pytest.Captur
     out = tmp_path / "run"
     arguments = ["train", "--task", "translation", "--encoder", "lstm", "--options.dim", "16", "--data.train"]
     arguments += [str(table), "--data.dev", str(dev), "--decoder.options.attention", "segmentation", "--decoder.source"]
-    arguments += ["subwords", "--decoder.target", "subwords", "--decoder.pieces", "40", "--optimization.epochs", "15"]
+    arguments += [
+        "subwords",
+        "--decoder.target",
+        "subwords",
+        "--decoder.vocab_size",
+        "40",
+        "--optimization.epochs",
+        "15",
+    ]
     arguments += [
         "--optimization.patience",
         "null",
@@ -488,7 +496,7 @@ def test_translation_from_the_command_line(tmp_path: Path, capsys: pytest.Captur
     assert answer["id"] == "0"
     assert answer["text"].endswith("or not so good")
     assert answer["log_probability"] < 0
-    # Both sides were learnt together: the same piece has the same id.
+    # Both sides were learnt together: the same token has the same id.
     model = load(out)
     assert isinstance(model.model, SequenceModel)
     assert model.model.texts.source.words == model.model.texts.target.vocabulary.words
@@ -497,7 +505,7 @@ def test_translation_from_the_command_line(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(("source", "target"), [("characters", "words"), ("subwords", "characters")])
 def test_a_saved_model_answers_as_before(tmp_path: Path, source: Any, target: Any) -> None:
     table = write(tmp_path / "train.tsv", "".join(f"wort{i} oder nicht\tword{i} or not\n" for i in range(8)))
-    decoder = DecoderConfig(source=source, target=target, pieces=30)
+    decoder = DecoderConfig(source=source, target=target, vocab_size=30)
     config = RunConfig("translation", "lstm", DataConfig(str(table)), options={"dim": 6}, decoder=decoder)
     task = get_task("translation")
     torch.manual_seed(1)
@@ -508,7 +516,7 @@ def test_a_saved_model_answers_as_before(tmp_path: Path, source: Any, target: An
     again = load(tmp_path / "model")
     assert again.predict(["wort1 oder", "nicht"]) == model.predict(["wort1 oder", "nicht"])
     (tmp_path / "model" / "target.json").write_text("{}")
-    with pytest.raises(ParseError, match="expected a model that can be built: expected the pieces"):
+    with pytest.raises(ParseError, match="expected a model that can be built: expected the tokens"):
         load(tmp_path / "model")
     (tmp_path / "model" / "target.json").unlink()
     with pytest.raises(ParseError, match=r"target.json: cannot read this file"):

@@ -1,4 +1,4 @@
-"""Words and pieces: alignment by characters and trees carried onto pieces, against loops over single characters."""
+"""Words and subwords: alignment by characters and trees carried onto subwords, against loops over single characters."""
 
 import itertools
 import random
@@ -34,11 +34,11 @@ def test_a_word_that_does_not_come_next_is_named():
         ([], [(0, 0)], None, [None]),
     ],
 )
-def test_the_word_of_a_piece(words, offsets, text, expected):
+def test_the_word_of_a_subword(words, offsets, text, expected):
     assert align_words(words, offsets, text=text) == expected
 
 
-def test_pieces_inside_words_belong_to_them():
+def test_subwords_inside_words_belong_to_them():
     generator = random.Random(4)
     for _ in range(100):
         words = ["".join(generator.choices("abc", k=generator.randrange(1, 6))) for _ in range(generator.randrange(6))]
@@ -64,7 +64,7 @@ def test_offsets_outside_the_text_are_refused():
 
 @pytest.mark.parametrize("relation", ["arc", "head", "child"])
 @pytest.mark.parametrize("subword", ["all", "first"])
-def test_a_piece_takes_the_relations_of_its_word(relation, subword):
+def test_a_subword_takes_the_relations_of_its_word(relation, subword):
     heads = [2, 0, 2, 3]
     word_ids = [None, 0, 0, 1, 2, 2, 2, 3, None]
     holds = {
@@ -88,13 +88,13 @@ def test_counts_of_the_relations():
     assert arc == [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(head, child, strict=True)]
 
 
-def test_a_word_without_pieces_is_contracted():
+def test_a_word_without_subwords_is_contracted():
     # 1 <- 2 <- 3 <- 4 with words 2 and 3 gone: 1 is the child of 4.
     assert project_heads([2, 3, 4, 0], [0, 3]) == [[0, 1], [1, 0]]
     assert project_heads([2, 0, 2], [0, 2]) == [[0, 0], [0, 0]]  # the root gone: two roots
 
 
-def test_distances_between_pieces():
+def test_distances_between_subwords():
     distances = DependencyTree([2, 0, 2]).distances()
     assert project_relation(distances, [0, 1, 1, 2]) == [[0, 1, 1, 2], [1, 0, 0, 1], [1, 0, 0, 1], [2, 1, 1, 0]]
     assert project_relation(distances, [0, 1, 1, 2], subword="first")[2] == [0, 0, 0, 0]

@@ -16,7 +16,7 @@ from structattn.training import DataConfig, DecoderConfig, OptimizationConfig, R
 BRACKETS = ("(S (NP (D a) (N dog)) (VP (V barks)))", "(S (N dogs) (VP (V bark) (R loud) (R now)))", "(S (V hush))")
 SENTENCES = [sa.Sentence(tree.words, constituency=tree) for tree in map(sa.ConstituencyTree.from_brackets, BRACKETS)]
 VOCABULARY = sa.Vocabulary.from_examples(SENTENCES)
-PIECES = torch.tensor([[2, 4, 5, 6], [2, 6, 0, 0], [2, 5, 5, 0]])
+TOKENS = torch.tensor([[2, 4, 5, 6], [2, 6, 0, 0], [2, 5, 5, 0]])
 PAIRS = [("transformer", "transformer"), ("tree_transformer", "tree_transformer"), ("tree_lstm", "tree_transformer")]
 
 
@@ -34,46 +34,46 @@ def models(encoder: str, decoder: str, **options: Any) -> tuple[Any, Any]:
 def test_step_by_step_is_all_at_once(encoder: str, decoder: str, norm: str) -> None:
     reader, writer = models(encoder, decoder, norm=norm)
     batch = sa.collate(SENTENCES, VOCABULARY)
-    whole = writer(reader(batch), batch, PIECES)
+    whole = writer(reader(batch), batch, TOKENS)
     state = writer.start(reader(batch), batch)
-    for number in range(PIECES.shape[1]):
-        scores, state = writer.step(PIECES[:, number], state)
+    for number in range(TOKENS.shape[1]):
+        scores, state = writer.step(TOKENS[:, number], state)
         torch.testing.assert_close(scores, whole[:, number], atol=1e-12, rtol=0)
         # A search may keep any rows, in any order, as often as it likes.
-        assert all(len(tensor) == len(PIECES) for tensor in state.values())
+        assert all(len(tensor) == len(TOKENS) for tensor in state.values())
 
 
 @pytest.mark.parametrize(("encoder", "decoder"), PAIRS)
 def test_batches_and_padding_change_nothing(encoder: str, decoder: str) -> None:
     reader, writer = models(encoder, decoder)
     batch = sa.collate(SENTENCES, VOCABULARY)
-    together = writer(reader(batch), batch, PIECES)
+    together = writer(reader(batch), batch, TOKENS)
     for row, sentence in enumerate(SENTENCES):
         alone = sa.collate([sentence], VOCABULARY)
-        length = int((PIECES[row] > 0).sum())
-        scores = writer(reader(alone), alone, PIECES[row : row + 1, :length])
+        length = int((TOKENS[row] > 0).sum())
+        scores = writer(reader(alone), alone, TOKENS[row : row + 1, :length])
         torch.testing.assert_close(together[row, :length], scores[0], atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize(("encoder", "decoder"), PAIRS)
-def test_a_piece_depends_on_the_pieces_before_it_and_on_the_source(encoder: str, decoder: str) -> None:
+def test_a_token_depends_on_the_tokens_before_it_and_on_the_source(encoder: str, decoder: str) -> None:
     reader, writer = models(encoder, decoder)
     batch = sa.collate(SENTENCES, VOCABULARY)
-    before = writer(reader(batch), batch, PIECES)
-    changed = PIECES.clone()
+    before = writer(reader(batch), batch, TOKENS)
+    changed = TOKENS.clone()
     changed[:, 2] = 3
     after = writer(reader(batch), batch, changed)
     assert torch.equal(after[:, :2], before[:, :2])
     assert not torch.allclose(after[:, 2], before[:, 2])
     other = sa.collate(SENTENCES[::-1], VOCABULARY)
-    assert not torch.allclose(writer(reader(other), other, PIECES)[0], before[0])
+    assert not torch.allclose(writer(reader(other), other, TOKENS)[0], before[0])
 
 
 def test_gradients_reach_every_parameter() -> None:
     reader, writer = models("tree_transformer", "tree_transformer")
     batch = sa.collate(SENTENCES, VOCABULARY)
     torch.nn.functional.cross_entropy(
-        writer(reader(batch), batch, PIECES[:, :-1]).flatten(0, 1), PIECES[:, 1:].flatten(), ignore_index=0
+        writer(reader(batch), batch, TOKENS[:, :-1]).flatten(0, 1), TOKENS[:, 1:].flatten(), ignore_index=0
     ).backward()
     for name, parameter in [*reader.named_parameters(), *writer.named_parameters()]:
         assert parameter.grad is not None, name
@@ -94,8 +94,8 @@ def test_a_search_keeps_the_source_of_each_sentence(encoder: str, decoder: str) 
 
         with torch.no_grad():
             state = writer.start(reader(batch), batch)
-            found = beam_search(step, state, limits=limits, begin=2, end=3, beam=3).pieces
-        return [[piece for piece in row if piece] for row in found.tolist()]
+            found = beam_search(step, state, limits=limits, begin=2, end=3, beam=3).tokens
+        return [[token for token in row if token] for row in found.tolist()]
 
     assert write(SENTENCES) == [write([sentence])[0] for sentence in SENTENCES]
 
@@ -129,7 +129,12 @@ def test_a_run_translates_from_trees(tmp_path: Path) -> None:
             DataConfig(files["train"], dev=files["dev"]),
             options={"dim": 32, "dropout": 0.0},
             decoder=DecoderConfig(
-                "tree_transformer", options={"dropout": 0.0}, source="subwords", target="subwords", pieces=60, beam=2
+                "tree_transformer",
+                options={"dropout": 0.0},
+                source="subwords",
+                target="subwords",
+                vocab_size=60,
+                beam=2,
             ),
             optimization=OptimizationConfig(epochs=6, batch_size=9, learning_rate=0.01, patience=None),
             out=str(tmp_path / "run"),

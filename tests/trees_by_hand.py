@@ -80,6 +80,6 @@ def random_tree(rng: random.Random, num_leaves: int) -> tuple[list[Span], list[i
             waiting.append((start, end, number))
         elif end - start > 1:
             cuts = sorted(rng.sample(range(start + 1, end), rng.randint(1, min(3, end - start - 1))))
-            pieces = list(zip([start, *cuts], [*cuts, end], strict=True))
-            waiting += [(left, right, number) for left, right in pieces if right - left > 1 or rng.random() < 0.2]
+            subwords = list(zip([start, *cuts], [*cuts, end], strict=True))
+            waiting += [(left, right, number) for left, right in subwords if right - left > 1 or rng.random() < 0.2]
     return spans, parents

@@ -85,13 +85,13 @@ def _drift(before: _Measured, after: _Measured) -> tuple[float, ...]:
     if before.layer.heads.num_heads != after.layer.heads.num_heads:
         raise ConfigError("hydra eval: the adapter and the run have different numbers of heads")
     if before.batches.backbone.tokenizer.get_vocab() != after.batches.backbone.tokenizer.get_vocab():
-        raise ConfigError("hydra eval: the backbones of the adapter and of the run cut words into different pieces")
+        raise ConfigError("hydra eval: the backbones of the adapter and of the run cut words into different subwords")
     with evaluating(before.batches.backbone), evaluating(after.batches.backbone):
         return head_drift(
             (
-                before.layer.heads.scores(before.batches.states(pieces)),
-                after.layer.heads.scores(after.batches.states(pieces)),
-                pieces.mask,
+                before.layer.heads.scores(before.batches.states(subwords)),
+                after.layer.heads.scores(after.batches.states(subwords)),
+                subwords.mask,
             )
-            for pieces in before.batches.pieces()
+            for subwords in before.batches.subwords()
         )

@@ -50,7 +50,7 @@ def command(
         num_heads: number of heads; as many as the backbone has by default.
         subword: all, first, mean or sgnet.
         special: zero or ignore.
-        root_to_cls: relate the root to the first special piece.
+        root_to_cls: relate the root to the first special token.
         objective: mse, bce, ce or kl.
         reduction: sentences or pairs, over which the mean is taken.
         target_scale: factor of the relation.
@@ -123,7 +123,7 @@ def _lines(found: Pretraining, out: str) -> Iterator[str]:
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.sentences.items())
     yield f"{out}: {_size(out) / 1e6:.2f} MB after {found.seconds:.0f} s; sentences: {counts}"
     same = "the same as before, bit for bit" if found.is_backbone_unchanged else "NOT the same as before"
-    yield f"{100 * found.coverage:.2f}% of the words have pieces; the backbone is {same}"
+    yield f"{100 * found.coverage:.2f}% of the words have subwords; the backbone is {same}"
     yield ""
     yield from relation_table(found.relations)
 

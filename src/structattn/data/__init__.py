@@ -4,7 +4,6 @@ from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example
 from structattn.data.generated import agreement_treebank
 from structattn.data.phrase_trees import PhraseTrees, join_sentences
-from structattn.data.piece_batch import PieceBatch, check_tokenizer, collate_pieces, text_of
 from structattn.data.readers import read_examples
 from structattn.data.relations import (
     constituency_distance,
@@ -14,6 +13,7 @@ from structattn.data.relations import (
     same_sentence,
     word_distance,
 )
+from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
 from structattn.data.trees import TreeBatch
 from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words
 from structattn.data.vocabulary import Vocabulary
@@ -21,15 +21,15 @@ from structattn.data.vocabulary import Vocabulary
 __all__ = [
     "Example",
     "PhraseTrees",
-    "PieceBatch",
     "PretrainedVectors",
     "SentenceBatch",
+    "SubwordBatch",
     "TreeBatch",
     "Vocabulary",
     "agreement_treebank",
     "check_tokenizer",
     "collate",
-    "collate_pieces",
+    "collate_subwords",
     "constituency_distance",
     "dependency_distance",
     "dependency_link",

@@ -1,6 +1,6 @@
-"""Texts as sequences of pieces that a model can write: words, characters, or subwords learnt from the data.
+"""Texts as sequences of tokens that a model can write: words, characters, or subwords learnt from the data.
 
-Separate from ``vocabulary.py`` because a text must also come back from its ids, spaces and all.
+Splitting is lossless up to spacing, so that a text can be decoded from its ids.
 
 Reference: Sennrich, Haddow and Birch (2016), Neural machine translation of rare words with subword units, section 3.2.
 """
@@ -14,7 +14,7 @@ from structattn.data.vocabulary import Vocabulary
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, require
 
-PieceKind = Literal["words", "characters", "subwords"]
+TokenUnit = Literal["words", "characters", "subwords"]
 BEGIN_ID, END_ID = 2, 3
 _MARKS = ("<s>", "</s>")
 _SPACE = "▁"
@@ -23,40 +23,40 @@ TARGET_FILE, TOKENIZER_FILE = "target.json", "tokenizer.json"
 
 @runtime_checkable
 class Splitter(Protocol):
-    """How a text falls into pieces and is put together again."""
+    """Splits a text into tokens and joins tokens into a text."""
 
-    kind: PieceKind
+    kind: TokenUnit
 
     def split(self, text: str) -> list[str]:
-        """The pieces of a text."""
+        """The tokens of a text."""
         ...
 
-    def join(self, pieces: Sequence[str]) -> str:
-        """The text of pieces."""
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text that the tokens spell."""
         ...
 
 
 class WordSplitter:
-    """What stands between spaces.
+    """Words as they stand between spaces.
 
     Example:
         >>> WordSplitter().join(WordSplitter().split("( 1 + 2 )"))
         '( 1 + 2 )'
     """
 
-    kind: PieceKind = "words"
+    kind: TokenUnit = "words"
 
     def split(self, text: str) -> list[str]:
         """The words."""
         return text.split()
 
-    def join(self, pieces: Sequence[str]) -> str:
+    def join(self, tokens: Sequence[str]) -> str:
         """Words with spaces between."""
-        return " ".join(pieces)
+        return " ".join(tokens)
 
 
 class CharacterSplitter:
-    """Single characters; a space is a piece of its own.
+    """Single characters; a space is a token of its own.
 
     Example:
         >>> CharacterSplitter().split("a dog")
@@ -65,19 +65,19 @@ class CharacterSplitter:
         'a dog'
     """
 
-    kind: PieceKind = "characters"
+    kind: TokenUnit = "characters"
 
     def split(self, text: str) -> list[str]:
         """The characters."""
         return list(" ".join(text.split()).replace(" ", _SPACE))
 
-    def join(self, pieces: Sequence[str]) -> str:
+    def join(self, tokens: Sequence[str]) -> str:
         """The text that the characters spell."""
-        return "".join(pieces).replace(_SPACE, " ").strip()
+        return "".join(tokens).replace(_SPACE, " ").strip()
 
 
 class SubwordSplitter:
-    """Byte-pair encoding (Sennrich et al. 2016, section 3.2); the first piece of a word starts with ``▁``.
+    """Byte-pair encoding (Sennrich et al. 2016, section 3.2); the first token of a word starts with ``▁``.
 
     Args:
         tokenizer: the JSON text of a tokenizer of the library ``tokenizers``, as ``train`` makes it.
@@ -91,7 +91,7 @@ class SubwordSplitter:
         (['▁lowest', '▁new'], 'lowest new')
     """
 
-    kind: PieceKind = "subwords"
+    kind: TokenUnit = "subwords"
 
     def __init__(self, tokenizer: str) -> None:
         self.tokenizer = tokenizer
@@ -99,11 +99,11 @@ class SubwordSplitter:
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int) -> "SubwordSplitter":
-        """Learn at most ``size`` pieces from texts.
+        """Learn at most ``size`` tokens from texts.
 
         Args:
             texts: what to learn from.
-            size: number of pieces, single characters included.
+            size: number of tokens, single characters included.
         """
         tokenizers = require("tokenizers", "train")
         fresh = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
@@ -115,23 +115,23 @@ class SubwordSplitter:
 
     def split(self, text: str) -> list[str]:
         """The subwords."""
-        pieces: list[str] = self._own.encode(" ".join(text.split())).tokens
-        return pieces
+        tokens: list[str] = self._own.encode(" ".join(text.split())).tokens
+        return tokens
 
-    def join(self, pieces: Sequence[str]) -> str:
+    def join(self, tokens: Sequence[str]) -> str:
         """The text that the subwords spell."""
-        return "".join(pieces).replace(_SPACE, " ").strip()
+        return "".join(tokens).replace(_SPACE, " ").strip()
 
 
 class TextVocabulary:
-    """Ids of the pieces of texts: 0 padding, 1 unknown, 2 begin, 3 end, then the pieces by frequency.
+    """Token ids of texts: 0 padding, 1 unknown, 2 begin, 3 end, then the tokens by frequency.
 
     Args:
-        splitter: how a text falls into pieces.
-        pieces: the known pieces, in the order of their ids (from 4 on).
+        splitter: how a text is split into tokens.
+        tokens: the known tokens, in the order of their ids (from 4 on).
 
     Raises:
-        ValueError: if a piece occurs twice.
+        ValueError: if a token occurs twice.
 
     Example:
         >>> vocabulary = TextVocabulary.from_texts(["a dog", "a cat"])
@@ -139,20 +139,20 @@ class TextVocabulary:
         ([4, 6, 1], 'a dog')
     """
 
-    def __init__(self, splitter: Splitter, pieces: Iterable[str]) -> None:
+    def __init__(self, splitter: Splitter, tokens: Iterable[str]) -> None:
         self.splitter = splitter
-        self.vocabulary = Vocabulary([*_MARKS, *pieces], lowercase=False)
+        self.vocabulary = Vocabulary([*_MARKS, *tokens], lowercase=False)
 
     @classmethod
     def from_texts(
-        cls, texts: Iterable[str], kind: PieceKind = "words", *, size: int = 8000, min_count: int = 1
+        cls, texts: Iterable[str], kind: TokenUnit = "words", *, size: int = 8000, min_count: int = 1
     ) -> "TextVocabulary":
-        """Learn the pieces of texts.
+        """Learn a vocabulary from texts.
 
         Args:
             texts: what to learn from.
-            kind: which pieces.
-            size: at most so many subwords; of no concern to words and characters.
+            kind: the unit of a token.
+            size: upper bound on the number of subwords; ignored for words and characters.
             min_count: rarer words and characters are unknown.
 
         Raises:
@@ -163,7 +163,7 @@ class TextVocabulary:
             splitter: Splitter = SubwordSplitter.train(given, size)
             return cls(splitter, _by_frequency(splitter, given, 1))
         if kind not in ("words", "characters"):
-            raise ConfigError(f"unknown pieces {kind!r}; known: words, characters, subwords")
+            raise ConfigError(f"unknown token unit {kind!r}; expected words, characters or subwords")
         splitter = WordSplitter() if kind == "words" else CharacterSplitter()
         return cls(splitter, _by_frequency(splitter, given, min_count))
 
@@ -171,22 +171,22 @@ class TextVocabulary:
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's pieces, without begin and end."""
+        """The ids of a text's tokens, without begin and end."""
         return self.vocabulary.encode(self.splitter.split(text))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first end; padding and begin are left out."""
-        pieces = []
+        tokens = []
         for number in ids:
             if number == END_ID:
                 break
             if number not in (0, BEGIN_ID):
-                pieces.append(self.vocabulary.words[number])
-        return self.splitter.join(pieces)
+                tokens.append(self.vocabulary.words[number])
+        return self.splitter.join(tokens)
 
     def files(self) -> dict[str, str]:
         """The text files that ``from_files`` reads, by name; subwords have the JSON of their tokenizer too."""
-        content = {"kind": self.splitter.kind, "pieces": self.vocabulary.words[4:]}
+        content = {"kind": self.splitter.kind, "tokens": self.vocabulary.words[4:]}
         found = {TARGET_FILE: json.dumps(content, ensure_ascii=False)}
         if isinstance(self.splitter, SubwordSplitter):
             found[TOKENIZER_FILE] = self.splitter.tokenizer
@@ -204,26 +204,26 @@ class TextVocabulary:
         """
         try:
             content = json.loads(read(TARGET_FILE))
-            kind, pieces = content["kind"], list(map(str, content["pieces"]))
+            kind, tokens = content["kind"], list(map(str, content["tokens"]))
             known: Mapping[str, Callable[[], Splitter]] = {
                 "words": WordSplitter,
                 "characters": CharacterSplitter,
                 "subwords": lambda: SubwordSplitter(read(TOKENIZER_FILE)),
             }
-            return cls(known[kind](), pieces)
+            return cls(known[kind](), tokens)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"expected the pieces of a trained model ({type(error).__name__}: {error})") from None
+            raise ValueError(f"expected the tokens of a trained model ({type(error).__name__}: {error})") from None
 
 
-def in_pieces(sentence: Sentence, splitter: Splitter) -> Sentence:
-    """A sentence whose words are pieces; its trees are carried along.
+def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
+    """The sentence over the splitter's tokens instead of words, with its trees projected onto them.
 
-    Words stay as they are. Each character of a word is a piece, without spaces between. A word of several subwords
-    becomes a phrase labelled with its tag; in a dependency tree its first piece heads the others.
+    Words stay as they are. Each character of a word is a token, without spaces between. A word of several subwords
+    becomes a phrase labelled with its tag; in a dependency tree its first token heads the others.
 
     Example:
-        >>> pieces = in_pieces(Sentence(["ab", "c"], dependency=DependencyTree([2, 0])), CharacterSplitter())
-        >>> pieces.words, pieces.dependency.heads
+        >>> tokens = retokenize(Sentence(["ab", "c"], dependency=DependencyTree([2, 0])), CharacterSplitter())
+        >>> tokens.words, tokens.dependency.heads
         (('a', 'b', 'c'), (3, 1, 0))
     """
     if splitter.kind == "words":
@@ -232,7 +232,7 @@ def in_pieces(sentence: Sentence, splitter: Splitter) -> Sentence:
     starts = [0]
     for part in parts:
         starts.append(starts[-1] + len(part))
-    words = [piece for part in parts for piece in part]
+    words = [token for part in parts for token in part]
     heads = constituency = None
     if sentence.dependency is not None:
         own = sentence.dependency
@@ -259,9 +259,9 @@ def in_pieces(sentence: Sentence, splitter: Splitter) -> Sentence:
 
 
 def _by_frequency(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
-    counts = Counter(piece for text in texts for piece in splitter.split(text))
-    # The tokenizer's name of what it does not know is no piece.
+    counts = Counter(token for text in texts for token in splitter.split(text))
+    # The tokenizer's unknown token is not part of the vocabulary.
     del counts["<unk>"]
     return [
-        piece for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count >= min_count
+        token for token, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count >= min_count
     ]

@@ -76,7 +76,7 @@ def load_vectors(
     Args:
         source: a text file with a word and its numbers on each line (GloVe, also gzip; a first line with the two
             counts, as word2vec and fastText write it, is skipped), or the folder of a Hugging Face model: there a word
-            gets the vector of its piece, or the mean of its pieces, unknown pieces left out.
+            gets the vector of its subword, or the mean of its subwords, unknown tokens left out.
         vocabulary: the words. A word that is only known in lower case gets that vector.
         generator: source of the random vectors; torch's own if ``None``.
 
@@ -111,7 +111,7 @@ def vector_words(source: str | os.PathLike[str], words: Iterable[str]) -> set[st
     """
     distinct = list(dict.fromkeys(words))
     if Path(source).is_dir():
-        found = [index for index, pieces in enumerate(_pieces(Path(source), distinct)) if pieces]
+        found = [index for index, subwords in enumerate(_subwords(Path(source), distinct)) if subwords]
     else:
         found, _ = _from_text(source, distinct)
     return {distinct[index] for index in found}
@@ -159,24 +159,24 @@ def _numbers(text: str, path: str | os.PathLike[str], line: int) -> list[float]:
 
 
 def _from_model(folder: Path, words: Sequence[str]) -> tuple[list[int], Tensor]:
-    """Positions of the words that have a vector, and the mean vectors of their pieces."""
+    """Positions of the words that have a vector, and the mean vectors of their subwords."""
     table = _embedding_table(folder)
-    pieces = _pieces(folder, words)
-    flat = torch.tensor([piece for word in pieces for piece in word], dtype=torch.long)
+    subwords = _subwords(folder, words)
+    flat = torch.tensor([subword for word in subwords for subword in word], dtype=torch.long)
     if len(flat) and int(flat.max()) >= len(table):
         raise ParseError(
-            f"expected an embedding for every piece, got piece {int(flat.max())} and a table of {len(table)}",
+            f"expected an embedding for every subword, got subword {int(flat.max())} and a table of {len(table)}",
             file=folder,
         )
-    counts = torch.tensor([len(word) for word in pieces], dtype=torch.long)
-    owner = torch.arange(len(pieces)).repeat_interleave(counts)
-    sums = torch.zeros(len(pieces), table.shape[1]).index_add(0, owner, table[flat].float())
+    counts = torch.tensor([len(word) for word in subwords], dtype=torch.long)
+    owner = torch.arange(len(subwords)).repeat_interleave(counts)
+    sums = torch.zeros(len(subwords), table.shape[1]).index_add(0, owner, table[flat].float())
     found = counts > 0
     return found.nonzero().flatten().tolist(), sums[found] / counts[found, None]
 
 
-def _pieces(folder: Path, words: Sequence[str]) -> list[list[int]]:
-    """The piece ids of each word as it stands inside a sentence; none for a word the tokenizer does not know."""
+def _subwords(folder: Path, words: Sequence[str]) -> list[list[int]]:
+    """The subword ids of each word as it stands inside a sentence; none for a word the tokenizer does not know."""
     tokenizers = require("tokenizers", "train")
     file = folder / "tokenizer.json"
     if not file.is_file():
@@ -187,14 +187,14 @@ def _pieces(folder: Path, words: Sequence[str]) -> list[list[int]]:
         raise ParseError(f"expected a tokenizer, but it cannot be read: {error}", file=file) from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    # Byte-level tokenizers have other pieces for a word after a space than for one at the start of a text.
+    # Byte-level tokenizers have other subwords for a word after a space than for one at the start of a text.
     before = " " if "ByteLevel" in str(tokenizer.pre_tokenizer) else ""
-    unknown = _unknown_piece(tokenizer)
+    unknown = _unknown_token(tokenizer)
     encoded = tokenizer.encode_batch([before + word for word in words], add_special_tokens=False)
-    return [[piece for piece in encoding.ids if piece != unknown] for encoding in encoded]
+    return [[subword for subword in encoding.ids if subword != unknown] for encoding in encoded]
 
 
-def _unknown_piece(tokenizer: Any) -> int | None:
+def _unknown_token(tokenizer: Any) -> int | None:
     model = json.loads(tokenizer.to_str())["model"]
     token = model.get("unk_token")
     number: int | None = model.get("unk_id") if token is None else tokenizer.token_to_id(token)

@@ -1,9 +1,9 @@
-"""Encoders on top of a pretrained backbone: its first piece alone, and MS-SAN over the states of its words.
+"""Encoders on top of a pretrained backbone: its ``[CLS]`` state alone, and MS-SAN over the states of its words.
 
 MS-SAN + BERT (Qi et al. 2020, arXiv 2012.14642): BERT's last states in place of word vectors, and the sentence vector
 ``r = [r_att ; h_CLS]``, with BERT's raw ``[CLS]`` where max pooling was. Its rival "BERT" has ``h_CLS`` alone. Words
 stand where the paper leaves subwords open: one state for each, so that trees and distances need no translation, and
-special pieces play no part in attention.
+special tokens play no part in attention.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 
 
-class FirstPieces(nn.Module):
-    """Embedder: the state of the first piece of every text, ``[CLS]`` where the tokenizer has one, as its only node.
+class ClsState(nn.Module):
+    """Embedder: the state of the first token of every text, ``[CLS]`` where the tokenizer has one, as its only node.
 
     Several batches are read together, as one text of several sentences each.
 
     Args:
-        backbone: gives the states of pieces.
-        reader: ``(backbone, pieces) -> states``, for what the backbone does not do by itself, such as a layer on top of
-            it.
+        backbone: gives the states of subwords.
+        reader: ``(backbone, subwords) -> states``, for what the backbone does not do by itself, such as a layer on top
+            of it.
         dropout: applied to the state.
     """
 
@@ -43,8 +43,8 @@ class FirstPieces(nn.Module):
 
     def forward(self, *batches: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
         """Read the texts; longer ones than the backbone takes are cut, the longer sentence of a pair first."""
-        pieces = self.backbone.tokenize(_texts(batches), overlong="cut")
-        states = self.backbone(pieces) if self.reader is None else self.reader(self.backbone, pieces)
+        subwords = self.backbone.tokenize(_texts(batches), overlong="cut")
+        states = self.backbone(subwords) if self.reader is None else self.reader(self.backbone, subwords)
         first: Tensor = self.dropout(states[:, :1])
         return first
 
@@ -58,10 +58,10 @@ class OneNode(nn.Module):
 
 
 class WordsAndText(nn.Module):
-    """Embedder: the states of the words, and behind them that of the first piece, as a node for the whole text.
+    """Embedder: the states of the words, and behind them that of the first token, as a node for the whole text.
 
     Args:
-        backbone: gives the states of pieces.
+        backbone: gives the states of subwords.
         pooling: as in ``pool_words``.
         dropout: applied to the states of words.
     """
@@ -78,9 +78,9 @@ class WordsAndText(nn.Module):
         Raises:
             ConfigError: for a sentence that is longer than the backbone takes.
         """
-        pieces = self.backbone.tokenize(_texts((batch,)))
-        states = self.backbone(pieces)
-        words = self.dropout(pool_words(states, pieces, pooling=self.pooling))
+        subwords = self.backbone.tokenize(_texts((batch,)))
+        states = self.backbone(subwords)
+        words = self.dropout(pool_words(states, subwords, pooling=self.pooling))
         return torch.cat([words, states[:, :1]], dim=1)
 
 
@@ -130,10 +130,10 @@ def backbone(
     keep_states: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """A pretrained backbone: the state of its first piece is the sentence vector.
+    """A pretrained backbone: the state of its first token (``[CLS]``) is the sentence vector.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own pieces.
+        vocabulary_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         layer: which of the backbone's layers to take, as an index into its hidden states.
         is_frozen: keep the backbone as it is.
@@ -153,7 +153,7 @@ def backbone(
         torch.Size([1, 384])
     """
     source = read_backbone(backbone, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
-    return first_piece_encoder(source, dropout=dropout)
+    return cls_encoder(source, dropout=dropout)
 
 
 def ms_san_backbone(
@@ -171,15 +171,15 @@ def ms_san_backbone(
     hidden: int | None = None,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """MS-SAN over the words of a pretrained backbone, fine-tuned with it; attentive pooling concatenated with ``[CLS]``.
+    """MS-SAN over the words of a pretrained backbone, fine-tuned with it; attentive pooling and ``[CLS]`` concatenated.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own pieces.
+        vocabulary_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer; its width is that of the states.
         layer: which of the backbone's layers to take.
         is_frozen: keep the backbone as it is.
         keep_states: keep the states of every text in memory; a frozen backbone then reads it once, not once an epoch.
-        pooling: whether a word has the state of its ``first`` piece or the ``mean`` of all.
+        pooling: whether a word has the state of its ``first`` subword or the ``mean`` of all.
         heads: as in ``ms_san``.
         alpha: as in ``ms_san``.
         learnable_alpha: as in ``ms_san``.
@@ -208,12 +208,10 @@ def ms_san_backbone(
     return SentenceEncoder(embedder, contextualizer, pooler=pooler, output_dim=2 * source.dim, state_dim=source.dim)
 
 
-def first_piece_encoder(
-    source: PretrainedBackbone, reader: nn.Module | None = None, *, dropout: float
-) -> SentenceEncoder:
-    """An encoder whose sentence vector is the state of the first piece, as the backbone or a reader on it gives it."""
+def cls_encoder(source: PretrainedBackbone, reader: nn.Module | None = None, *, dropout: float) -> SentenceEncoder:
+    """An encoder whose sentence vector is the state of the first token, from the backbone or a reader on it."""
     return SentenceEncoder(
-        FirstPieces(source, reader, dropout=dropout), OneNode(), pooler=MeanPooling(), output_dim=source.dim
+        ClsState(source, reader, dropout=dropout), OneNode(), pooler=MeanPooling(), output_dim=source.dim
     )
 
 

@@ -1,6 +1,6 @@
-"""Attention maps of models on a backbone: piece by piece, not word by word.
+"""Attention maps of models on a backbone: subword by subword, not word by word.
 
-Separate from ``maps.py`` because these models read pieces, of a pair as one text, and the backbone has none of our
+Separate from ``maps.py`` because these models read subwords, of a pair as one text, and the backbone has none of our
 attention modules.
 """
 
@@ -10,8 +10,8 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.data import PieceBatch, SentenceBatch
-from structattn.encoders.backbone import FirstPieces
+from structattn.data import SentenceBatch, SubwordBatch
+from structattn.encoders.backbone import ClsState
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.recording import recording
 from structattn.layers import PretrainedBackbone
@@ -21,13 +21,13 @@ from structattn.pretrained.eager import computing_weights
 from structattn.pretrained.guided import InjectedReader
 from structattn.syntax import Sentence
 
-Weights = Float[Tensor, "batch head piece piece"]
+Weights = Float[Tensor, "batch head subword subword"]
 
 
 def injected_maps(
     model: InjectedModel, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]
 ) -> list[AttentionMap]:
-    """The weights of every layer that is told something, text by text; rows and columns are pieces.
+    """The weights of every layer that is told something, text by text; rows and columns are subwords.
 
     ``sdpa`` computes no weights, so the model runs ``eager`` meanwhile and logs that it does.
 
@@ -39,14 +39,14 @@ def injected_maps(
         ConfigError: if the model has no tokenizer.
         MissingStructure: if a prior wants a tree that a sentence lacks.
     """
-    pieces = model.tokenize(texts)
-    return _maps(pieces, model.piece_weights(pieces), model.tokenizer, range(len(pieces)), told=model.prior.names)
+    subwords = model.tokenize(texts)
+    return _maps(
+        subwords, model.subword_weights(subwords), model.tokenizer, range(len(subwords)), told=model.prior.names
+    )
 
 
-def text_maps(
-    embedder: FirstPieces, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]
-) -> list[AttentionMap]:
-    """What an encoder looks at whose sentence vector is the first piece; rows and columns are pieces.
+def text_maps(embedder: ClsState, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]) -> list[AttentionMap]:
+    """Attention of an encoder whose sentence vector is the first token's state; rows and columns are subwords.
 
     The layer on the backbone, if there is one; the layers that are told something, if the backbone's own heads are; and
     otherwise the last layer of the backbone, which then runs ``eager`` for this call and logs that it does.
@@ -57,26 +57,26 @@ def text_maps(
         places: the number of each text.
     """
     backbone = embedder.backbone
-    pieces = backbone.tokenize(texts, overlong="cut")
+    subwords = backbone.tokenize(texts, overlong="cut")
     if isinstance(embedder.reader, InjectedReader):
         told = embedder.reader.told[0]
-        return _maps(pieces, told.piece_weights(pieces), backbone.tokenizer, places, told=told.prior.names)
+        return _maps(subwords, told.subword_weights(subwords), backbone.tokenizer, places, told=told.prior.names)
     if embedder.reader is None:
-        return _maps(pieces, {"backbone, last layer": last_weights(backbone, pieces)}, backbone.tokenizer, places)
+        return _maps(subwords, {"backbone, last layer": last_weights(backbone, subwords)}, backbone.tokenizer, places)
     with recording(embedder) as records:
-        embedder.reader(backbone, pieces)
-    return _maps(pieces, {record.name: record.weights for record in records}, backbone.tokenizer, places)
+        embedder.reader(backbone, subwords)
+    return _maps(subwords, {record.name: record.weights for record in records}, backbone.tokenizer, places)
 
 
-def last_weights(backbone: PretrainedBackbone, pieces: PieceBatch) -> Weights:
+def last_weights(backbone: PretrainedBackbone, subwords: SubwordBatch) -> Weights:
     """The attention weights of a backbone's last layer; ``sdpa`` has none, so it runs ``eager`` and logs so."""
     with computing_weights(backbone.model), evaluating(backbone.model):
-        weights: Tensor = backbone.model(**backbone.inputs(pieces), output_attentions=True).attentions[-1]
+        weights: Tensor = backbone.model(**backbone.inputs(subwords), output_attentions=True).attentions[-1]
     return weights
 
 
 def _maps(
-    pieces: PieceBatch,
+    subwords: SubwordBatch,
     weights: Mapping[str, Weights],
     tokenizer: Any,
     places: Sequence[int],
@@ -84,7 +84,7 @@ def _maps(
     told: Sequence[str] = ("head",),
 ) -> list[AttentionMap]:
     maps = []
-    for row, (ids, mask, place) in enumerate(zip(pieces.ids.cpu(), pieces.mask.cpu(), places, strict=True)):
+    for row, (ids, mask, place) in enumerate(zip(subwords.ids.cpu(), subwords.mask.cpu(), places, strict=True)):
         names = tuple(tokenizer.convert_ids_to_tokens(ids[mask].tolist()))
         for path, values in weights.items():
             heads = values[row].float().cpu()[:, mask][:, :, mask]
@@ -92,5 +92,5 @@ def _maps(
             heads_told = tuple(
                 f"{name.replace('/', ' · ')} {head + 1}" for head, name in enumerate(shown[: len(heads)])
             )
-            maps.append(AttentionMap(path, names, names, heads, "attention", heads_told, layer="pieces", index=place))
+            maps.append(AttentionMap(path, names, names, heads, "attention", heads_told, layer="subwords", index=place))
     return maps

@@ -26,14 +26,15 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
         sentence: with what the relations are about.
 
     Returns:
-        SVG texts by what they show: ``relation`` for the targets and scores over pieces on one scale, ``attention`` for
+        SVG texts by what they show: ``relation`` for the targets and scores over subwords on one scale, ``attention``
+            for
         the weights, and for ``arc``, ``head`` and ``child`` ``tree``: the maximum spanning tree of the scores of words,
         with the given tree below. With several relations a number goes before these, and ``heads`` stands for the
         weights of every head by itself, the pairs of its relation framed.
 
     Raises:
         MissingStructure: if the sentence lacks the tree or matrix of a relation.
-        ConfigError: if the heads learn from words rather than pieces (``subword="mean"``).
+        ConfigError: if the heads learn from words rather than subwords (``subword="mean"``).
 
     Example:
         >>> from importlib.util import find_spec
@@ -47,15 +48,15 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
     """
     config = model.hydra_config
     if config.subword == "mean":
-        raise ConfigError("relation_figures draws pieces, but these heads learn from words (subword 'mean')")
-    pieces = backbone.tokenize([sentence])
+        raise ConfigError("relation_figures draws subwords, but these heads learn from words (subword 'mean')")
+    subwords = backbone.tokenize([sentence])
     with torch.no_grad():
-        states, mask = model.backbone_states(**backbone.inputs(pieces))
-        targets = relation_targets(pieces, config).relation[0] / config.target_scale
+        states, mask = model.backbone_states(**backbone.inputs(subwords))
+        targets = relation_targets(subwords, config).relation[0] / config.target_scale
         raw = model.hydra.heads.scores(states)
         weights, scores = attention_of(raw, mask)[0], raw[0] / config.target_scale
-        words = model.hydra.heads.scores(pool_words(states, pieces, pooling="mean"))
-    names = tuple(backbone.tokenizer.convert_ids_to_tokens(pieces.ids[0].tolist()))
+        words = model.hydra.heads.scores(pool_words(states, subwords, pooling="mean"))
+    names = tuple(backbone.tokenizer.convert_ids_to_tokens(subwords.ids[0].tolist()))
     related = [[(row, column) for row, column in target.nonzero().tolist()] for target in targets]
     figures = {}
     if len(config.relations) > 1:
@@ -76,7 +77,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
         panel = Panel(names, names, weights[own].mean(0), title=f"{name}: weights, mean of heads", marks=marks)
         figures[f"{before}attention"] = heatmap_grid([panel], columns=1, marks_label="related")
         if name in ("arc", "head", "child"):
-            heads = tree_heads(words[:, own].mean(1), pieces.num_words, kind=name)[0].tolist()
+            heads = tree_heads(words[:, own].mean(1), subwords.num_words, kind=name)[0].tolist()
             if name == "arc" and sentence.dependency is not None and len(sentence):
                 # Arcs without direction have no root of their own: compared, they hang from the given one.
                 heads = hang_from(heads, sentence.dependency.heads.index(0) + 1)

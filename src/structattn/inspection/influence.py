@@ -54,7 +54,7 @@ def word_influence(
         item: example, sentence, text, or a pair of these.
         label: whose probability is watched; what the model answers by default.
         replacement: stands for a word that cannot be read. By default the mask of a pretrained backbone's tokenizer (or
-            its unknown piece), and otherwise a word that the model's vocabulary does not have.
+            its unknown token), and otherwise a word that the model's vocabulary does not have.
         batch_size: how many answers are asked for at a time.
 
     Returns:
@@ -153,7 +153,7 @@ def _unreadable_word(model: nn.Module) -> str:
     if backbone is not None:
         word = backbone.tokenizer.mask_token or backbone.tokenizer.unk_token
         if word is None:
-            raise ConfigError("the backbone's tokenizer has neither a mask nor an unknown piece: pass replacement=")
+            raise ConfigError("the backbone's tokenizer has neither a mask nor an unknown token: pass replacement=")
         return str(word)
     word, known = "<unk>", vocabulary_of(model)
     while known is not None and word in known:

@@ -40,7 +40,7 @@ def batches_of(
 
 
 def _reader(model: nn.Module) -> Callable[[Sentence], Sentence]:
-    """What makes of a sentence what the model encodes: it may have other trees then, and be in pieces."""
+    """Maps a sentence to what the model encodes: possibly with other trees, and retokenized."""
     writer = first_of(model, SequenceModel)
     if writer is not None:
         return writer.source_of

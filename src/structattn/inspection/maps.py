@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, Vocabulary
-from structattn.encoders.backbone import FirstPieces
+from structattn.encoders.backbone import ClsState
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.backbones import injected_maps, text_maps
@@ -32,7 +32,7 @@ def attention_maps(
 
     Args:
         model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. Maps of
-            models whose sentence vector is a backbone's first piece are about pieces, see ``text_maps``, and so are
+            models whose sentence vector is a backbone's first token are over subwords, see ``text_maps``, and so are
             those of a model whose heads were injected with priors, see ``injected_maps``. A model of latent trees shows
             these, see ``latent_maps``.
         sentences: a batch; or examples, sentences, texts and pairs of these, if the model has a vocabulary.
@@ -57,7 +57,7 @@ def attention_maps(
     """
     if isinstance(model, InjectedModel):
         return injected_maps(model, texts_of(sentences))
-    reader = first_of(model, FirstPieces)
+    reader = first_of(model, ClsState)
     if reader is not None:
         asked = first_of(model, SentenceModel)
         together = asked is not None and COMBINATIONS[asked.task.combine].reads_together

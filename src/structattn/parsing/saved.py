@@ -15,7 +15,7 @@ from structattn.data import Vocabulary
 from structattn.data.tensors import load_tensors, save_tensors
 from structattn.layers import PretrainedBackbone
 from structattn.parsing.biaffine import BiaffineScorer
-from structattn.parsing.pieces import PieceEncoder
+from structattn.parsing.subwords import SubwordEncoder
 from structattn.parsing.treecrf import Encoder, TreeCRF
 from structattn.parsing.words import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
@@ -42,7 +42,7 @@ def build_parser(
     Args:
         treebank: sentences with trees, labels and tags.
         backbone: the folder of a pretrained backbone; words and characters alone without one.
-        encoder: options of ``WordEncoder``, or with a backbone of ``PieceEncoder``.
+        encoder: options of ``WordEncoder``, or with a backbone of ``SubwordEncoder``.
         scorer: options of ``BiaffineScorer``.
         parser: options of ``TreeCRF``: ``trees`` and ``loss``.
         min_count: rarer words are known by their characters only.
@@ -61,7 +61,7 @@ def build_parser(
             words = Vocabulary(vocabulary.words[2:])
             built = WordEncoder(words, character_vocabulary(treebank), **(encoder or {}))
         else:
-            built = PieceEncoder(PretrainedBackbone.from_folder(backbone), **(encoder or {}))
+            built = SubwordEncoder(PretrainedBackbone.from_folder(backbone), **(encoder or {}))
         return _parser(built, scorer or {}, {"labels": sorted(labels), "tags": sorted(tags), **(parser or {})})
     except TypeError as error:
         raise ConfigError(f"unknown option of a parser's encoder or scorer: {error}") from error
@@ -140,5 +140,5 @@ def _parser(encoder: Encoder, scorer: Mapping[str, Any], parser: Mapping[str, An
 
 _ENCODERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Encoder]] = {
     WordEncoder.kind: WordEncoder.load,
-    PieceEncoder.kind: PieceEncoder.load,
+    SubwordEncoder.kind: SubwordEncoder.load,
 }

@@ -1,6 +1,6 @@
 """What decides a HYDRA layer, as a frozen value that an adapter folder holds as JSON.
 
-HYDRA (arXiv 2109.05349). What the paper leaves open (layer style, subword policy, special pieces) is an option here.
+HYDRA (arXiv 2109.05349). What the paper leaves open (layer style, subword policy, special tokens) is an option here.
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ class HydraConfig:
             changes nothing at first) or ``transformer`` (the paper's: a whole post-norm block).
         head_dim: width of a head; ``dim / num_heads`` if ``None``.
         feed_forward_dim: width of the hidden layer of ``transformer``; four times the states' if ``None``.
-        subword: which pieces have the relations of their word: ``all``, the ``first``; the ``mean`` of all pairs of
-            pieces is supervised; or ``sgnet``'s rule (every piece looks, first pieces are looked at).
-        special: whether special pieces count, with nothing to relate to (``zero``), or not at all (``ignore``).
-        root_to_cls: relate the root of a sentence to the first special piece.
+        subword: which subwords have the relations of their word: ``all``, the ``first``; the ``mean`` of all pairs of
+            subwords is supervised; or ``sgnet``'s rule (every subword is a query, first subwords are keys).
+        special: whether special tokens count, with nothing to relate to (``zero``), or not at all (``ignore``).
+        root_to_cls: relate the root of a sentence to the first special token.
         objective: how scores are held to the relation, see ``relation_loss``.
         reduction: mean over sentences, or over all pairs of a batch.
         target_scale: the relation is multiplied by it. Scores of 0 and 1 make for soft attention; 4 to 6 sharper.

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-# Sizes differ from batch to batch, so the axes have no names: (batch, head, piece, piece) and (batch, piece).
+# Sizes differ from batch to batch, so the axes have no names: (batch, head, subword, subword) and (batch, subword).
 Scores = Float[Tensor, "_ _ _ _"]
 Mask = Bool[Tensor, "_ _"]
 
@@ -19,7 +19,7 @@ def head_drift(pairs: Iterable[tuple[Scores, Scores, Mask]]) -> tuple[float, ...
     """For each head ``||M_after - M_before|| / ||M_before||`` (Frobenius), the mean over sentences.
 
     Args:
-        pairs: batch by batch the scores before, those after, and which pieces are real.
+        pairs: batch by batch the scores before, those after, and which subwords are real.
 
     Returns:
         One number a head: 0 where nothing moved, about 1.4 where the scores after are as large and know nothing of

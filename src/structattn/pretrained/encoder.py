@@ -10,8 +10,8 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.data import PieceBatch
-from structattn.encoders.backbone import FirstPieces, first_piece_encoder, read_backbone
+from structattn.data import SubwordBatch
+from structattn.encoders.backbone import ClsState, cls_encoder, read_backbone
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.layers import PretrainedBackbone
 from structattn.pretrained.adapter import WEIGHTS, config_of, read_config
@@ -22,7 +22,7 @@ from structattn.syntax.errors import ConfigError
 
 
 class HydraReader(nn.Module):
-    """Reads pieces with a backbone and a HYDRA layer in its place: ``(backbone, pieces) -> states``.
+    """Reads subwords with a backbone and a HYDRA layer in its place: ``(backbone, subwords) -> states``.
 
     Args:
         layer: the layer.
@@ -32,13 +32,13 @@ class HydraReader(nn.Module):
         super().__init__()
         self.layer = layer
 
-    def forward(self, backbone: PretrainedBackbone, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
-        """States of all pieces; at padding they are whatever they are."""
+    def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
+        """States of all subwords; at padding they are whatever they are."""
         states: Tensor
         if place_of(backbone.model, self.layer.config.layer) is None:
-            states, _ = self.layer(backbone(pieces), pieces.mask)
+            states, _ = self.layer(backbone(subwords), subwords.mask)
         else:
-            output, _, _ = read_with(backbone.model, self.layer, backbone.inputs(pieces), pieces.mask)
+            output, _, _ = read_with(backbone.model, self.layer, backbone.inputs(subwords), subwords.mask)
             states = output.last_hidden_state
         return states
 
@@ -56,7 +56,7 @@ def hydra(
     """A pretrained backbone with HYDRA heads on top; needs no parser.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own pieces.
+        vocabulary_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         adapter: folder that ``structattn hydra pretrain`` wrote.
         heads: ``random`` takes the adapter's layer with fresh heads, the control for what their pretraining is worth.
@@ -91,7 +91,7 @@ def hydra(
     layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra
     if frozen == "heads":
         layer.heads.requires_grad_(False)
-    return first_piece_encoder(source, HydraReader(layer), dropout=dropout)
+    return cls_encoder(source, HydraReader(layer), dropout=dropout)
 
 
 def heads_of(encoder: nn.Module) -> tuple[PretrainedBackbone, HydraLayer]:
@@ -107,7 +107,7 @@ def heads_of(encoder: nn.Module) -> tuple[PretrainedBackbone, HydraLayer]:
         structattn.syntax.errors.ConfigError: expected a model with HYDRA heads, got one with the encoder Identity
     """
     embedder = getattr(encoder, "embedder", None)
-    if not isinstance(embedder, FirstPieces) or not isinstance(embedder.reader, HydraReader):
+    if not isinstance(embedder, ClsState) or not isinstance(embedder.reader, HydraReader):
         what = type(encoder if embedder is None else embedder).__name__
         raise ConfigError(f"expected a model with HYDRA heads, got one with the encoder {what}")
     return embedder.backbone, embedder.reader.layer

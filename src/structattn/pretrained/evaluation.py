@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from structattn.data import PieceBatch
+from structattn.data import SubwordBatch
 from structattn.distributions.spanning_tree import maximum_spanning_trees
 from structattn.layers import RelationHeads, pool_words
 from structattn.layers.relation_heads import relation_loss
@@ -46,7 +46,9 @@ class RelationReport:
 
 
 def evaluate_heads(
-    heads: RelationHeads, config: HydraConfig, batches: Iterable[tuple[PieceBatch, Float[Tensor, "batch piece dim"]]]
+    heads: RelationHeads,
+    config: HydraConfig,
+    batches: Iterable[tuple[SubwordBatch, Float[Tensor, "batch subword dim"]]],
 ) -> tuple[float, dict[str, RelationReport]]:
     """Measure heads on tokenised sentences and the backbone's states for them.
 
@@ -59,15 +61,15 @@ def evaluate_heads(
     gathered = {name: _Counts() for name in config.relations}
     losses, sentences = 0.0, 0
     objective, reduction = as_objective(config)
-    for pieces, states in batches:
+    for subwords, states in batches:
         with torch.no_grad():
-            targets = relation_targets(pieces, config)
-            nodes = pool_words(states, pieces, pooling="mean") if targets.over_words else states
+            targets = relation_targets(subwords, config)
+            nodes = pool_words(states, subwords, pooling="mean") if targets.over_words else states
             scores = heads.scores(nodes)
             chosen = targets.relation[:, list(config.assignment)]
             loss = relation_loss(scores, chosen, targets.mask, objective=objective, reduction=reduction)
-            losses, sentences = losses + loss.item() * len(pieces), sentences + len(pieces)
-            words = heads.scores(pool_words(states, pieces, pooling="mean"))
+            losses, sentences = losses + loss.item() * len(subwords), sentences + len(subwords)
+            words = heads.scores(pool_words(states, subwords, pooling="mean"))
         for number, name in enumerate(config.relations):
             own = [head for head, relation in enumerate(config.assignment) if relation == number]
             counts = gathered[name]
@@ -75,7 +77,7 @@ def evaluate_heads(
                 scores[:, own] / config.target_scale, targets.relation[:, number] / config.target_scale, targets.mask
             )
             if name in _TREES:
-                counts.add_trees(words[:, own].mean(1), pieces, kind=name)
+                counts.add_trees(words[:, own].mean(1), subwords, kind=name)
     if not sentences:
         raise ValueError("evaluate_heads expects at least one sentence, got none")
     return losses / sentences, {name: counts.report() for name, counts in gathered.items()}
@@ -118,9 +120,9 @@ class _Counts:
         hit = (target != 0).unsqueeze(1).expand(scores.shape).gather(-1, best.unsqueeze(-1)).squeeze(-1)
         self.right.append(hit.movedim(1, -1)[has_any].float().cpu())
 
-    def add_trees(self, scores: Float[Tensor, "batch word word"], pieces: PieceBatch, *, kind: str) -> None:
-        heads = tree_heads(scores, pieces.num_words, kind=kind)
-        for row, parts in enumerate(pieces.sentences):
+    def add_trees(self, scores: Float[Tensor, "batch word word"], subwords: SubwordBatch, *, kind: str) -> None:
+        heads = tree_heads(scores, subwords.num_words, kind=kind)
+        for row, parts in enumerate(subwords.sentences):
             if len(parts) != 1 or parts[0].dependency is None:
                 continue
             gold, own = parts[0].dependency.heads, heads[row].tolist()

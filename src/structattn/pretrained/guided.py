@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from structattn.data import PieceBatch
-from structattn.encoders.backbone import first_piece_encoder, read_backbone
+from structattn.data import SubwordBatch
+from structattn.encoders.backbone import cls_encoder, read_backbone
 from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.layers import PretrainedBackbone
@@ -27,7 +27,7 @@ from structattn.syntax.errors import ConfigError
 
 
 class InjectedReader(nn.Module):
-    """Reads pieces with a backbone whose heads are told about structure: ``(backbone, pieces) -> states``.
+    """Reads subwords with a backbone whose heads are told about structure: ``(backbone, subwords) -> states``.
 
     Args:
         told: the backbone, told; its parameters stay the backbone's.
@@ -39,13 +39,13 @@ class InjectedReader(nn.Module):
         # In a list, so that its parameters are not counted a second time.
         self.told = [told]
 
-    def forward(self, backbone: PretrainedBackbone, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
-        """States of all pieces; at padding they are whatever they are.
+    def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
+        """States of all subwords; at padding they are whatever they are.
 
         Raises:
             MissingStructure: if a prior wants a tree that a sentence lacks.
         """
-        states: Tensor = self.told[0](pieces).last_hidden_state
+        states: Tensor = self.told[0](subwords).last_hidden_state
         return states
 
 
@@ -54,7 +54,7 @@ class GuidedLayer(nn.Module):
 
     ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))`` with :math:`A^h_{ij} = 0` wherever the relation is, and
     :math:`\gamma (w_0 H + w_1 H')` with :math:`w = \mathrm{softmax}(s)`. The code of SG-Net has such a mixture; one
-    layer stands here for its two. A piece that nothing is allowed for, such as a special one, takes nothing up.
+    layer stands here for its two. A subword that nothing is allowed for, such as a special one, takes nothing up.
 
     Args:
         dim: width of the states.
@@ -103,11 +103,11 @@ class GuidedLayer(nn.Module):
 
 
 class GuidedReader(nn.Module):
-    """A backbone with SG-Net's layer on top, masked by each sentence's tree: ``(backbone, pieces) -> states``.
+    """A backbone with SG-Net's layer on top, masked by each sentence's tree: ``(backbone, subwords) -> states``.
 
     Args:
         layer: the layer.
-        relation: what a piece may look at: ``span`` or ``ancestor``, see ``parse_relation``.
+        relation: what a subword may look at: ``span`` or ``ancestor``, see ``parse_relation``.
     """
 
     def __init__(self, layer: GuidedLayer, relation: str) -> None:
@@ -115,14 +115,14 @@ class GuidedReader(nn.Module):
         self.layer = layer
         self.config = HydraConfig(num_heads=layer.num_heads, relation=relation, subword="sgnet")
 
-    def forward(self, backbone: PretrainedBackbone, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
-        """States of all pieces.
+    def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
+        """States of all subwords.
 
         Raises:
             MissingStructure: if a sentence has no dependency tree.
         """
-        allowed = relation_targets(pieces, self.config).relation[:, 0] > 0
-        states, _ = self.layer(backbone(pieces), allowed)
+        allowed = relation_targets(subwords, self.config).relation[:, 0] > 0
+        states, _ = self.layer(backbone(subwords), allowed)
         guided: Tensor = states
         return guided
 
@@ -139,10 +139,10 @@ def injected(
     is_frozen: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """A pretrained backbone with priors in its own heads; the state of its first piece is the sentence vector.
+    """A pretrained backbone with priors in its own heads; the state of its first token is the sentence vector.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own pieces.
+        vocabulary_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder that ``inject`` can tell something.
         heads: as in ``ms_san``; repeated if the backbone has a multiple of so many heads.
         layers: which layers are told, from 0, negative ones from the end; all if ``None``.
@@ -176,7 +176,7 @@ def injected(
         missing_trees=missing_trees,
         tokenizer=source.tokenizer,
     )
-    return first_piece_encoder(source, InjectedReader(told), dropout=dropout)
+    return cls_encoder(source, InjectedReader(told), dropout=dropout)
 
 
 def sgnet(
@@ -191,7 +191,7 @@ def sgnet(
     """A pretrained backbone with SG-Net's layer on top, whose mask comes from the tree of each sentence.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own pieces.
+        vocabulary_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         relation: ``span`` or ``ancestor``, see ``parse_relation``.
         num_heads: number of heads; as many as the backbone has if ``None``.
@@ -212,4 +212,4 @@ def sgnet(
     source = read_backbone(backbone, is_frozen=is_frozen)
     count = int(source.config.num_attention_heads) if num_heads is None else num_heads
     layer = GuidedLayer(source.dim, count, dropout=dropout)
-    return first_piece_encoder(source, GuidedReader(layer, relation), dropout=dropout)
+    return cls_encoder(source, GuidedReader(layer, relation), dropout=dropout)

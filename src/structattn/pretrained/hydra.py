@@ -74,15 +74,15 @@ class HydraModel(nn.Module):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         *,
-        relation: Shaped[Tensor, "batch piece piece"] | Shaped[Tensor, "batch #head piece piece"] | None = None,
+        relation: Shaped[Tensor, "batch subword subword"] | Shaped[Tensor, "batch #head subword subword"] | None = None,
         output_hydra_scores: bool = False,
         **inputs: Any,
     ) -> Any:
         """What the backbone returns, its ``last_hidden_state`` read off the HYDRA layer, or off what stands above it.
 
         Args:
-            input_ids: piece ids.
-            attention_mask: 1 at pieces, 0 at padding; ``(batch, piece)``.
+            input_ids: subword ids.
+            attention_mask: 1 at subwords, 0 at padding; ``(batch, subword)``.
             relation: what the scores shall be; then the output has ``hydra_loss`` too.
             output_hydra_scores: whether the output has ``hydra_scores`` too.
             **inputs: whatever else the backbone takes.
@@ -113,14 +113,14 @@ class HydraModel(nn.Module):
 
     def hydra_scores(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
-    ) -> Float[Tensor, "batch head piece piece"]:
-        """The heads' raw scores ``M^h``, row = the piece that looks. Finite but meaningless at padding."""
+    ) -> Float[Tensor, "batch head subword subword"]:
+        """The heads' raw scores ``M^h``, row = the subword that looks. Finite but meaningless at padding."""
         states, _ = self.backbone_states(input_ids, attention_mask, **inputs)
         return self.hydra.heads.scores(states)
 
     def backbone_states(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
-    ) -> tuple[Float[Tensor, "batch piece dim"], Bool[Tensor, "batch piece"]]:
+    ) -> tuple[Float[Tensor, "batch subword dim"], Bool[Tensor, "batch subword"]]:
         """The states that the heads look at, and which of them are real."""
         given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         mask, place = self._mask(given), place_of(self.base, self.hydra_config.layer)
@@ -179,13 +179,13 @@ class HydraModel(nn.Module):
         """Put the heads of an adapter folder on a backbone; see ``add_heads``."""
         return add_heads(base, folder)
 
-    def _mask(self, given: dict[str, Any]) -> Bool[Tensor, "batch piece"]:
+    def _mask(self, given: dict[str, Any]) -> Bool[Tensor, "batch subword"]:
         mask = given["attention_mask"]
         if mask is None:
             read = given["input_ids"] if given["input_ids"] is not None else given["inputs_embeds"]
             return torch.ones(read.shape[:2], dtype=torch.bool, device=read.device)
         if mask.dim() != 2:
-            raise ValueError(f"HYDRA expects attention_mask of shape (batch, piece), got {tuple(mask.shape)}")
+            raise ValueError(f"HYDRA expects attention_mask of shape (batch, subword), got {tuple(mask.shape)}")
         found: Tensor = mask.bool()
         return found
 

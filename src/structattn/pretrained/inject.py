@@ -47,7 +47,7 @@ def inject(
         learnable_alpha: whether it is learnt, one for each head, from that start.
         missing_trees: what a distance in a tree given by name does for a sentence without one, see
             ``DependencyDistance``.
-        tokenizer: its fast tokenizer, if sentences are to be read rather than pieces.
+        tokenizer: its fast tokenizer, if sentences are to be read rather than subwords.
 
     Raises:
         ConfigError: for a model whose scores cannot be reached so (DeBERTa, T5), another number of heads, layers that

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from structattn.data import PieceBatch, SentenceBatch, Vocabulary, collate, collate_pieces
+from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords
 from structattn.data.tensors import save_tensors
 from structattn.functional import additive_mask
 from structattn.layers.backbone import longest_text
@@ -49,17 +49,17 @@ IMPLEMENTATIONS = ("eager", "sdpa")
 
 @dataclass(frozen=True, eq=False)
 class _Told:
-    """What the heads are told about one batch of pieces."""
+    """What the heads are told about one batch of subwords."""
 
-    allowed: Bool[Tensor, "batch head piece piece"] | None
-    bias: Float[Tensor, "batch head piece piece"] | None
+    allowed: Bool[Tensor, "batch head subword subword"] | None
+    bias: Float[Tensor, "batch head subword subword"] | None
 
 
 class InjectedModel(nn.Module):
     """A model of transformers whose heads are told about structure; made by :func:`inject`.
 
-    Special pieces are told nothing: they may look at everything and be looked at by everything, with no preference.
-    All pieces of a word are told what the word is.
+    Special tokens are told nothing: they may look at everything and be looked at by everything, with no preference.
+    All subwords of a word are told what the word is.
 
     Args:
         model: the model; hooks on its attention modules stay until ``remove``.
@@ -98,49 +98,49 @@ class InjectedModel(nn.Module):
             self.remove()
             raise
 
-    def forward(self, texts: PieceBatch | SentenceBatch | Sequence[Any], **inputs: Any) -> Any:
+    def forward(self, texts: SubwordBatch | SentenceBatch | Sequence[Any], **inputs: Any) -> Any:
         """What the model returns, its heads told about these texts.
 
         Args:
-            texts: pieces; or sentences, pairs of sentences or a batch of sentences, if there is a tokenizer.
+            texts: subwords; or sentences, pairs of sentences or a batch of sentences, if there is a tokenizer.
             **inputs: whatever else the model takes, such as ``labels``.
 
         Raises:
             MissingStructure: if a prior wants a tree that a sentence lacks.
-            ValueError: if a piece may look at nothing at all.
+            ValueError: if a subword may look at nothing at all.
         """
-        pieces = texts if isinstance(texts, PieceBatch) else self.tokenize(texts)
+        subwords = texts if isinstance(texts, SubwordBatch) else self.tokenize(texts)
         known = inspect.signature(self.model.forward).parameters
-        segments = {"token_type_ids": pieces.segments} if "token_type_ids" in known else {}
-        with self._telling(self.told(pieces)):
-            return self.model(input_ids=pieces.ids, attention_mask=pieces.mask.long(), **segments, **inputs)
+        segments = {"token_type_ids": subwords.segments} if "token_type_ids" in known else {}
+        with self._telling(self.told(subwords)):
+            return self.model(input_ids=subwords.ids, attention_mask=subwords.mask.long(), **segments, **inputs)
 
-    def tokenize(self, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]) -> PieceBatch:
-        """Sentences, or pairs of them, as pieces.
+    def tokenize(self, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]) -> SubwordBatch:
+        """Sentences, or pairs of them, as subwords.
 
         Raises:
             ConfigError: without a tokenizer.
         """
         if self.tokenizer is None:
-            raise ConfigError("this model was injected without a tokenizer: pass tokenizer=, or pieces")
+            raise ConfigError("this model was injected without a tokenizer: pass tokenizer=, or subwords")
         sentences = texts.sentences if isinstance(texts, SentenceBatch) else texts
         limit = longest_text(self.model.config, self.tokenizer)
         device = next(self.model.parameters()).device
-        return collate_pieces(sentences, self.tokenizer, max_length=limit).to(device)
+        return collate_subwords(sentences, self.tokenizer, max_length=limit).to(device)
 
-    def told(self, pieces: PieceBatch) -> _Told:
-        """The prior's value for the words, spread over their pieces."""
-        batch = collate([joined(parts) for parts in pieces.sentences], Vocabulary([])).to(pieces.device)
+    def told(self, subwords: SubwordBatch) -> _Told:
+        """The prior's value for the words, spread over their subwords."""
+        batch = collate([joined(parts) for parts in subwords.sentences], Vocabulary([])).to(subwords.device)
         value = self.prior(batch)
-        allowed = None if value.allowed is None else _spread(value.allowed, pieces, True)
-        bias = None if value.bias is None else _spread(value.bias, pieces, 0.0)
+        allowed = None if value.allowed is None else _spread(value.allowed, subwords, True)
+        bias = None if value.bias is None else _spread(value.bias, subwords, 0.0)
         if allowed is not None:
-            reachable = (allowed & pieces.mask[:, None, None, :]).any(-1) | ~pieces.mask[:, None, :]
+            reachable = (allowed & subwords.mask[:, None, None, :]).any(-1) | ~subwords.mask[:, None, :]
             if not bool(reachable.all()):
                 row = int((~reachable).nonzero()[0, 0])
                 raise ValueError(
-                    f"the prior {self.prior.name!r} leaves a piece of text {row} nothing to look at, and its tokenizer "
-                    "adds no special piece that is always visible; take priors that include the word itself"
+                    f"the prior {self.prior.name!r} leaves a subword of text {row} without a key, and its tokenizer "
+                    "adds no special token that is always visible; take priors that include the word itself"
                 )
         return _Told(allowed, bias)
 
@@ -150,7 +150,7 @@ class InjectedModel(nn.Module):
         config: Any = self.model.config
         return str(config._attn_implementation)
 
-    def piece_weights(self, pieces: PieceBatch) -> dict[str, Float[Tensor, "batch head piece piece"]]:
+    def subword_weights(self, subwords: SubwordBatch) -> dict[str, Float[Tensor, "batch head subword subword"]]:
         """The weights of every layer that is told something, by the path of its attention module; computed ``eager``.
 
         Raises:
@@ -169,7 +169,7 @@ class InjectedModel(nn.Module):
         with contextlib.ExitStack() as hooks, computing_weights(self.model), evaluating(self.model):
             for name, module in self._modules_told:
                 hooks.callback(module.register_forward_hook(record(name)).remove)
-            self(pieces)
+            self(subwords)
         return found
 
     def remove(self) -> nn.Module:
@@ -227,9 +227,9 @@ class InjectedModel(nn.Module):
         return bound.args, bound.kwargs
 
     def _test(self) -> None:
-        """Forbid everything but the first of two pieces: then both queries must come to the same output.
+        """Forbid everything but the first of two subwords: then both queries must come to the same output.
 
-        Two pieces, because they see each other through any sliding window.
+        Two subwords, because they see each other through any sliding window.
         """
         model: Any = self.model
         vocabulary = model.config.vocab_size
@@ -267,14 +267,14 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return found
 
 
-def _spread(value: Tensor, pieces: PieceBatch, elsewhere: bool | float) -> Tensor:
-    """A matrix over words as one over pieces; ``elsewhere`` where one of the two belongs to no word."""
-    value = value.expand(len(pieces), -1, -1, -1)
-    heads, length = value.shape[1], pieces.words.shape[1]
+def _spread(value: Tensor, subwords: SubwordBatch, elsewhere: bool | float) -> Tensor:
+    """A matrix over words as one over subwords; ``elsewhere`` where one of the two belongs to no word."""
+    value = value.expand(len(subwords), -1, -1, -1)
+    heads, length = value.shape[1], subwords.words.shape[1]
     # A prior that depends on nothing may be one number for all pairs. Rows, then columns: unlike with one index of
     # both, the gradient of a learnt prior then adds up in a fixed order.
-    height, width = (pieces.words.clamp(max=size - 1) for size in value.shape[2:])
+    height, width = (subwords.words.clamp(max=size - 1) for size in value.shape[2:])
     spread = value.gather(2, height[:, None, :, None].expand(-1, heads, -1, value.shape[3]))
     spread = spread.gather(3, width[:, None, None, :].expand(-1, heads, length, -1))
-    both = (pieces.is_word[:, :, None] & pieces.is_word[:, None, :])[:, None]
+    both = (subwords.is_word[:, :, None] & subwords.is_word[:, None, :])[:, None]
     return torch.where(both, spread, elsewhere)

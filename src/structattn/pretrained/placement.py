@@ -43,17 +43,17 @@ def read_with(
     backbone: nn.Module,
     layer: HydraLayer,
     inputs: Mapping[str, Any],
-    mask: Bool[Tensor, "batch piece"],
+    mask: Bool[Tensor, "batch subword"],
     *,
     need_weights: bool = False,
-) -> tuple[Any, Float[Tensor, "batch piece dim"], Float[Tensor, "batch head piece piece"] | None]:
+) -> tuple[Any, Float[Tensor, "batch subword dim"], Float[Tensor, "batch head subword subword"] | None]:
     """Run a backbone with the layer in its place.
 
     Args:
         backbone: an encoder of transformers.
         layer: reads the hidden states that its configuration names; the backbone's layers above read what it makes.
         inputs: keyword arguments of the backbone.
-        mask: which pieces are real.
+        mask: which subwords are real.
         need_weights: whether the layer's attention weights are wanted.
 
     Returns:

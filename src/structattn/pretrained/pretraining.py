@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.data import PieceBatch
+from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone, RelationHeads, pool_words, relation_loss
 from structattn.layers.modes import evaluation_mode
 from structattn.pretrained.adapter import backbone_fingerprint
@@ -45,7 +45,7 @@ class PretrainingConfig:
         warmup: steps in which the learning rate rises from zero.
         clip: largest norm of the gradient. Scores are products, so one odd sentence can throw the heads far off.
         patience: stop after so many epochs without a lower loss on the held-out sentences; ``None`` never stops.
-        max_length: sentences of more pieces are left out; ``None`` leaves out those that the backbone cannot read.
+        max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
         keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
         control: ``shuffled`` gives every sentence the tree of another one of its length: what is learnt then is not
             syntax.
@@ -90,7 +90,7 @@ class Pretraining:
         relations: a report for each relation, on the held-out sentences.
         epochs: losses on the held-out sentences, one an epoch, before the first of which stands that of fresh heads.
         sentences: how many were trained on, held out, without a tree, and too long.
-        coverage: share of the words of all these sentences that have a piece.
+        coverage: share of the words of all these sentences that have a subword.
         is_backbone_unchanged: whether every parameter and buffer of the backbone is the same as before, bit for bit.
         seconds: spent.
     """
@@ -158,11 +158,11 @@ def pretrain(
         losses, best, state, waited = [first], first, copy.deepcopy(heads.state_dict()), 0
         step, total = 0, settings.epochs * math.ceil(len(train.sentences) / settings.batch_size)
         for epoch in range(settings.epochs):
-            for pieces, states in train.batches(generator):
+            for subwords, states in train.batches(generator):
                 step += 1
                 for group in optimizer.param_groups:
                     group["lr"] = settings.learning_rate * min(step / max(1, settings.warmup), 1 - step / (total + 1))
-                loss = heads_loss(heads, config, pieces, states)
+                loss = heads_loss(heads, config, subwords, states)
                 optimizer.zero_grad()
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(heads.parameters(), settings.clip)
@@ -197,7 +197,7 @@ def pretrain(
 
 
 def heads_loss(
-    heads: RelationHeads, config: HydraConfig, pieces: PieceBatch, states: Float[Tensor, "batch piece dim"]
+    heads: RelationHeads, config: HydraConfig, subwords: SubwordBatch, states: Float[Tensor, "batch subword dim"]
 ) -> Float[Tensor, ""]:
     """The loss of heads on the backbone's states; in linear time where texts are long enough for that to pay.
 
@@ -206,12 +206,12 @@ def heads_loss(
         >>> heads, config = RelationHeads(4, 2), HydraConfig(num_heads=2)
         >>> words, yes = torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)
         >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
-        >>> pieces = PieceBatch(words, yes, words, yes, words * 0, torch.tensor([2]), ~yes[:, 0], ((kids,),))
-        >>> heads_loss(heads, config, pieces, torch.zeros(1, 2, 4))
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, torch.tensor([2]), ~yes[:, 0], ((kids,),))
+        >>> heads_loss(heads, config, subwords, torch.zeros(1, 2, 4))
         tensor(0.5000, grad_fn=...)
     """
-    targets = relation_targets(pieces, config)
-    nodes = pool_words(states, pieces, pooling="mean") if targets.over_words else states
+    targets = relation_targets(subwords, config)
+    nodes = pool_words(states, subwords, pooling="mean") if targets.over_words else states
     objective, reduction = as_objective(config)
     # About where multiplying queries with queries becomes cheaper than queries with keys.
     if objective == "mse" and reduction == "sentences" and nodes.shape[1] > 2 * heads.head_dim:

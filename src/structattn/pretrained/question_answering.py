@@ -1,8 +1,8 @@
 """Questions about texts that are longer than a backbone reads: windows that overlap, and the answer among all of them.
 
 SQuAD (Rajpurkar et al. 2016, 2018) as BERT reads it (Devlin et al. 2019, section 4.2): ``[CLS] question [SEP] window
-[SEP]``, each window ``stride`` pieces into the one before it; the answer is the stretch with the largest sum of its two
-ends' logits, and no answer where the first piece's sum is larger.
+[SEP]``, each window ``stride`` tokens into the one before it; the answer is the stretch with the largest sum of its two
+ends' logits, and no answer where the first token's sum is larger.
 """
 
 import collections
@@ -50,14 +50,14 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Questions as windows of pieces.
+    """Questions as windows of tokens.
 
     Attributes:
         inputs: what the model reads: ``input_ids``, ``attention_mask`` and what else its tokenizer makes.
         question: for each window the number of its question.
-        offsets: for each window and piece its characters in the text; ``None`` outside of the text.
-        starts: the first piece of the answer, 0 (the first piece of all) where the window does not hold all of it.
-        ends: its last piece.
+        offsets: for each window and token its characters in the text; ``None`` outside of the text.
+        starts: the first token of the answer, 0 (the first token of all) where the window does not hold all of it.
+        ends: its last token.
     """
 
     inputs: dict[str, Tensor]
@@ -73,8 +73,8 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
     Args:
         questions: at least one.
         tokenizer: a fast tokenizer.
-        max_length: pieces of a window, question and special pieces included.
-        stride: pieces that neighbouring windows share.
+        max_length: tokens of a window, question and special tokens included.
+        stride: tokens that neighbouring windows share.
 
     Raises:
         ConfigError: for a slow tokenizer, or a length that leaves no room for the text beside question and stride.
@@ -94,7 +94,7 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
     # The Rust side has no class of its own for this.
     except Exception as error:
         raise ConfigError(
-            f"a window of {max_length} pieces with {stride} shared leaves no room beside the longest question: {error}"
+            f"a window of {max_length} tokens with {stride} shared leaves no room beside the longest question: {error}"
         ) from None
     owner = tuple(read["overflow_to_sample_mapping"])
     offsets, starts, ends = [], [], []
@@ -104,7 +104,7 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
             tuple(place) if part == 1 else None
             for part, place in zip(sequence, read["offset_mapping"][window], strict=True)
         ]
-        start, end = _answer_pieces(questions[number], places)
+        start, end = _answer_tokens(questions[number], places)
         offsets.append(tuple(places))
         starts.append(start)
         ends.append(end)
@@ -132,7 +132,7 @@ def answer_questions(
         tokenizer: a fast tokenizer.
         max_length: as in ``make_windows``.
         stride: as in ``make_windows``.
-        longest_answer: in pieces.
+        longest_answer: in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
         batch_size: windows at a time.
     """
@@ -206,7 +206,7 @@ def squad_scores(predicted: Sequence[str], questions: Sequence[Question]) -> dic
     return {"exact_match": exact / len(questions), "f1": overlap / len(questions)}
 
 
-def _answer_pieces(question: Question, places: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
+def _answer_tokens(question: Question, places: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
     if not question.answers:
         return 0, 0
     begin = question.starts[0]

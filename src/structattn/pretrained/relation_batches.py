@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.data import PieceBatch
+from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.placement import place_of
@@ -43,14 +43,14 @@ class RelationBatches:
         backbone: as ``backbone_below`` gives it.
         config: the heads and their relations.
         batch_size: sentences at a time.
-        max_length: sentences of more pieces are left out; ``None`` leaves out those that the backbone cannot read.
+        max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
 
     Attributes:
         sentences: those that are kept.
         missing: how many lack a tree or a matrix.
         too_long: how many are too long.
         words: how many words there are in all that have the structure.
-        covered: how many of these have a piece.
+        covered: how many of these have a subword.
     """
 
     def __init__(
@@ -71,10 +71,12 @@ class RelationBatches:
         self.words = self.covered = 0
         for start in range(0, len(whole), 256):
             some = whole[start : start + 256]
-            pieces = backbone.tokenize(some, overlong="cut")
-            self.words += int(pieces.num_words.sum())
-            self.covered += int(pieces.has_pieces.sum())
-            for sentence, size, is_cut in zip(some, pieces.mask.sum(1).tolist(), pieces.is_cut.tolist(), strict=True):
+            subwords = backbone.tokenize(some, overlong="cut")
+            self.words += int(subwords.num_words.sum())
+            self.covered += int(subwords.has_subwords.sum())
+            for sentence, size, is_cut in zip(
+                some, subwords.mask.sum(1).tolist(), subwords.is_cut.tolist(), strict=True
+            ):
                 if not is_cut and (limit is None or size <= limit):
                     self.sentences.append(sentence)
                     self.sizes.append(size)
@@ -95,12 +97,12 @@ class RelationBatches:
                 f"{self.too_long} are too long"
             )
 
-    def batches(self, generator: torch.Generator | None = None) -> Iterator[tuple[PieceBatch, Tensor]]:
+    def batches(self, generator: torch.Generator | None = None) -> Iterator[tuple[SubwordBatch, Tensor]]:
         """Sorted by length; in random order if there is a generator, and then not always the same neighbours."""
-        for pieces in self.pieces(generator):
-            yield pieces, self.states(pieces)
+        for subwords in self.subwords(generator):
+            yield subwords, self.states(subwords)
 
-    def pieces(self, generator: torch.Generator | None = None) -> Iterator[PieceBatch]:
+    def subwords(self, generator: torch.Generator | None = None) -> Iterator[SubwordBatch]:
         """The batches without the states."""
         order = sorted(range(len(self.sizes)), key=self._key(generator))
         starts = list(range(0, len(order), self.batch_size))
@@ -109,10 +111,10 @@ class RelationBatches:
         for start in starts:
             yield self.backbone.tokenize([self.sentences[row] for row in order[start : start + self.batch_size]])
 
-    def states(self, pieces: PieceBatch) -> Float[Tensor, "batch piece dim"]:
+    def states(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """What the heads read."""
         with torch.no_grad():
-            states: Tensor = self.backbone(pieces)
+            states: Tensor = self.backbone(subwords)
         return states
 
     def _key(self, generator: torch.Generator | None) -> Callable[[int], float]:

@@ -1,7 +1,7 @@
-"""Relations between words as targets over pieces: trees become the matrices that HYDRA's heads learn.
+"""Relations between words as targets over subwords: trees become the matrices that HYDRA's heads learn.
 
 HYDRA (arXiv 2109.05349), section on the relation matrix; SG-Net's published code for ``span`` and the ``sgnet`` rule.
-A row is the piece that looks, a column the piece that is looked at, and the target is
+A row is the subword that looks, a column the subword that is looked at, and the target is
 ``M*_ab = R[word(a), word(b)]``.
 """
 
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from structattn.data import PieceBatch, SentenceBatch, TreeBatch, Vocabulary, collate, dependency_distance
+from structattn.data import SentenceBatch, SubwordBatch, TreeBatch, Vocabulary, collate, dependency_distance
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.relation_names import parse_relation
 from structattn.syntax import DependencyTree, Sentence, contract_heads
@@ -24,8 +24,8 @@ class RelationTargets:
 
     Attributes:
         relation: one matrix for each relation of the configuration.
-        mask: the nodes that count: pieces, or words where ``over_words``.
-        over_words: whether nodes are words, each the mean of its pieces.
+        mask: the nodes that count: subwords, or words where ``over_words``.
+        over_words: whether nodes are words, each the mean of its subwords.
     """
 
     relation: Float[Tensor, "batch relation node node"]
@@ -33,11 +33,11 @@ class RelationTargets:
     over_words: bool = False
 
 
-def relation_targets(pieces: PieceBatch, config: HydraConfig) -> RelationTargets:
+def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTargets:
     """The targets of a tokenised batch of sentences, or of pairs, whose sentences are not related to each other.
 
-    A word without pieces is taken out of its tree: its children hang from its head. In a text that was cut the arcs of
-    the words that are gone are gone too.
+    A word without subwords is taken out of its tree: its children hang from its head. In a text that was cut the arcs
+    of the words that are gone are gone too.
 
     Raises:
         MissingStructure: if a sentence lacks the tree or the matrix that a relation is about.
@@ -47,18 +47,18 @@ def relation_targets(pieces: PieceBatch, config: HydraConfig) -> RelationTargets
         >>> is_word, yes = torch.tensor([[False, True, True, True, False]]), torch.ones(1, 5, dtype=torch.bool)
         >>> sentence = Sentence(["kids", "washing"], dependency=DependencyTree([2, 0]))
         >>> two, no = torch.tensor([2]), torch.tensor([False])
-        >>> pieces = PieceBatch(words, yes, words, is_word, words * 0, two, no, ((sentence,),))
-        >>> relation_targets(pieces, HydraConfig(num_heads=1)).relation[0, 0, 1].tolist()
+        >>> subwords = SubwordBatch(words, yes, words, is_word, words * 0, two, no, ((sentence,),))
+        >>> relation_targets(subwords, HydraConfig(num_heads=1)).relation[0, 0, 1].tolist()
         [0.0, 0.0, 1.0, 1.0, 0.0]
     """
-    batch = _words(pieces).to(pieces.device)
+    batch = _words(subwords).to(subwords.device)
     words = torch.stack([word_relation(name, batch) for name in config.relations], dim=1) * config.target_scale
     if config.subword == "mean":
-        return RelationTargets(words, pieces.has_pieces, over_words=True)
-    relation = _over_pieces(words, pieces, config)
+        return RelationTargets(words, subwords.has_subwords, over_words=True)
+    relation = _over_subwords(words, subwords, config)
     if config.root_to_cls:
-        relation = relation + config.target_scale * _root_to_cls(pieces, batch, config)
-    return RelationTargets(relation, pieces.mask if config.special == "zero" else pieces.is_word)
+        relation = relation + config.target_scale * _root_to_cls(subwords, batch, config)
+    return RelationTargets(relation, subwords.mask if config.special == "zero" else subwords.is_word)
 
 
 def word_relation(name: str, batch: SentenceBatch) -> Float[Tensor, "batch word word"]:
@@ -126,11 +126,11 @@ def joined(sentences: Sequence[Sentence]) -> Sentence:
     return Sentence(words, dependency=tree, relations=matrices)
 
 
-def _words(pieces: PieceBatch) -> SentenceBatch:
-    """The words of each text as one sentence, those without pieces taken out of its tree."""
-    present, is_cut = pieces.has_pieces.tolist(), pieces.is_cut.tolist()
+def _words(subwords: SubwordBatch) -> SentenceBatch:
+    """The words of each text as one sentence, those without subwords taken out of its tree."""
+    present, is_cut = subwords.has_subwords.tolist(), subwords.is_cut.tolist()
     sentences = []
-    for row, parts in enumerate(pieces.sentences):
+    for row, parts in enumerate(subwords.sentences):
         sentence = joined(parts)
         tree = sentence.dependency
         there = {word for word in range(len(sentence)) if present[row][word]}
@@ -172,34 +172,34 @@ def _labelled(batch: SentenceBatch, labels: Sequence[str]) -> Bool[Tensor, "batc
     return found.to(batch.device)
 
 
-def _over_pieces(
-    words: Float[Tensor, "batch relation word word"], pieces: PieceBatch, config: HydraConfig
-) -> Float[Tensor, "batch relation piece piece"]:
+def _over_subwords(
+    words: Float[Tensor, "batch relation word word"], subwords: SubwordBatch, config: HydraConfig
+) -> Float[Tensor, "batch relation subword subword"]:
     """``M*_ab = R[word(a), word(b)]`` as the subword rule has it."""
-    row = torch.arange(len(pieces), device=pieces.device)[:, None, None]
-    spread = words[row, :, pieces.words[:, :, None], pieces.words[:, None, :]].permute(0, 3, 1, 2)
-    looks = pieces.is_first if config.subword == "first" else pieces.is_word
-    seen = pieces.is_word if config.subword == "all" else pieces.is_first
-    own = torch.eye(pieces.ids.shape[1], dtype=torch.bool, device=pieces.device)
+    row = torch.arange(len(subwords), device=subwords.device)[:, None, None]
+    spread = words[row, :, subwords.words[:, :, None], subwords.words[:, None, :]].permute(0, 3, 1, 2)
+    looks = subwords.is_first if config.subword == "first" else subwords.is_word
+    seen = subwords.is_word if config.subword == "all" else subwords.is_first
+    own = torch.eye(subwords.ids.shape[1], dtype=torch.bool, device=subwords.device)
     allowed = looks[:, :, None] & seen[:, None, :]
     if config.subword == "sgnet":
-        # A later piece of a word is looked at by itself only; what a word has with itself, its later pieces have with
-        # its first.
-        alone = own & (pieces.is_word & ~pieces.is_first)[:, :, None]
+        # A later subword of a word is looked at by itself only; what a word has with itself, its later subwords have
+        # with its first.
+        alone = own & (subwords.is_word & ~subwords.is_first)[:, :, None]
         return torch.where(alone[:, None], config.target_scale, spread * allowed[:, None])
-    same_word = pieces.words[:, :, None] == pieces.words[:, None, :]
+    same_word = subwords.words[:, :, None] == subwords.words[:, None, :]
     return spread * (allowed & (~same_word | own))[:, None]
 
 
 def _root_to_cls(
-    pieces: PieceBatch, batch: SentenceBatch, config: HydraConfig
-) -> Float[Tensor, "batch relation piece piece"]:
-    """An arc between the pieces of roots and the first special piece, in the direction of each relation."""
+    subwords: SubwordBatch, batch: SentenceBatch, config: HydraConfig
+) -> Float[Tensor, "batch relation subword subword"]:
+    """An arc between the subwords of roots and the first special token, in the direction of each relation."""
     tree = batch.require("dependency", wanted_by="root_to_cls")
-    columns = torch.arange(tree.parents.shape[1], device=pieces.device)
-    is_root = ((tree.parents == columns) & tree.mask).gather(1, pieces.words)
-    roots = is_root & (pieces.is_first if config.subword == "first" else pieces.is_word)
-    special = pieces.mask & ~pieces.is_word
+    columns = torch.arange(tree.parents.shape[1], device=subwords.device)
+    is_root = ((tree.parents == columns) & tree.mask).gather(1, subwords.words)
+    roots = is_root & (subwords.is_first if config.subword == "first" else subwords.is_word)
+    special = subwords.mask & ~subwords.is_word
     first_special = special & (special.long().cumsum(1) == 1)
     upward = (roots[:, :, None] & first_special[:, None, :]).float()
     kinds = {"head": upward, "child": upward.mT, "arc": upward + upward.mT, "ancestor": upward}

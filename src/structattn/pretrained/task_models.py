@@ -1,7 +1,7 @@
 """HYDRA under a task's last layer, with the interface of transformers: labels in, loss and logits out.
 
 HYDRA (arXiv 2109.05349), fine-tuning: a fully connected layer on the ``[CLS]`` row of the layer's output for labels and
-scores, on every row for labels of pieces and for the two ends of an answer; losses as in BERT (Devlin et al. 2019).
+scores, on every row for labels of tokens and for the two ends of an answer; losses as in BERT (Devlin et al. 2019).
 """
 
 import os
@@ -115,7 +115,7 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
 
 
 class HydraModelForTokenClassification(_HydraTaskModel):
-    """Labels of pieces; label -100 marks pieces that do not count, such as special ones and later pieces of words.
+    """Labels of tokens; label -100 marks tokens that do not count, such as special ones and later tokens of words.
 
     Args:
         hydra: the backbone with its heads.
@@ -137,7 +137,7 @@ class HydraModelForTokenClassification(_HydraTaskModel):
         labels: Tensor | None = None,
         **inputs: Any,
     ) -> Any:
-        """A ``TokenClassifierOutput``; the loss is the mean over pieces that count, zero if none does."""
+        """A ``TokenClassifierOutput``; the loss is the mean over tokens that count, zero if none does."""
         states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
         logits = self.classifier(self.dropout(states))
         loss = None
@@ -148,7 +148,7 @@ class HydraModelForTokenClassification(_HydraTaskModel):
 
 
 class HydraModelForQuestionAnswering(_HydraTaskModel):
-    """First and last piece of an answer within a text; ``question_answering.py`` makes windows and answers of it.
+    """First and last token of an answer within a text; ``question_answering.py`` makes windows and answers of it.
 
     Args:
         hydra: the backbone with its heads.
@@ -168,7 +168,7 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
     ) -> Any:
         """A ``QuestionAnsweringModelOutput``; the loss is the mean of the cross-entropies of both ends.
 
-        Padding is never an end. A window without the answer has both ends at its first piece.
+        Padding is never an end. A window without the answer has both ends at its first token.
         """
         states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
         start, end = self.classifier(states).unbind(-1)

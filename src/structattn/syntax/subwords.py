@@ -1,7 +1,7 @@
-"""Words and the pieces of a subword tokenisation: which piece belongs to which word, and trees carried onto pieces.
+"""Words and subword tokens: which subword belongs to which word, and trees projected onto subwords.
 
 Separate because it knows nothing of any tokenizer: character offsets and word numbers are all it needs. The rules are
-those HYDRA needs (arXiv 2109.05349, wordpieces): a piece takes the relations of its word.
+those HYDRA needs (arXiv 2109.05349, wordpieces): a subword takes the relations of its word.
 """
 
 import bisect
@@ -29,16 +29,16 @@ def align_words(
 def align_words(
     words: Sequence[str], text_or_offsets: str | Sequence[Offsets | None], *, text: str | None = None
 ) -> list[Offsets] | list[int | None]:
-    """Find words in the text they were split from, or find the word of every piece of that text.
+    """Find words in the text they were split from, or find the word of every subword of that text.
 
-    Given a text, the answer is where each word stands in it. Given the character offsets of pieces, as fast
-    tokenizers report them, the answer is the number of the word that each piece belongs to: the word it shares most
-    characters with, the first of equals; a piece that covers several whole words belongs to the first of them. Spaces
-    that a tokenizer counts to a piece do not matter. None stands for a piece of no word, such as ``[CLS]``.
+    Given a text, the answer is where each word stands in it. Given the character offsets of subwords, as fast
+    tokenizers report them, the answer is the number of the word that each subword belongs to: the word it shares most
+    characters with, the first of equals; a subword that covers several whole words belongs to the first of them. Spaces
+    that a tokenizer counts to a subword do not matter. None stands for a subword of no word, such as ``[CLS]``.
 
     Args:
         words: the words, in order. Penn escapes (``-LRB-``, two backquotes) match the characters they stand for.
-        text_or_offsets: the text, or one ``(start, end)`` a piece; None or an empty stretch for special pieces.
+        text_or_offsets: the text, or one ``(start, end)`` a subword; None or an empty stretch for special tokens.
         text: with offsets: the text that they point into; the words joined by single spaces if not given.
 
     Raises:
@@ -64,17 +64,17 @@ def project_heads(
     subword: Literal["all", "first"] = "all",
     relation: Literal["arc", "head", "child"] = "arc",
 ) -> list[list[int]]:
-    r"""Carry a dependency tree onto pieces, as a piece-by-piece relation; rows look, columns are looked at.
+    r"""Carry a dependency tree onto subwords, as a subword-by-subword relation; rows look, columns are looked at.
 
     .. math:: M^*_{ab} = R[w(a), w(b)]
 
-    with :math:`w(a)` the word of piece *a*. Pieces of one word are not related, nor are special pieces. A word without
-    pieces is taken out of the tree: its children go to its head.
+    with :math:`w(a)` the word of subword *a*. Subwords of one word are not related, nor are special tokens. A word
+    without subwords is taken out of the tree: its children go to its head.
 
     Args:
         heads: the head of each word, CoNLL ids.
-        word_ids: for each piece the number of its word from 0, None for special pieces.
-        subword: ``all`` pieces of a word take its relations, or only the ``first``.
+        word_ids: for each subword the number of its word from 0, None for special tokens.
+        subword: ``all`` subwords of a word take its relations, or only the ``first``.
         relation: ``R[i, j]`` is 1 if one is the head of the other (``arc``), if j is the head of i (``head``), or if
             i is the head of j (``child``).
 
@@ -102,14 +102,14 @@ def project_heads(
 def project_relation(
     relation: Sequence[Sequence[int]], word_ids: Sequence[int | None], *, subword: Literal["all", "first"] = "all"
 ) -> list[list[int]]:
-    """Carry any word-by-word relation onto pieces: 0 between pieces of one word and for special pieces.
+    """Carry any word-by-word relation onto subwords: 0 between subwords of one word and for special tokens.
 
-    What a word has with itself, each of its pieces has with itself, and with no other piece of the word.
+    What a word has with itself, each of its subwords has with itself, and with no other subword of the word.
 
     Args:
         relation: the matrix over words.
-        word_ids: for each piece the number of its word from 0, None for special pieces.
-        subword: ``all`` pieces of a word take its relations, or only the ``first``.
+        word_ids: for each subword the number of its word from 0, None for special tokens.
+        subword: ``all`` subwords of a word take its relations, or only the ``first``.
 
     Raises:
         ValueError: if a word number is out of range or ``subword`` has another value.
@@ -164,10 +164,10 @@ def contract_heads(heads: Sequence[int], present: Collection[int]) -> list[int]:
 
 
 def coverage(word_ids: Sequence[int | None], num_words: int) -> float:
-    """Share of the words that have a piece: 1.0 unless a text was cut short or a tokenizer dropped a word's characters.
+    """Share of the words that have a subword: 1.0 unless a text was truncated or a tokenizer dropped characters.
 
     Args:
-        word_ids: for each piece the number of its word from 0, None for special pieces.
+        word_ids: for each subword the number of its word from 0, None for special tokens.
         num_words: how many words there are; none at all are all covered.
 
     Raises:

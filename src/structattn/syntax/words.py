@@ -54,21 +54,21 @@ def split_words(text: str) -> list[str]:
     for number, chunk in enumerate(chunks, start=1):
         pending = [chunk]
         while pending:
-            piece = pending.pop()
-            parts = _split_once(piece, is_last=number == len(chunks))
+            part = pending.pop()
+            parts = _split_once(part, is_last=number == len(chunks))
             # Splitting until nothing splits any more is what makes the second call change nothing.
             if len(parts) == 1:
-                words.append(piece)
+                words.append(part)
             else:
                 pending.extend(reversed(parts))
     return words
 
 
-def _split_once(piece: str, is_last: bool) -> list[str]:
-    if _ABBREVIATION.fullmatch(piece) or (not is_last and _INITIAL.fullmatch(piece)):
-        return [piece]
-    clitic = _CLITIC.search(piece)
+def _split_once(part: str, is_last: bool) -> list[str]:
+    if _ABBREVIATION.fullmatch(part) or (not is_last and _INITIAL.fullmatch(part)):
+        return [part]
+    clitic = _CLITIC.search(part)
     if clitic:
-        return [piece[: clitic.start()], clitic.group()]
-    tokens: list[str] = _TOKEN.findall(piece)
+        return [part[: clitic.start()], clitic.group()]
+    tokens: list[str] = _TOKEN.findall(part)
     return tokens

@@ -1,6 +1,6 @@
 """What a sequence model asks of a decoder, and the table of decoders by name.
 
-A decoder turns what an encoder knows into a text, piece by piece. It has two faces: all steps of known texts at once,
+A decoder turns what an encoder knows into a text, token by token. It has two faces: all steps of known texts at once,
 for training, and one step after another, for search. Both must give the same probabilities.
 """
 
@@ -24,23 +24,23 @@ from structattn.tasks.search import State
 class Decoder(Protocol):
     """A module that writes.
 
-    ``__call__`` is ``forward``: scores before softmax of every next piece, given the pieces before it; the first of
-    them is the begin, and padding is on the right. ``start`` and ``step`` do the same one piece at a time; each tensor
+    ``__call__`` is ``forward``: scores before softmax of every next token, given the tokens before it; the first of
+    them is the begin, and padding is on the right. ``start`` and ``step`` do the same one token at a time; each tensor
     of a state has the row first, so that a search may keep some rows and repeat others.
     """
 
     def __call__(
-        self, encoding: Encoding, source: SentenceBatch, pieces: Int[Tensor, "batch step"]
+        self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of the next piece at each step, before softmax."""
+        """Scores of the next token at each step, before softmax."""
         ...
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
-        """What is remembered before the first piece, with a row for each sentence."""
+        """What is remembered before the first token, with a row for each sentence."""
         ...
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Scores of the next piece, before softmax, and what is remembered afterwards."""
+        """Scores of the next token, before softmax, and what is remembered afterwards."""
         ...
 
 
@@ -70,7 +70,7 @@ def build_decoder(name: str, encoder: SentenceEncoder, vocabulary_size: int, **o
     Args:
         name: a key of ``DECODERS``.
         encoder: what it shall read from.
-        vocabulary_size: number of pieces that it may write, the special ones included.
+        vocabulary_size: number of tokens that it may write, the special ones included.
         **options: keyword arguments of the builder.
 
     Raises:

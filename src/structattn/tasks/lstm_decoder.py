@@ -1,6 +1,6 @@
 """An LSTM that writes, looking at the source through any attention: softmax, sigmoid, segments, or not at all.
 
-No input feeding: what an LSTM reads are the pieces alone, so all its steps are read at once, and the attention of all
+No input feeding: what an LSTM reads are the tokens alone, so all its steps are read at once, and the attention of all
 of them is one batch of queries.
 
 Reference: Luong, Pham and Manning (2015), section 3.1 (global attention, equations 5 and 6); Kim et al. (2017), section
@@ -32,14 +32,14 @@ class LSTMDecoder(nn.Module):
     r"""``h_t = LSTM(y_{t-1})``, ``s_t = tanh(W [context(h_t); h_t])``, scores ``= V s_t + b`` (Luong et al. 2015).
 
     Args:
-        vocabulary_size: number of pieces.
-        dim: width of the pieces and of the states.
+        vocabulary_size: number of tokens.
+        dim: width of the tokens and of the states.
         source_dim: width of the states that are attended to.
         attention: module ``(states, mask, queries=...)`` to ``(context, weights)``, queries of width ``dim``; no
             attention if ``None``.
         vector_dim: width of the sentence vector that the LSTM starts from; it starts from zeros if ``None``.
         num_layers: number of layers.
-        dropout: on the pieces, between the layers and before the scores.
+        dropout: on the tokens, between the layers and before the scores.
 
     Example:
         >>> decoder = LSTMDecoder(7, 4, source_dim=6, attention=SegmentationAttention(6, 4, total=2.0))
@@ -63,10 +63,10 @@ class LSTMDecoder(nn.Module):
         super().__init__()
         self.num_layers = num_layers
         self.dim = dim
-        self.pieces = nn.Embedding(vocabulary_size, dim, padding_idx=0)
-        nn.init.normal_(self.pieces.weight, std=dim**-0.5)
+        self.embedding = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         with torch.no_grad():
-            self.pieces.weight[0] = 0.0
+            self.embedding.weight[0] = 0.0
         self.bridge = None if vector_dim is None else glorot_linear(vector_dim, 2 * num_layers * dim)
         # torch warns of dropout where there is nothing between layers.
         self.lstm = nn.LSTM(dim, dim, num_layers, batch_first=True, dropout=dropout if num_layers > 1 else 0.0)
@@ -76,14 +76,14 @@ class LSTMDecoder(nn.Module):
         self.scores = glorot_linear(dim, vocabulary_size)
 
     def forward(
-        self, encoding: Encoding, source: SentenceBatch, pieces: Int[Tensor, "batch step"]
+        self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of the next piece at each step, before softmax."""
-        scores, _ = self._read(pieces, self.start(encoding, source))
+        """Scores of the next token at each step, before softmax."""
+        scores, _ = self._read(tokens, self.start(encoding, source))
         return scores
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
-        """What is remembered before the first piece."""
+        """What is remembered before the first token."""
         rows = len(encoding.states)
         if self.bridge is None:
             both = encoding.states.new_zeros(rows, 2, self.num_layers, self.dim)
@@ -92,13 +92,13 @@ class LSTMDecoder(nn.Module):
         return {"states": encoding.states, "mask": encoding.mask, "hidden": both[:, 0], "cell": both[:, 1]}
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Scores of the next piece, before softmax, and what is remembered afterwards."""
+        """Scores of the next token, before softmax, and what is remembered afterwards."""
         scores, (hidden, cell) = self._read(last.unsqueeze(1), state)
         return scores.squeeze(1), {**state, "hidden": hidden, "cell": cell}
 
-    def _read(self, pieces: Tensor, state: State) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         memory = tuple(state[name].transpose(0, 1).contiguous() for name in ("hidden", "cell"))
-        read, (hidden, cell) = self.lstm(self.dropout(self.pieces(pieces)), memory)
+        read, (hidden, cell) = self.lstm(self.dropout(self.embedding(tokens)), memory)
         found = read
         if self.attention is not None:
             context, _ = self.attention(state["states"], state["mask"], queries=read)
@@ -122,14 +122,14 @@ def lstm_decoder(
 
     Args:
         encoder: what it reads from.
-        vocabulary_size: number of pieces.
-        dim: width of the pieces and of the states; that of the encoder's states if ``None``.
+        vocabulary_size: number of tokens.
+        dim: width of the tokens and of the states; that of the encoder's states if ``None``.
         num_layers: number of layers.
         attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a chain of yes and no).
         total: what the weights of a step shall sum to; 2 for segmentation if ``None``, as in the paper (lambda), and
             left alone for the others.
         initial: whether the LSTM starts from the sentence ``vector`` or from ``zero``.
-        dropout: on the pieces, between the layers and before the scores.
+        dropout: on the tokens, between the layers and before the scores.
 
     Raises:
         ConfigError: for an unknown attention or start, or a size below 1.

@@ -1,7 +1,7 @@
 """Finding a probable sequence, step by step: greedily, or with a beam. Knows nothing of models or words.
 
-Separate from the decoders because every decoder is searched in the same way: it is a function from the pieces written
-last, and a state, to the logarithms of the probabilities of the next pieces, and the next state.
+Separate from the decoders because every decoder is searched in the same way: it is a function from the tokens written
+last, and a state, to the logarithms of the probabilities of the next tokens, and the next state.
 
 Reference: Graves (2012), Sequence transduction with recurrent neural networks, section 2.4 (beam search); Wu et al.
 (2016), Google's neural machine translation system, section 7 (length normalisation, of which this is the plain form).
@@ -17,8 +17,8 @@ from torch import Tensor
 State = Mapping[str, Tensor]
 """What a decoder remembers; the first axis of each tensor is the row, one for each sequence that is being written."""
 
-Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row piece"], State]]
-"""From the last pieces ``(row,)`` and a state to logarithms of probabilities ``(row, piece)`` and the next state."""
+Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row token"], State]]
+"""From the last tokens ``(row,)`` and a state to logarithms of probabilities ``(row, token)`` and the next state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,29 +26,29 @@ class Found:
     """The sequences that a search found.
 
     Attributes:
-        pieces: ``(batch, step)``, each up to and with its end; 0 behind it.
+        tokens: ``(batch, step)``, each up to and including its end; 0 after it.
         scores: the logarithm of the probability of each, divided as the search was asked to.
     """
 
-    pieces: Int[Tensor, "batch step"]
+    tokens: Int[Tensor, "batch step"]
     scores: Float[Tensor, " batch"]
 
 
 def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], begin: int, end: int) -> Found:
-    """Take the most probable piece at each step, up to the end.
+    """Take the most probable token at each step, up to the end.
 
     Args:
         step: the model.
-        state: what the model remembers before the first piece, a row for each sequence.
-        limits: how many pieces each sequence may have, its end included; at its limit a sequence must end.
-        begin: the piece that stands before the first one.
-        end: the piece that ends a sequence.
+        state: what the model remembers before the first token, a row for each sequence.
+        limits: how many tokens each sequence may have, its end included; at its limit a sequence must end.
+        begin: the token that stands before the first one.
+        end: the token that ends a sequence.
 
     Example:
         >>> table = torch.tensor([[0.0, 0.6, 0.4], [0.0, 0.2, 0.8], [0.0, 0.0, 0.0]]).log()
         >>> step = lambda last, state: (table[last], state)
         >>> found = greedy_search(step, {}, limits=torch.tensor([5]), begin=0, end=2)
-        >>> found.pieces.tolist(), round(found.scores.exp().item(), 2)
+        >>> found.tokens.tolist(), round(found.scores.exp().item(), 2)
         ([[1, 2]], 0.48)
     """
     last = torch.full_like(limits, begin)
@@ -83,7 +83,7 @@ def beam_search(
 ) -> Found:
     r"""Keep the best unfinished sequences at each step; answer the best finished one.
 
-    A sequence of ``n`` pieces, its end included, scores ``log p / n ** length_penalty``. Each kept sequence may end at
+    A sequence of ``n`` tokens, its end included, scores ``log p / n ** length_penalty``. Each kept sequence may end at
     each step without taking a place in the beam; a search ends when no unfinished sequence can score more than the best
     finished one. With a beam as wide as there are sequences the answer is exact.
 
@@ -91,10 +91,10 @@ def beam_search(
         step: the model.
         state: as for `greedy_search`.
         limits: as for `greedy_search`.
-        begin: the piece that stands before the first one.
-        end: the piece that ends a sequence.
+        begin: the token that stands before the first one.
+        end: the token that ends a sequence.
         beam: how many unfinished sequences are kept.
-        length_penalty: 0 prefers short sequences, as probabilities do; 1 compares means over pieces.
+        length_penalty: 0 prefers short sequences, as probabilities do; 1 compares means over tokens.
 
     Raises:
         ValueError: for a beam below 1, a negative penalty or a limit below 1.
@@ -103,7 +103,7 @@ def beam_search(
         >>> table = torch.tensor([[0.0, 0.6, 0.4], [0.9, 0.05, 0.05], [0.0, 0.0, 0.0]]).log()
         >>> step = lambda last, state: (table[last], state)
         >>> found = beam_search(step, {}, limits=torch.tensor([3]), begin=0, end=2, beam=2)
-        >>> found.pieces.tolist(), round(found.scores.exp().item(), 2)
+        >>> found.tokens.tolist(), round(found.scores.exp().item(), 2)
         ([[2]], 0.4)
     """
     if beam < 1 or length_penalty < 0 or int(limits.min()) < 1:
@@ -137,14 +137,14 @@ def beam_search(
 
         total[..., end] = -torch.inf
         live, place = total.flatten(1).topk(min(beam, total.shape[1] * total.shape[2]), -1)
-        row, piece = place // total.shape[-1], place % total.shape[-1]
+        row, token = place // total.shape[-1], place % total.shape[-1]
         if live.shape[1] < beam:  # a vocabulary smaller than the beam
             missing = beam - live.shape[1]
             live = torch.nn.functional.pad(live, (0, missing), value=-torch.inf)
-            row, piece = (torch.nn.functional.pad(part, (0, missing)) for part in (row, piece))
+            row, token = (torch.nn.functional.pad(part, (0, missing)) for part in (row, token))
         written = written.gather(1, row.unsqueeze(-1).expand_as(written)).clone()
-        written[..., number - 1] = piece
-        state, last = _chosen(state, (first_row + row).flatten()), piece.flatten()
+        written[..., number - 1] = token
+        state, last = _chosen(state, (first_row + row).flatten()), token.flatten()
         # Longer sequences divide by more: at their limit they are penalised least.
         if bool((live[:, 0] / limits.to(live.dtype) ** length_penalty <= best).all()):
             break

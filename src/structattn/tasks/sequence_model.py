@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.text_vocabulary import BEGIN_ID, END_ID, Splitter, TextVocabulary, WordSplitter, in_pieces
+from structattn.data.text_vocabulary import BEGIN_ID, END_ID, Splitter, TextVocabulary, WordSplitter, retokenize
 from structattn.encoders import SentenceEncoder
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
@@ -32,8 +32,8 @@ class Search:
 
     Attributes:
         beam: how many unfinished texts are kept; 1 is greedy.
-        length_penalty: a text of ``n`` pieces scores ``log p / n ** length_penalty``.
-        longest: a text has at most ``longest * n + 10`` pieces for ``n`` pieces of the source.
+        length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
+        longest: a text has at most ``longest * n + 10`` tokens for ``n`` tokens of the source.
     """
 
     beam: int = 5
@@ -55,9 +55,9 @@ class SequenceBatch:
     """Sources and the texts they are to be answered with, as tensors.
 
     Attributes:
-        source: the sentences, in pieces.
-        inputs: the pieces that the decoder reads: begin, and the text.
-        outputs: the pieces that it shall write: the text, and end; 0 where nothing is asked.
+        source: the sentences, tokenized.
+        inputs: the tokens that the decoder reads: begin, and the text.
+        outputs: the tokens to predict: the text, and end; 0 at padding.
         weight: factor of each example's loss, zero where there is no text.
         ids: the examples' ids.
         num_labelled: how many examples have a text.
@@ -90,10 +90,10 @@ class Texts(NamedTuple):
 
 
 class SequenceModel(nn.Module):
-    r"""``p(y | x) = prod_t softmax(decoder(encoder(x), y_1 .. y_{t-1}))``, trained with cross-entropy over all pieces.
+    r"""``p(y | x) = prod_t softmax(decoder(encoder(x), y_1 .. y_{t-1}))``, trained with cross-entropy over all tokens.
 
-    With label smoothing ``epsilon`` the target of a piece is ``1 - epsilon`` at the right piece and ``epsilon / C`` at
-    each of the ``C`` pieces (Szegedy et al. 2016, section 7).
+    With label smoothing ``epsilon`` the target of a token is ``1 - epsilon`` at the right token and ``epsilon / C`` at
+    each of the ``C`` tokens (Szegedy et al. 2016, section 7).
 
     Args:
         encoder: reads the source.
@@ -146,7 +146,7 @@ class SequenceModel(nn.Module):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words, or pieces of words, of the sources."""
+        """The vocabulary of the source side."""
         return self.texts.source
 
     @property
@@ -155,12 +155,12 @@ class SequenceModel(nn.Module):
         return next(self.parameters()).device
 
     def forward(self, batch: SequenceBatch) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of every next piece of the texts, before softmax."""
+        """Scores of every next token of the texts, before softmax."""
         scores: Tensor = self.decoder(self.encoder(batch.source), batch.source, batch.inputs)
         return scores
 
     def loss(self, batch: SequenceBatch | Sequence[Example]) -> Float[Tensor, ""]:
-        """Weighted mean over pieces of the smoothed cross-entropy.
+        """Weighted mean over tokens of the smoothed cross-entropy.
 
         Raises:
             ValueError: if no example of the batch has a text.
@@ -177,7 +177,7 @@ class SequenceModel(nn.Module):
         """
         if batch.num_labelled == 0:
             raise ValueError(f"no example of this batch of {len(batch)} has a text to learn")
-        # Pieces last and in one row each: over an inner axis the same costs three times as much.
+        # Tokens last and in one row each: over an inner axis the same costs three times as much.
         each = F.cross_entropy(
             scores.flatten(0, 1),
             batch.outputs.flatten(),
@@ -238,17 +238,17 @@ class SequenceModel(nn.Module):
         return measured_texts(self.task, examples, predictions)
 
     def source_of(self, sentence: Sentence) -> Sentence:
-        """A source as it is encoded: with its phrase trees, and in pieces.
+        """A source sentence as it is encoded: retokenized, with its phrase trees.
 
         Raises:
             MissingStructure: if it lacks the tree that phrases are made from.
         """
-        return in_pieces(self.trees(sentence), self.texts.splitter)
+        return retokenize(self.trees(sentence), self.texts.splitter)
 
     def size_of(self, example: Example) -> int:
-        """What an example costs: the longer one of its source and its text, in pieces."""
+        """What an example costs: the longer one of its source and its text, in tokens."""
         text = example.label if isinstance(example.label, str) else ""
-        source = len(in_pieces(example.sentences[0], self.texts.splitter))
+        source = len(retokenize(example.sentences[0], self.texts.splitter))
         return max(source, len(self.texts.target.splitter.split(text)) + 1)
 
     def _batch(self, examples: Sequence[Example]) -> SequenceBatch:
@@ -256,13 +256,13 @@ class SequenceModel(nn.Module):
             raise ValueError("a batch needs at least one example, got none")
         sentences = [self.source_of(example.sentences[0]) for example in examples]
         labelled = [isinstance(example.label, str) for example in examples]
-        pieces = [
+        tokens = [
             [BEGIN_ID, *self.texts.target.encode(example.label), END_ID] if isinstance(example.label, str) else []
             for example in examples
         ]
-        width = max(2, *(len(one) for one in pieces))
-        padded = torch.tensor([one + [0] * (width - len(one)) for one in pieces])
-        # What is read ends before the end: at the last step of a shorter text the end would be read as a piece.
+        width = max(2, *(len(one) for one in tokens))
+        padded = torch.tensor([one + [0] * (width - len(one)) for one in tokens])
+        # What is read ends before the end: at the last step of a shorter text the end would be read as a token.
         inputs = padded[:, :-1].masked_fill(padded[:, :-1] == END_ID, 0)
         weight = torch.tensor([example.weight for example in examples]) * torch.tensor(labelled)
         return SequenceBatch(
@@ -284,7 +284,7 @@ class SequenceModel(nn.Module):
         else:
             penalty = self.search.length_penalty
             found = beam_search(self._step, state, beam=self.search.beam, length_penalty=penalty, **given)  # type: ignore[arg-type]
-        texts = [self.texts.target.decode(row) for row in found.pieces.tolist()]
+        texts = [self.texts.target.decode(row) for row in found.tokens.tolist()]
         return [
             Prediction(name, None, None, {}, text=text, log_probability=score)
             for name, text, score in zip(batch.ids, texts, found.scores.double().tolist(), strict=True)
@@ -292,6 +292,6 @@ class SequenceModel(nn.Module):
 
     def _step(self, last: Tensor, state: object) -> tuple[Tensor, object]:
         scores, after = self.decoder.step(last, state)  # type: ignore[arg-type]  # the state is the decoder's own
-        # Padding, the unknown piece and a second begin are nothing to be written.
+        # Padding, the unknown token and a second begin are never generated.
         scores = scores.index_fill(-1, torch.tensor([0, 1, BEGIN_ID], device=scores.device), -torch.inf)
         return scores.log_softmax(-1), after

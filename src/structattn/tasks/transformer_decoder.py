@@ -76,15 +76,15 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """Pieces with positions, layers, and scores by the same table that the pieces come from.
+    """Tokens with positions, layers, and scores by the same table that the tokens come from.
 
     Args:
-        vocabulary_size: number of pieces.
-        dim: width of the pieces and of the states.
-        layers: what stands between pieces and scores.
+        vocabulary_size: number of tokens.
+        dim: width of the tokens and of the states.
+        layers: what stands between tokens and scores.
         last: applied to the states after the layers.
         look: ``(cross-attention, encoding, source) -> what the attention needs of the source``.
-        dropout: applied to the pieces.
+        dropout: applied to the tokens.
 
     Example:
         >>> import structattn as sa
@@ -106,10 +106,10 @@ class TransformerDecoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.pieces = nn.Embedding(vocabulary_size, dim, padding_idx=0)
-        nn.init.normal_(self.pieces.weight, std=dim**-0.5)
+        self.embedding = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         with torch.no_grad():
-            self.pieces.weight[0] = 0.0
+            self.embedding.weight[0] = 0.0
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
         self.layers = nn.ModuleList(layers)
         self.last = last
@@ -117,14 +117,14 @@ class TransformerDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, encoding: Encoding, source: SentenceBatch, pieces: Int[Tensor, "batch step"]
+        self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of the next piece at each step, before softmax."""
-        scores, _ = self._read(pieces, self.start(encoding, source))
+        """Scores of the next token at each step, before softmax."""
+        scores, _ = self._read(tokens, self.start(encoding, source))
         return scores
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
-        """What is remembered before the first piece: the source as each layer sees it, and no steps."""
+        """What is remembered before the first token: the source as each layer sees it, and no steps."""
         state: dict[str, Tensor] = {}
         for number, layer in enumerate(self._layers()):
             seen = self.look(layer.cross, encoding, source)
@@ -133,19 +133,19 @@ class TransformerDecoder(nn.Module):
         return state
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Scores of the next piece, before softmax, and what is remembered afterwards."""
+        """Scores of the next token, before softmax, and what is remembered afterwards."""
         scores, after = self._read(last.unsqueeze(1), state)
         return scores.squeeze(1), after
 
-    def _read(self, pieces: Tensor, state: State) -> tuple[Tensor, State]:
-        dim, past = self.pieces.embedding_dim, state["own0"].shape[3]
-        place = torch.arange(past, past + pieces.shape[1], device=pieces.device, dtype=self.bias.dtype)
-        states = self.dropout(math.sqrt(dim) * self.pieces(pieces) + sinusoids(place, dim))
+    def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        dim, past = self.embedding.embedding_dim, state["own0"].shape[3]
+        place = torch.arange(past, past + tokens.shape[1], device=tokens.device, dtype=self.bias.dtype)
+        states = self.dropout(math.sqrt(dim) * self.embedding(tokens) + sinusoids(place, dim))
         after = dict(state)
         for number, layer in enumerate(self._layers()):
             seen = CrossSource(state[f"keys{number}"], state[f"values{number}"], state["mask"])
             states, after[f"own{number}"] = layer(states, state[f"own{number}"], seen)
-        return F.linear(self.last(states), self.pieces.weight, self.bias), after
+        return F.linear(self.last(states), self.embedding.weight, self.bias), after
 
     def _layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
@@ -165,12 +165,12 @@ def transformer_decoder(
 
     Args:
         encoder: what it reads from.
-        vocabulary_size: number of pieces.
+        vocabulary_size: number of tokens.
         num_layers: number of layers.
         num_heads: number of heads.
         hidden: width of the feed-forward networks' hidden layers; ``2 * dim`` if ``None``.
         norm: whether the norm comes first or last in a residual connection.
-        dropout: on pieces, updates, attention weights and hidden layers.
+        dropout: on tokens, updates, attention weights and hidden layers.
 
     Raises:
         ConfigError: for an unknown norm, a size below 1, or heads that do not divide the width.

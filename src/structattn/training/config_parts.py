@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_type_hints
 
 from structattn.data.phrase_trees import TreeSource, Unary
-from structattn.data.text_vocabulary import PieceKind
+from structattn.data.text_vocabulary import TokenUnit
 from structattn.syntax.errors import ConfigError
 
 Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
@@ -116,18 +116,18 @@ class DecoderConfig:
         source: what sentences are read as: words, characters, or subwords learnt from the training data. If both sides
             are subwords, they are learnt from both together and have the same ids.
         target: what texts are written in.
-        pieces: at most so many subwords.
-        label_smoothing: share of the probability that is spread over all pieces in training.
+        vocab_size: at most this many subwords.
+        label_smoothing: share of the probability that is spread over all tokens in training.
         beam: how many unfinished texts are kept in search; 1 is greedy.
-        length_penalty: a text of ``n`` pieces scores ``log p / n ** length_penalty``.
-        longest: a text has at most ``longest * n + 10`` pieces for ``n`` pieces of the source.
+        length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
+        longest: a text has at most ``longest * n + 10`` tokens for ``n`` tokens of the source.
     """
 
     name: str = "lstm"
     options: dict[str, Any] = field(default_factory=dict)
-    source: PieceKind = "words"
-    target: PieceKind = "words"
-    pieces: int = 8000
+    source: TokenUnit = "words"
+    target: TokenUnit = "words"
+    vocab_size: int = 8000
     label_smoothing: float = 0.0
     beam: int = 5
     length_penalty: float = 0.0
@@ -135,7 +135,7 @@ class DecoderConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "decoder")
-        check(self.pieces >= 1, "decoder.pieces", "at least 1", self.pieces)
+        check(self.vocab_size >= 1, "decoder.vocab_size", "at least 1", self.vocab_size)
         check(0 <= self.label_smoothing < 1, "decoder.label_smoothing", "a share below 1", self.label_smoothing)
         check(self.beam >= 1, "decoder.beam", "at least 1", self.beam)
         check(self.length_penalty >= 0, "decoder.length_penalty", "at least 0", self.length_penalty)
@@ -159,7 +159,7 @@ class OptimizationConfig:
             it may learn faster than the backbone can bear.
         momentum: of ``sgd``.
         batch_size: examples per step and process.
-        batch_tokens: instead of ``batch_size``, at most so many words (or pieces) per step and process, padding
+        batch_tokens: instead of ``batch_size``, at most so many words (or tokens) per step and process, padding
             included; the longer one of a sentence and its text counts.
         epochs: at most so many passes over the training data.
         patience: stop after so many evaluations without improvement; ``None`` never stops.

@@ -22,7 +22,7 @@ class ParserConfig:
         backbone: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
         trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
         loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
-        encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.pieces.PieceEncoder``.
+        encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.subwords.SubwordEncoder``.
         scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are known by their characters only.
         learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero; 2e-3 if

@@ -288,8 +288,8 @@ def _words_of(source: Path) -> list[str]:
     if not source.is_dir():
         return [line.partition(" ")[0] for _, line in read_lines(source)]
     vocabulary = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    pieces = [piece if isinstance(piece, str) else piece[0] for piece in vocabulary]
-    # A piece that continues a word starts with ## in WordPiece; one that starts a word with a mark in the others.
-    marks = tuple(mark for mark in ("Ġ", "▁") if any(piece.startswith(mark) for piece in pieces))
-    whole = [piece[1:] for piece in pieces if piece.startswith(marks)] if marks else pieces
+    tokens = [token if isinstance(token, str) else token[0] for token in vocabulary]
+    # In WordPiece a token that continues a word starts with ##; in the others one that starts a word has a mark.
+    marks = tuple(mark for mark in ("Ġ", "▁") if any(token.startswith(mark) for token in tokens))
+    whole = [token[1:] for token in tokens if token.startswith(marks)] if marks else tokens
     return [word for word in whole if word and not word.startswith("##") and not word.startswith("[")]

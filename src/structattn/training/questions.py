@@ -55,9 +55,9 @@ class QuestionRun:
         frozen: what stays as it is: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
         limit: learn from so many questions only, spread evenly over the file.
         dev_limit: measure on so many questions only, spread evenly over the file.
-        max_length: pieces of a window.
-        stride: pieces that neighbouring windows share.
-        longest_answer: in pieces.
+        max_length: tokens of a window.
+        stride: tokens that neighbouring windows share.
+        longest_answer: in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
         learning_rate: of AdamW, its highest value; it rises from zero, and falls to zero at the end.
         weight_decay: of matrices only.

