@@ -39,7 +39,7 @@ class Step:
 
     def __init__(self, name: str, *, dim: int, device: str) -> None:
         torch.manual_seed(0)
-        encoder = sa.encoders.build(name, vocabulary_size=1002, dim=dim)
+        encoder = sa.encoders.build(name, vocab_size=1002, dim=dim)
         self.contextualizer = encoder.contextualizer.to(device)
         self.pooler = encoder.pooler.to(device)
         self.classifier = nn.Linear(encoder.output_dim, 3).to(device)

@@ -30,7 +30,7 @@ from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders import build
 from structattn.tasks import SentenceModel, get_task
 from structattn.tasks.decoder import build_decoder
-from structattn.tasks.sequence_model import SequenceModel, Texts
+from structattn.tasks.sequence_model import SequenceModel, TextProcessor
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def transduction_model(attention: str) -> SequenceModel:
     examples = list(itertools.islice(formulas(0), 500))
     source = sa.Vocabulary.from_examples(examples)
     target = TextVocabulary.from_texts([str(example.label) for example in examples])
-    encoder = build("structured", vocabulary_size=len(source), attention=attention, dim=50)
+    encoder = build("structured", vocab_size=len(source), attention=attention, dim=50)
     decoder = build_decoder("lstm", encoder, len(target), attention="simple", initial="zero")
-    return SequenceModel(encoder, decoder, get_task("transduction"), texts=Texts(source, target))
+    return SequenceModel(encoder, decoder, get_task("transduction"), texts=TextProcessor(source, target))
 
 
 def transduction_batches() -> Iterator[Sequence[sa.Example]]:
@@ -60,9 +60,9 @@ def transduction_batches() -> Iterator[Sequence[sa.Example]]:
 
 def translation_model(attention: str) -> SequenceModel:
     source, target = sa.Vocabulary(WORDS), TextVocabulary.from_texts([" ".join(WORDS)])
-    encoder = build("lstm", vocabulary_size=len(source), dim=256)
+    encoder = build("lstm", vocab_size=len(source), dim=256)
     decoder = build_decoder("lstm", encoder, len(target), attention=attention, num_layers=2, dropout=0.3)
-    return SequenceModel(encoder, decoder, get_task("translation"), texts=Texts(source, target))
+    return SequenceModel(encoder, decoder, get_task("translation"), texts=TextProcessor(source, target))
 
 
 def translation_batches() -> Iterator[Sequence[sa.Example]]:
@@ -77,7 +77,7 @@ def translation_batches() -> Iterator[Sequence[sa.Example]]:
 
 def inference_model(inside: str) -> SentenceModel:
     vocabulary = sa.Vocabulary(WORDS)
-    encoder = build("decomposable", vocabulary_size=len(vocabulary), inside=inside)
+    encoder = build("decomposable", vocab_size=len(vocabulary), inside=inside)
     task = dataclasses.replace(get_task("snli"), combine="together")
     return SentenceModel(encoder, task, vocabulary=vocabulary, hidden=300)
 

@@ -25,7 +25,7 @@ VOCABULARY = sa.Vocabulary(WORDS)
 class Learner:
     def __init__(self, name: str, dim: int) -> None:
         torch.manual_seed(0)
-        self.encoder = sa.encoders.build(name, vocabulary_size=len(VOCABULARY), dim=dim).train()
+        self.encoder = sa.encoders.build(name, vocab_size=len(VOCABULARY), dim=dim).train()
         self.classifier = nn.Linear(self.encoder.output_dim, 3)
         parameters = [*self.encoder.parameters(), *self.classifier.parameters()]
         self.optimizer = torch.optim.Adam(parameters)

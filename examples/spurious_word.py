@@ -20,7 +20,7 @@ from figure_parts import named
 
 import structattn as sa
 from structattn.data import Example
-from structattn.inspection import word_influence
+from structattn.inspection import leave_one_out
 from structattn.pictures import Series, bar_chart
 from structattn.syntax import replace_text
 from structattn.tasks import get_task
@@ -63,7 +63,7 @@ def measured(model: TrainedModel, examples: Sequence[Example], word: str, *, lim
     changes = [
         change
         for example in [example for example in examples if has_word(example, word)][:limit]
-        for found in word_influence(model, example, label=POSITIVE)
+        for found in leave_one_out(model, example, label=POSITIVE)
         for own, change in zip(found.sentence.words, found.changes, strict=True)
         if own.lower() == word.lower()
     ]
@@ -112,7 +112,7 @@ def main() -> None:
     measuring = verbs.add_parser("measure", help="how much trained runs lean on the word")
     measuring.add_argument("dev")
     measuring.add_argument("systems", nargs="+", help="NAME=RUN,RUN,...")
-    measuring.add_argument("--limit", type=int, default=100, help="measure influence in so many sentences")
+    measuring.add_argument("--limit", type=int, default=100, help="number of sentences to measure influence in")
     measuring.add_argument("--out", type=Path, default=Path("figures"))
     measuring.set_defaults(act=measure)
     for verb in (making, measuring):

@@ -194,7 +194,7 @@ def translation_figure(runs: Runs, data: str, pair: tuple[str, str], *, num_pair
 def times_figure(lengths: Sequence[int] = (5, 10, 20, 40, 80), *, batch: int = 16, repeats: int = 3) -> str:
     """Milliseconds forward and back of a transduction encoder, by what its words attend to."""
     kinds = ("none", "simple", "projective", "nonprojective", "constituency")
-    encoders = {kind: sa.encoders.build("structured", vocabulary_size=30, attention=kind, dim=50) for kind in kinds}
+    encoders = {kind: sa.encoders.build("structured", vocab_size=30, attention=kind, dim=50) for kind in kinds}
 
     def flat(length: int) -> SentenceBatch:
         words = [f"w{place % 20}" for place in range(length)]

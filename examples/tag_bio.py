@@ -26,7 +26,7 @@ class Tagger(nn.Module):
     def __init__(self, vocabulary: sa.Vocabulary, structured: bool) -> None:
         super().__init__()
         self.vocabulary, self.structured = vocabulary, structured
-        self.encoder = sa.encoders.build("bilstm", vocabulary_size=len(vocabulary), dim=100, dropout=0.3)
+        self.encoder = sa.encoders.build("bilstm", vocab_size=len(vocabulary), dim=100, dropout=0.3)
         self.score = nn.Linear(self.encoder.output_dim, TAGS)
         self.transition = nn.Parameter(torch.zeros(TAGS, TAGS), requires_grad=structured)
         forbidden = torch.zeros(1 + TAGS, TAGS, dtype=torch.bool)  # the first row: at the start

@@ -25,7 +25,7 @@ class Tagger(nn.Module):
     def __init__(self, vocabulary: sa.Vocabulary, structured: bool) -> None:
         super().__init__()
         self.vocabulary, self.structured = vocabulary, structured
-        self.encoder = sa.encoders.build("bilstm", vocabulary_size=len(vocabulary), dim=100, dropout=0.3)
+        self.encoder = sa.encoders.build("bilstm", vocab_size=len(vocabulary), dim=100, dropout=0.3)
         self.first, self.last = (nn.Linear(self.encoder.output_dim, 100) for _ in range(2))
         self.width = nn.Parameter(torch.zeros(WIDTHS, 100))
         self.score = nn.Linear(100, STATES)

@@ -44,7 +44,7 @@ def figures_of_a_tree(brackets: str, model: str | None) -> Iterator[tuple[str, s
     if model is None:
         torch.manual_seed(0)
         vocabulary = sa.Vocabulary.from_examples([sentence])
-        encoder = sa.encoders.build("tree_transformer", vocabulary_size=len(vocabulary), num_layers=1, num_heads=2)
+        encoder = sa.encoders.build("tree_transformer", vocab_size=len(vocabulary), num_layers=1, num_heads=2)
         maps = attention_maps(encoder, sentence, vocabulary=vocabulary)
     else:
         maps = attention_maps(load(model), sentence)
@@ -104,8 +104,8 @@ def times_figure(lengths: Sequence[int] = (10, 20, 40, 80, 160), *, batch: int =
     """Milliseconds forward and back of some encoders over balanced trees; the matrices are built each time."""
     sizes = {"num_heads": 4, "num_layers": 2, "hidden": 128}
     encoders = {
-        name: sa.encoders.build(name, vocabulary_size=30, dim=64, **({} if name == "tree_lstm" else sizes))
-        for name in ("transformer", "lengthened_transformer", "tree_transformer", "tree_lstm")
+        name: sa.encoders.build(name, vocab_size=30, dim=64, **({} if name == "tree_lstm" else sizes))
+        for name in ("transformer", "length_matched_transformer", "tree_transformer", "tree_lstm")
     }
 
     def balanced(length: int) -> SentenceBatch:

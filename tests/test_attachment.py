@@ -31,7 +31,7 @@ def sentence(text: str, heads: list[int]) -> Sentence:
 
 def model_of(attention: str = "projective", **options: object) -> AttachmentModel:
     torch.manual_seed(2)
-    encoder = build("structured", vocabulary_size=len(VOCABULARY), attention=attention, dim=6, **options).double()
+    encoder = build("structured", vocab_size=len(VOCABULARY), attention=attention, dim=6, **options).double()
     return AttachmentModel(encoder, TASK, vocabulary=VOCABULARY)
 
 
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused(pretrained: Path) -> None:
     with pytest.raises(ConfigError, match="task 'attachment' expects an encoder with latent trees, got one with Indep"):
         model_of("simple")
     with pytest.raises(ConfigError, match=r"expected an encoder that attends to heads, .* got one with 0 such"):
-        latent_trees(build("structured", vocabulary_size=7, attention="none"), sa.collate([Sentence([])], VOCABULARY))
+        latent_trees(build("structured", vocab_size=7, attention="none"), sa.collate([Sentence([])], VOCABULARY))
     with pytest.raises(MissingStructure, match="task 'attachment' needs dependency of every sentence"):
         model_of().loss([Example((Sentence(["a"]),))])
     with pytest.raises(ValueError, match="example 0 has no tree to compare with"):

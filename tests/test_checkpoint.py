@@ -277,7 +277,7 @@ def test_the_vocabulary_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_model_without_vocabulary_cannot_be_saved(tmp_path: Path) -> None:
-    encoder = sa.encoders.build("disan", vocabulary_size=5, dim=4)
+    encoder = sa.encoders.build("disan", vocab_size=5, dim=4)
     with pytest.raises(ConfigError, match="cannot be saved: pass vocabulary="):
         save(TrainedModel(SentenceModel(encoder, SENTIMENT), {}), tmp_path / "model")
     assert not (tmp_path / "model").exists()

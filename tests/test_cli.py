@@ -488,8 +488,8 @@ def test_plot_an_example_of_another_file(call: Call, runs: Path, corpus: Path, t
 def test_train_an_encoder_of_ones_own(
     call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = "from structattn.encoders import transformer\n\ndef small(vocabulary_size, *, dim: int = 8):\n"
-    (tmp_path / "our_encoders.py").write_text(f"{lines}    return transformer(vocabulary_size, dim=dim, num_heads=2)\n")
+    lines = "from structattn.encoders import transformer\n\ndef small(vocab_size, *, dim: int = 8):\n"
+    (tmp_path / "our_encoders.py").write_text(f"{lines}    return transformer(vocab_size, dim=dim, num_heads=2)\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     arguments = train_arguments(corpus, "--encoder", "our_encoders:small", "--options.dim", "4", "--json")

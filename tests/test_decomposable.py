@@ -33,7 +33,7 @@ def batches(chosen: list[int] | None = None) -> tuple[SentenceBatch, SentenceBat
 
 def encoder_of(inside: str, **options: Any) -> SentenceEncoder:
     torch.manual_seed(3)
-    return build("decomposable", vocabulary_size=len(VOCABULARY), inside=inside, dim=5, hidden=4, **options).eval()
+    return build("decomposable", vocab_size=len(VOCABULARY), inside=inside, dim=5, hidden=4, **options).eval()
 
 
 @pytest.mark.parametrize("inside", ["none", "hard"])
@@ -103,13 +103,11 @@ def test_a_sentence_without_words_gives_no_nan(inside: str) -> None:
 
 def test_number_of_parameters_of_the_paper() -> None:
     """812,703 and 401,200 by the sizes of the paper."""
-    encoder = build("decomposable", vocabulary_size=3, inside="none", dim=300)
+    encoder = build("decomposable", vocab_size=3, inside="none", dim=300)
     own = sum(parameter.numel() for parameter in encoder.contextualizer.parameters())
     classifier = 600 * 300 + 300 + 300 * 300 + 300 + 300 * 3 + 3
     assert own + classifier == 812_703
-    parser = build(
-        "decomposable", vocabulary_size=3, inside="projective", dim=300
-    ).contextualizer.inside.attention.scorer
+    parser = build("decomposable", vocab_size=3, inside="projective", dim=300).contextualizer.inside.attention.scorer
     assert sum(parameter.numel() for parameter in parser.parameters()) == 401_200
 
 
@@ -123,7 +121,7 @@ def test_it_learns_with_the_classifier_of_pairs() -> None:
         for i, one in enumerate(FIRST)
         for j, other in enumerate(SECOND)
     ]
-    encoder = build("decomposable", vocabulary_size=len(VOCABULARY), inside="projective", dim=16, hidden=6, dropout=0.0)
+    encoder = build("decomposable", vocab_size=len(VOCABULARY), inside="projective", dim=16, hidden=6, dropout=0.0)
     model = SentenceModel(encoder, task, ["in", "out"], vocabulary=VOCABULARY, hidden=16)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(40):

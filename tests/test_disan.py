@@ -58,7 +58,7 @@ NLI_WIDE, NLI_NARROW = linear(2400, 300) + linear(300, 3), linear(1200, 300) + l
     ],
 )
 def test_parameter_counts_of_the_papers_table(name: str, options: dict[str, bool], classifier: int, total: int) -> None:
-    encoder = build(name, vocabulary_size=7, **options)
+    encoder = build(name, vocab_size=7, **options)
     assert NLI_WIDE == 721_203
     assert size(encoder) - size(encoder.embedder) + classifier == total
 
@@ -71,12 +71,12 @@ def test_parameter_counts_of_the_parts() -> None:
     assert size(AdditivePooling(300)) == linear(300, 300) + 300
     assert size(BiLSTM(300, 300)) == 2 * (4 * 300 * 600 + 1200)
     # DiSAN on SST-5 in the authors' code: a classifier without its last bias.
-    disan = build("disan", vocabulary_size=7, ref_biases=True)
+    disan = build("disan", vocab_size=7, ref_biases=True)
     assert size(disan) - size(disan.embedder) + linear(600, 300) + 5 * 300 == 1_806_000
 
 
 def test_word_vectors_of_another_width_enter_the_blocks_directly() -> None:
-    disan = build("disan", vocabulary_size=7, dim=6, embedding_dim=4)
+    disan = build("disan", vocab_size=7, dim=6, embedding_dim=4)
     assert disan.embedder.weight.shape == (7, 4)
     assert size(disan.embedder) == 7 * 4
     assert disan.contextualizer.blocks[0].enter.in_features == 4
@@ -158,7 +158,7 @@ def test_order_matters_to_directions_only() -> None:
     assert not torch.allclose(forward(states[:, order])[0], forward(states)[0][:, order])
     shuffled = sa.collate([sa.Sentence([WORDS[index] for index in torch.randperm(9).tolist()])], VOCABULARY)
     for name, invariant in (("disan_nodir", True), ("emb_s2t", True), ("emb_additive", True), ("disan", False)):
-        encoder = build(name, vocabulary_size=len(VOCABULARY), dim=8, dropout=0.0)
+        encoder = build(name, vocab_size=len(VOCABULARY), dim=8, dropout=0.0)
         same = torch.allclose(encoder(sentence_batch(9)).vector, encoder(shuffled).vector, atol=1e-6)
         assert same == invariant, name
 
@@ -313,7 +313,7 @@ def test_states_and_batch_must_agree() -> None:
 )
 def test_options_that_make_no_sense_are_refused(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        build(name, vocabulary_size=5, **options)
+        build(name, vocab_size=5, **options)
 
 
 def test_weights_may_be_seen_without_holding_every_pair_and_feature() -> None:
@@ -360,7 +360,7 @@ def test_bilstm_starts_by_remembering() -> None:
 
 @pytest.mark.parametrize("pooler", ["max", "mean"])
 def test_bilstm_pools_real_words_only(pooler: str) -> None:
-    encoder = build("bilstm", vocabulary_size=len(VOCABULARY), dim=4, num_layers=2, pooler=pooler, dropout=0.0)
+    encoder = build("bilstm", vocab_size=len(VOCABULARY), dim=4, num_layers=2, pooler=pooler, dropout=0.0)
     encoding = encoder(sentence_batch(6, 2))
     real = encoding.states[1, :2]
     torch.testing.assert_close(encoding.vector[1], real.amax(0) if pooler == "max" else real.mean(0))

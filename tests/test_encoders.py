@@ -28,7 +28,7 @@ def tiny(name: str) -> sa.encoders.SentenceEncoder:
     options = {"dim": 12, "dropout": 0.0}
     if "num_heads" in known:
         options["num_heads"] = 2
-    return build(name, vocabulary_size=len(VOCABULARY), **options)
+    return build(name, vocab_size=len(VOCABULARY), **options)
 
 
 def encode(encoder: sa.encoders.SentenceEncoder, sentences: list[sa.Sentence]) -> sa.encoders.Encoding:
@@ -77,7 +77,7 @@ def test_save_and_load(name: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     other = build(
         name,
-        vocabulary_size=len(VOCABULARY),
+        vocab_size=len(VOCABULARY),
         dim=12,
         dropout=0.0,
         **({"num_heads": 2} if "num_heads" in options_of(name) else {}),
@@ -155,7 +155,7 @@ def test_short_empty_and_unknown_sentences_are_finite(name: str) -> None:
 def test_dropout_acts_in_training_only(name: str) -> None:
     encoder = build(
         name,
-        vocabulary_size=len(VOCABULARY),
+        vocab_size=len(VOCABULARY),
         dim=12,
         dropout=0.5,
         **({"num_heads": 2} if "num_heads" in options_of(name) else {}),
@@ -183,9 +183,9 @@ def test_the_state_of_the_random_generator_decides_the_weights(name: str) -> Non
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"unknown encoder 'disann' \(did you mean 'disan'\?\); known: .*ms_san"):
-        build("disann", vocabulary_size=5)
+        build("disann", vocab_size=5)
     with pytest.raises(ConfigError, match=r"unknown option 'dims' .*did you mean 'dim'\?\); known: .*dropout"):
-        build("disan", vocabulary_size=5, dims=3)
+        build("disan", vocab_size=5, dims=3)
 
 
 OWN = """
@@ -193,9 +193,9 @@ import structattn as sa
 
 WIDTH = 4
 
-def words(vocabulary_size, *, dim=WIDTH, scale: float = 1.0):
-    alone = sa.encoders.WordsAlone()
-    embedder = sa.layers.WordEmbedding(vocabulary_size, dim)
+def words(vocab_size, *, dim=WIDTH, scale: float = 1.0):
+    alone = sa.encoders.NoContext()
+    embedder = sa.layers.WordEmbedding(vocab_size, dim)
     return sa.encoders.SentenceEncoder(embedder, alone, pooler=sa.layers.MeanPooling(), output_dim=dim)
 """
 
@@ -205,12 +205,12 @@ def test_encoders_of_ones_own_are_named_by_their_place(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     name = "own_encoders:words"
     assert options_of(name) == {"dim": 4, "scale": 1.0}
-    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=6)
+    encoder = build(name, vocab_size=len(VOCABULARY), dim=6)
     assert encode(encoder, SENTENCES).states.shape[-1] == encoder.output_dim == 6
     with pytest.raises(ConfigError, match="unknown option 'width' for encoder 'own_encoders:words'; known: dim, scale"):
-        build(name, vocabulary_size=5, width=3)
+        build(name, vocab_size=5, width=3)
     with pytest.raises(ConfigError, match="option 'scale' of encoder 'own_encoders:words': expected float, got 'big'"):
-        build(name, vocabulary_size=5, scale="big")
+        build(name, vocab_size=5, scale="big")
     for wrong, message in (
         ("own_encoders:phrases", "module 'own_encoders' has no attribute 'phrases'"),
         ("own_encoders:", "has no attribute ''"),
@@ -220,7 +220,7 @@ def test_encoders_of_ones_own_are_named_by_their_place(tmp_path: Path, monkeypat
         ("own_encoders:WIDTH", "expected a function, got int"),
     ):
         with pytest.raises(ConfigError, match=f"encoder '{wrong}': expected .*{message}|expected a function, got int"):
-            build(wrong, vocabulary_size=5)
+            build(wrong, vocab_size=5)
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_encoders_of_ones_own_are_named_by_their_place(tmp_path: Path, monkeypat
 )
 def test_values_that_do_not_fit_are_refused(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        build(name, vocabulary_size=5, **options)
+        build(name, vocab_size=5, **options)

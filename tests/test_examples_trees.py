@@ -39,7 +39,7 @@ def test_times_by_length(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.syspath_prepend(Path(__file__).parent.parent / "examples")
     svg = importlib.import_module("tree_attention_figures").times_figure((3, 5), batch=2, repeats=1)
     printed = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
-    assert printed == ["transformer", "lengthened_transformer", "tree_transformer", "tree_lstm"]
+    assert printed == ["transformer", "length_matched_transformer", "tree_transformer", "tree_lstm"]
     assert all(f">{name}<" in svg for name in printed)
 
 

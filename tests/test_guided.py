@@ -27,7 +27,7 @@ NOTHING = sa.Vocabulary([])
 
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("told") / "backbone"
+    folder = tmp_path_factory.mktemp("injected") / "backbone"
     tiny("bert").save_pretrained(folder)
     minilm_tokenizer().save_pretrained(folder)
     return str(folder)
@@ -35,22 +35,20 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_injected_encoder_is_the_injected_model(backbone: str) -> None:
     encoder = build(
-        "injected", vocabulary_size=2, backbone=backbone, heads=["dependency", "word"], layers=[0], alpha=4.0
+        "injected", vocab_size=2, backbone=backbone, heads=["dependency", "word"], layers=[0], alpha=4.0
     ).eval()
-    told = inject(tiny("bert"), ["dependency", "word"] * 2, [0], alpha=4.0)
+    injected = inject(tiny("bert"), ["dependency", "word"] * 2, [0], alpha=4.0)
     subwords = collate_subwords([KIDS], minilm_tokenizer())
     batch = sa.collate([KIDS], NOTHING)
-    torch.testing.assert_close(encoder(batch).vector, told(subwords).last_hidden_state[:, 0])
-    plain = build("backbone", vocabulary_size=2, backbone=backbone).eval()(batch).vector
+    torch.testing.assert_close(encoder(batch).vector, injected(subwords).last_hidden_state[:, 0])
+    plain = build("backbone", vocab_size=2, backbone=backbone).eval()(batch).vector
     assert (encoder(batch).vector - plain).abs().max() > 1e-6
-    none = build("injected", vocabulary_size=2, backbone=backbone, heads=["none"]).eval()
+    none = build("injected", vocab_size=2, backbone=backbone, heads=["none"]).eval()
     torch.testing.assert_close(none(batch).vector, plain)
 
 
 def test_alphas_are_learnt_and_counted_once(backbone: str) -> None:
-    encoder = build(
-        "injected", vocabulary_size=2, backbone=backbone, heads=["word"], learnable_alpha=True, is_frozen=True
-    )
+    encoder = build("injected", vocab_size=2, backbone=backbone, heads=["word"], learnable_alpha=True, is_frozen=True)
     trained = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
     assert [parameter.numel() for parameter in trained] == [4]
     encoder(sa.collate([KIDS], NOTHING)).vector.square().sum().backward()
@@ -62,9 +60,9 @@ def test_sentences_without_trees(backbone: str) -> None:
     batch = sa.collate([BARE], NOTHING)
     for name, options in (("injected", {"heads": ["dependency"]}), ("sgnet", {})):
         with pytest.raises(MissingStructure, match="dependency"):
-            build(name, vocabulary_size=2, backbone=backbone, **options)(batch)
-    free = build("injected", vocabulary_size=2, backbone=backbone, heads=["dependency"], missing_trees="none").eval()
-    plain = build("backbone", vocabulary_size=2, backbone=backbone).eval()
+            build(name, vocab_size=2, backbone=backbone, **options)(batch)
+    free = build("injected", vocab_size=2, backbone=backbone, heads=["dependency"], missing_trees="none").eval()
+    plain = build("backbone", vocab_size=2, backbone=backbone).eval()
     torch.testing.assert_close(free(batch).vector, plain(batch).vector)
 
 
@@ -77,10 +75,10 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
         ("injected", {"heads": ["dependency"], "missing_trees": "none"}),
         ("sgnet", {}),
     ):
-        encoder = build(name, vocabulary_size=2, backbone=backbone, **options).eval()
+        encoder = build(name, vocab_size=2, backbone=backbone, **options).eval()
         assert encoder(sa.collate([empty], NOTHING)).vector.isfinite().all()
     for name, options in (("backbone", {}), ("hydra", {"adapter": str(tmp_path / "adapter")})):
-        encoder = build(name, vocabulary_size=2, backbone=backbone, **options).eval()
+        encoder = build(name, vocab_size=2, backbone=backbone, **options).eval()
         cut = encoder(sa.collate([sa.Sentence(long.words)], NOTHING)).vector
         whole = encoder(sa.collate([sa.Sentence(long.words[:62])], NOTHING)).vector  # with [CLS] and [SEP] 64 subwords
         torch.testing.assert_close(cut, whole)
@@ -88,11 +86,11 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
 
 def test_mistakes(backbone: str) -> None:
     with pytest.raises(ConfigError, match="heads: 3 of them do not divide the backbone's 4"):
-        build("injected", vocabulary_size=2, backbone=backbone, heads=["word"] * 3)
+        build("injected", vocab_size=2, backbone=backbone, heads=["word"] * 3)
     with pytest.raises(ConfigError, match="relation: expected span or ancestor, got 'arc'"):
-        build("sgnet", vocabulary_size=2, backbone=backbone, relation="arc")
+        build("sgnet", vocab_size=2, backbone=backbone, relation="arc")
     with pytest.raises(ConfigError, match="multiple of num_heads, got 16 and 5"):
-        build("sgnet", vocabulary_size=2, backbone=backbone, num_heads=5)
+        build("sgnet", vocab_size=2, backbone=backbone, num_heads=5)
 
 
 def test_the_guided_layer_equals_its_equations() -> None:
@@ -126,7 +124,7 @@ def test_the_guided_layer_equals_its_equations() -> None:
 
 def test_the_mask_of_sgnet_is_that_of_the_tree(backbone: str) -> None:
     """Every subword of a word sees the first subwords of the words above it; a later subword is seen by itself only."""
-    encoder = build("sgnet", vocabulary_size=2, backbone=backbone).eval()
+    encoder = build("sgnet", vocab_size=2, backbone=backbone).eval()
     seen: list[torch.Tensor] = []
     layer = encoder.get_submodule("embedder.reader.layer")
     with layer.register_forward_hook(lambda *call: seen.append(call[1][1])):

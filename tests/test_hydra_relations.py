@@ -158,7 +158,7 @@ def test_a_word_without_subwords_is_contracted_and_cut_words_are_dropped():
     place = {word: index for index, word in enumerate(subwords.words[0].tolist()) if subwords.is_word[0, index]}
     # The root "na" is gone: "gon" and "wash" become roots, so only I <- gon is left.
     assert sorted(found.nonzero().tolist()) == sorted([[place[0], place[1]], [place[1], place[0]]])
-    cut = targets(subwords_of(SENTENCE, max_length=4, overlong="cut")).relation[0, 0]
+    cut = targets(subwords_of(SENTENCE, max_length=4, truncation=True)).relation[0, 0]
     assert sorted(cut.nonzero().tolist()) == [[1, 2], [2, 1]]
 
 

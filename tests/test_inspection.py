@@ -21,7 +21,7 @@ from structattn.inspection import AttentionMap, attention_maps
 from structattn.inspection.items import sentences_of
 from structattn.inspection.names import gate_names
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
-from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, Texts, get_task
+from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
@@ -219,7 +219,7 @@ def test_sentences_of_pairs_follow_each_other() -> None:
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_maps_of_real_encoders_are_distributions_that_padding_does_not_change(name: str) -> None:
-    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=12)
+    encoder = build(name, vocab_size=len(VOCABULARY), dim=12)
     sentences = [KIDS, DOG, Sentence(["hush"], dependency=DependencyTree([0])), Sentence([])]
     together = attention_maps(encoder, batch_of(*sentences))
     assert together
@@ -237,7 +237,7 @@ def test_maps_of_real_encoders_are_distributions_that_padding_does_not_change(na
 
 
 def test_the_maps_of_an_encoder_are_those_of_its_layer() -> None:
-    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12).eval()
+    encoder = build("ms_san", vocab_size=len(VOCABULARY), dim=12).eval()
     batch = batch_of(KIDS)
     _, weights = encoder.contextualizer.attention(encoder.embedder(batch), batch, need_weights=True)
     first = attention_maps(encoder, batch)[0]
@@ -246,7 +246,7 @@ def test_the_maps_of_an_encoder_are_those_of_its_layer() -> None:
 
 
 def test_a_missing_tree_is_still_an_error() -> None:
-    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12)
+    encoder = build("ms_san", vocab_size=len(VOCABULARY), dim=12)
     with pytest.raises(MissingStructure, match=r"sentence 1 .*hush"):
         attention_maps(encoder, [KIDS, "hush"], vocabulary=VOCABULARY)
 
@@ -269,9 +269,9 @@ def test_nodes_of_phrase_trees_are_named() -> None:
 
 def test_translation_is_seen_in_subwords() -> None:
     source, target = Vocabulary(list("abdgkors")), TextVocabulary.from_texts(["ein Hund"])
-    encoder = build("tree_transformer", vocabulary_size=len(source), dim=8, num_heads=2, num_layers=1)
+    encoder = build("tree_transformer", vocab_size=len(source), dim=8, num_heads=2, num_layers=1)
     decoder = build_decoder("tree_transformer", encoder, len(target), num_heads=2)
-    texts = Texts(source, target, CharacterSplitter())
+    texts = TextProcessor(source, target, CharacterSplitter())
     model = SequenceModel(encoder, decoder, get_task("translation"), texts=texts)
     (found,) = (one for one in attention_maps(model, DOG) if one.kind == "attention")
     assert found.rows[:9] == tuple("adogbarks")
@@ -306,12 +306,12 @@ def test_head_recall_by_hand() -> None:
 
 
 def test_the_summary_has_a_row_for_each_head() -> None:
-    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12)
+    encoder = build("ms_san", vocab_size=len(VOCABULARY), dim=12)
     rows = inspection.summarise(attention_maps(encoder, batch_of(KIDS, DOG)))
     assert len(rows) == 1 + 6
     assert [row[1] for row in rows[1:4]] == ["forward · word", "forward · dependency", "forward"]
     assert all(cell for row in rows for cell in row)
-    plain = build("transformer", vocabulary_size=len(VOCABULARY), dim=12, num_heads=2)
+    plain = build("transformer", vocab_size=len(VOCABULARY), dim=12, num_heads=2)
     rows = inspection.summarise(attention_maps(plain, batch_of(Sentence(["a", "dog"]))))
     assert {(row[3], row[5]) for row in rows[1:]} == {("", "")}
     assert inspection.summarise([]) == rows[:1]
@@ -343,7 +343,7 @@ def test_figure_3_of_ms_san_shows_two_distances() -> None:
 
 
 def test_figure_4_of_ms_san_has_six_heads() -> None:
-    encoder = build("ms_san", vocabulary_size=len(VOCABULARY), dim=12)
+    encoder = build("ms_san", vocab_size=len(VOCABULARY), dim=12)
     maps = attention_maps(encoder, batch_of(KIDS))
     svg = inspection.attention_figure(maps, title="MS-SAN")
     assert svg.count("<title>") == 6 * 64
@@ -354,7 +354,7 @@ def test_figure_4_of_ms_san_has_six_heads() -> None:
 
 
 def test_figures_6_to_8_of_disan() -> None:
-    encoder = build("disan", vocabulary_size=len(VOCABULARY), dim=12)
+    encoder = build("disan", vocab_size=len(VOCABULARY), dim=12)
     maps = attention_maps(encoder, batch_of(KIDS, DOG))
     svg = inspection.attention_figure(maps)
     assert svg.count("<title>") == 2 * (64 + 9)
@@ -405,7 +405,7 @@ def test_the_page_shows_every_sentence_and_head() -> None:
 
 @pytest.mark.parametrize("name", ["disan", "bilstm_s2t"])
 def test_pages_of_other_encoders_and_inputs(name: str) -> None:
-    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=8)
+    encoder = build(name, vocab_size=len(VOCABULARY), dim=8)
     batch = batch_of(KIDS, DOG, Sentence([]), Sentence(["hush"]))
     html = inspection.attention_page(encoder, batch)
     assert html.count('class="option"') >= 4
@@ -506,7 +506,7 @@ def _map_of(weights: Tensor, sentence: Sentence | None = None) -> AttentionMap:
 
 
 def _model(name: str, task: str) -> SentenceModel:
-    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=12)
+    encoder = build(name, vocab_size=len(VOCABULARY), dim=12)
     return SentenceModel(encoder, get_task(task), labels=("singular", "plural"), vocabulary=VOCABULARY)
 
 

@@ -42,7 +42,7 @@ def model_of(name: str, folder: Path, *, combine: str = "together") -> SentenceM
     if name == "hydra":
         options["adapter"] = str(folder / "adapter")
     task = Task("t", arity=1 if combine == "single" else 2, combine=combine, labels=("no", "yes"))
-    return SentenceModel(build(name, vocabulary_size=2, **options), task, vocabulary=sa.Vocabulary([])).train()
+    return SentenceModel(build(name, vocab_size=2, **options), task, vocabulary=sa.Vocabulary([])).train()
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -83,7 +83,7 @@ def test_plots_of_models_on_a_backbone(name: str, folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize(("name", "option"), [("structured", "attention"), ("decomposable", "inside")])
 def test_latent_trees_are_shown_as_marginals_and_the_best_tree(name: str, option: str, attention: str) -> None:
     torch.manual_seed(0)
-    encoder = build(name, vocabulary_size=len(WORDS) + 2, dim=6, **{option: attention})
+    encoder = build(name, vocab_size=len(WORDS) + 2, dim=6, **{option: attention})
     model = AttachmentModel(encoder, get_task("attachment"), vocabulary=sa.Vocabulary(WORDS)).train()
     first, second = attention_maps(model, [KIDS, SHORT])
     assert model.training
@@ -109,7 +109,7 @@ def expected_roots(model: AttachmentModel) -> float:
 def test_plots_of_a_task_of_trees(tmp_path: Path) -> None:
     sentences = [example.sentences[0] for example, _ in zip(agreement_treebank(seed=1), range(2), strict=False)]
     words = sorted({word.lower() for one in sentences for word in one.words})
-    encoder = build("decomposable", vocabulary_size=len(words) + 2, dim=6, inside="projective")
+    encoder = build("decomposable", vocab_size=len(words) + 2, dim=6, inside="projective")
     model = AttachmentModel(encoder, get_task("attachment"), vocabulary=sa.Vocabulary(words))
     written = save_plots(tmp_path, model, [*sentences, "kings cry"])
     names = {path.name for path in written}

@@ -75,8 +75,8 @@ def by_hand(attention: MultiHeadAttention, states: Tensor, batch: sa.SentenceBat
     num, length, _ = states.shape
     width = attention.head_dim
     queries, keys, values = (states @ block.mT for block in attention.project.weight.chunk(3))
-    told = AttentionBias() if attention.prior is None else attention.prior(batch)
-    allowed = told.allowed
+    prior = AttentionBias() if attention.prior is None else attention.prior(batch)
+    allowed = prior.allowed
     weights = torch.zeros(num, HEADS, length, length)
     output = torch.zeros(num, length, HEADS * width)
     for b in range(num):
@@ -89,8 +89,8 @@ def by_hand(attention: MultiHeadAttention, states: Tensor, batch: sa.SentenceBat
                     if allowed is not None and not allowed.expand(num, HEADS, length, length)[b, h, i, j]:
                         continue
                     score = pair_score(attention.position, q[i], k[j], i=i, j=j, h=h) / math.sqrt(width)
-                    if told.bias is not None:
-                        score = score + told.bias.expand(num, HEADS, length, length)[b, h, i, j]
+                    if prior.bias is not None:
+                        score = score + prior.bias.expand(num, HEADS, length, length)[b, h, i, j]
                     powers[j] = score.exp()
                 if powers.any():
                     weights[b, h, i] = powers / powers.sum()
@@ -154,9 +154,9 @@ def test_a_query_that_sees_nothing_is_zero_with_zero_gradient(prior: str, positi
     attention = attention_of(prior, position)
     states = STATES.clone().requires_grad_()
     output, weights = attention(states, BATCH, need_weights=need_weights)
-    told = attention.prior(BATCH).allowed if attention.prior is not None else None
+    allowed = attention.prior(BATCH).allowed if attention.prior is not None else None
     sees = BATCH.mask[:, None, :, None] & BATCH.mask[:, None, None, :]
-    blind = ~(sees if told is None else sees & told).any(-1)
+    blind = ~(sees if allowed is None else sees & allowed).any(-1)
     all_blind = blind.expand(4, HEADS, 5).all(1)
     assert all_blind.any()
     assert not output[all_blind].any()
@@ -316,9 +316,9 @@ class Nodes(Prior):
         (lambda: MultiHeadAttention(6, 2, PerHead([Forward()] * 3)), r"has 2 heads, but its prior is made for 3"),
         (lambda: ShawPosition(4, clip=-1), "got -1"),
         (lambda: MultiHeadAttention(8, 2)(torch.ones(4, 4, 8), BATCH), "4 sentences with 4 words, .* has 4 with 5"),
-        (lambda: MultiHeadAttention(8, 2, Nodes())(torch.ones(4, 5, 8), BATCH), r"5 states .* \(nodes\) speaks of 9"),
+        (lambda: MultiHeadAttention(8, 2, Nodes())(torch.ones(4, 5, 8), BATCH), r"5 states .* \(nodes\) is for 9"),
         (lambda: Concat([]), "at least one pooler"),
-        (lambda: WordEmbedding(3, 4, num_frozen=2), "vocabulary_size=3 and num_frozen=2"),
+        (lambda: WordEmbedding(3, 4, num_frozen=2), "vocab_size=3 and num_frozen=2"),
         (lambda: WordEmbedding(3, 4).load_vectors(torch.zeros(4, 4)), "3 words by 4, got 4 by 4"),
     ],
 )

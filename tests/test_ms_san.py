@@ -24,7 +24,7 @@ PAPER = {"dim": 300, "embedding_dim": None}
 
 def build(name: str = "ms_san", **options: object) -> SentenceEncoder:
     torch.manual_seed(0)
-    encoder = sa.encoders.build(name, vocabulary_size=SIZE, **{"dim": 12, "dropout": 0.0, **options})
+    encoder = sa.encoders.build(name, vocab_size=SIZE, **{"dim": 12, "dropout": 0.0, **options})
     return encoder.eval()
 
 

@@ -9,7 +9,7 @@ import pytest
 import structattn as sa
 from structattn.cli import main
 from structattn.data import Example
-from structattn.data.parses import Parses, with_parses
+from structattn.data.parses import ParseLookup, with_parses
 from structattn.syntax import ParseError
 
 WASH = sa.Sentence(["Kids", "wash", "hands"], ["NOUN", "VERB", "NOUN"], sa.DependencyTree([2, 0, 2]))
@@ -18,7 +18,7 @@ BARK = sa.Sentence(["Dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
 
 def test_trees_go_by_words_and_own_trees_stay() -> None:
     own = sa.Sentence(["Dogs", "bark"], dependency=sa.DependencyTree([0, 1]))
-    known = Parses([WASH, BARK, own])
+    known = ParseLookup([WASH, BARK, own])
     pair = known(Example((sa.Sentence(WASH.words, metadata={"text": "Kids wash hands"}), own), "x", id="7", weight=2.0))
     assert pair.sentences[0].dependency == WASH.dependency
     assert pair.sentences[0].tags == WASH.tags
@@ -44,7 +44,7 @@ def test_what_is_missing_is_counted_and_said(tmp_path: Path, caplog: pytest.LogC
 def test_a_file_without_trees_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bare.conllu").write_text("1\tDogs" + "\t_" * 8 + "\n\n", encoding="utf-8")
     with pytest.raises(ParseError, match=r"bare\.conllu: expected heads of every word, sentence 1 has none"):
-        Parses.from_file(tmp_path / "bare.conllu")
+        ParseLookup.from_file(tmp_path / "bare.conllu")
 
 
 def test_training_and_use_with_trees_of_another_file(

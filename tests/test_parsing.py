@@ -177,9 +177,9 @@ def test_sentences_without_words_get_empty_trees(gold: list[Sentence], parser: T
 
 
 def test_very_long_sentences_are_parsed_in_stretches(parser: TreeCRF) -> None:
-    parser.encoder.longest = 50
+    parser.encoder.max_length = 50
     (found,) = parser.parse([Sentence(["the", "dogs"] * 60)])
-    parser.encoder.longest = type(parser.encoder).longest
+    parser.encoder.max_length = type(parser.encoder).max_length
     tree = found.dependency
     assert len(tree) == 120
     assert len(tree.roots) == 1
@@ -198,9 +198,11 @@ def test_batches_are_bounded_and_answers_come_in_order() -> None:
 
     draw = random.Random(6)
     sentences = [Sentence([str(number)] * draw.randint(1, 400)) for number in range(200)]
-    found = parse_in_batches(flat, sentences, longest=300)
+    found = parse_in_batches(flat, sentences, max_length=300)
     assert [one.words for one in found] == [one.words for one in sentences]
-    assert all(count == 1 or (count * longest <= 2500 and count * longest**2 <= 400_000) for count, longest in sizes)
+    assert all(
+        count == 1 or (count * max_length <= 2500 and count * max_length**2 <= 400_000) for count, max_length in sizes
+    )
     assert len(sizes) < len(sentences) / 2
 
 
@@ -375,7 +377,7 @@ def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) 
     together, alone = parser.predict(gold), [parser.predict([sentence])[0] for sentence in gold]
     assert together == alone
     # More subwords than the backbone reads: a tree all the same.
-    parser.encoder.longest = 500
+    parser.encoder.max_length = 500
     (long,) = parser.predict([Sentence(["the", "dogs"] * 100)])
     assert len(long.dependency) == 200
     assert len(long.dependency.roots) == 1

@@ -17,7 +17,7 @@ from structattn.inspection.phrase_attention import PhraseAttention
 from structattn.layers import CrossAttention, TreeAttention
 from structattn.syntax import ConfigError
 from structattn.syntax.errors import MissingStructure
-from structattn.tasks import SENTIMENT, SentenceModel, SequenceModel, Texts, build_decoder, get_task
+from structattn.tasks import SENTIMENT, SentenceModel, SequenceModel, TextProcessor, build_decoder, get_task
 from structattn.training import DataConfig, DecoderConfig, OptimizationConfig, RunConfig, load, run
 
 HEADS = {"a dog barks": [2, 3, 0], "dogs bark loud now": [2, 0, 4, 2], "hush": [0]}
@@ -33,10 +33,10 @@ def translator(encoder: str = "tree_transformer", decoder: str = "tree_transform
     torch.manual_seed(0)
     vocabulary = sa.Vocabulary.from_examples(SENTENCES)
     sizes = {"dim": 8, "num_heads": 2, "dropout": 0.3}
-    reader = sa.encoders.build(encoder, vocabulary_size=len(vocabulary), num_layers=2, **sizes, **options)
+    reader = sa.encoders.build(encoder, vocab_size=len(vocabulary), num_layers=2, **sizes, **options)
     target = TextVocabulary.from_texts(list(TEXTS.values()))
     writer = build_decoder(decoder, reader, len(target), num_layers=2, num_heads=2)
-    texts = Texts(vocabulary, target)
+    texts = TextProcessor(vocabulary, target)
     return SequenceModel(reader, writer, get_task("translation"), texts=texts, trees=PhraseTrees("dependency"))
 
 
@@ -101,7 +101,7 @@ def test_shares_are_those_of_the_weights() -> None:
 def test_classifiers_and_pairs_are_looked_at_too() -> None:
     torch.manual_seed(0)
     vocabulary = sa.Vocabulary.from_examples(SENTENCES)
-    encoder = sa.encoders.build("tree_transformer", vocabulary_size=len(vocabulary), dim=8, num_heads=2)
+    encoder = sa.encoders.build("tree_transformer", vocab_size=len(vocabulary), dim=8, num_heads=2)
     single = SentenceModel(encoder, SENTIMENT, vocabulary=vocabulary, trees="dependency")
     both = SentenceModel(
         encoder, get_task("pair_classification"), ["x", "y"], vocabulary=vocabulary, trees="dependency"

@@ -19,7 +19,7 @@ from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
 from structattn.encoders import options_of as builder_options
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
-from structattn.layers.backbone import longest_text
+from structattn.layers.backbone import max_input_length
 from structattn.pretrained import HydraConfig, add_heads
 from structattn.syntax import ConfigError, coverage, write_conllu
 
@@ -122,7 +122,7 @@ def test_pairs_count_their_words_through(tokenizer):
 
 
 def test_texts_that_are_cut():
-    subwords = collate_subwords(SENTENCES[:2], minilm_tokenizer(), max_length=6, overlong="cut")
+    subwords = collate_subwords(SENTENCES[:2], minilm_tokenizer(), max_length=6, truncation=True)
     assert subwords.ids.shape[1] == 6
     assert subwords.is_cut.tolist() == [True, True]
     assert 0 < subwords.coverage < 1
@@ -136,7 +136,7 @@ def test_empty_texts_and_very_long_ones():
     assert subwords.is_word.any(1).tolist() == [False, True]
     assert collate_subwords([sa.Sentence([])], tokenizer).coverage == 1.0
     long = sa.Sentence(["kids"] * 100_000)
-    assert collate_subwords([long], tokenizer, max_length=512, overlong="cut").ids.shape == (1, 512)
+    assert collate_subwords([long], tokenizer, max_length=512, truncation=True).ids.shape == (1, 512)
 
 
 def test_text_that_the_tokenizer_normalises_keeps_its_words():
@@ -208,7 +208,7 @@ def test_kept_states_are_those_that_are_read_again():
             subwords = backbone.tokenize(texts)
             torch.testing.assert_close(backbone(subwords), plain(subwords), atol=2e-6, rtol=1e-5)
     assert len(calls) == 3  # the second batch had been read before
-    with pytest.raises(ConfigError, match="keep_states: the states of a backbone that is trained change"):
+    with pytest.raises(ConfigError, match="keep_states requires is_frozen=True"):
         PretrainedBackbone(tiny("bert"), minilm_tokenizer(), keep_states=True)
 
 
@@ -222,8 +222,8 @@ def test_inner_layers():
 
 
 def test_longest_texts():
-    assert longest_text(tiny("bert").config, minilm_tokenizer()) == 64
-    assert longest_text(tiny("roberta").config, minilm_tokenizer()) == 62
+    assert max_input_length(tiny("bert").config, minilm_tokenizer()) == 64
+    assert max_input_length(tiny("roberta").config, minilm_tokenizer()) == 62
     backbone = PretrainedBackbone(tiny("roberta"), minilm_tokenizer())
     backbone(backbone.tokenize([sa.Sentence(["kids"] * 60)]))
     with pytest.raises(ValueError, match="has 63 subwords, expected at most 62"):
@@ -273,7 +273,7 @@ def options_of(name: str, folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ON_A_BACKBONE)
 def test_encoders_do_not_see_padding(name, folder):
     torch.manual_seed(0)
-    encoder = build(name, vocabulary_size=2, **options_of(name, folder)).eval()
+    encoder = build(name, vocab_size=2, **options_of(name, folder)).eval()
     together = encoder(sa.collate(TREES, sa.Vocabulary([]))).vector
     for row, sentence in enumerate(TREES):
         alone = encoder(sa.collate([sentence], sa.Vocabulary([]))).vector
@@ -289,7 +289,7 @@ def test_ms_san_on_a_backbone_keeps_cls_and_counts():
     source = PretrainedBackbone(tiny_backbone, minilm_tokenizer())
     original, room.read_backbone = room.read_backbone, lambda *args, **options: source
     try:
-        encoder = build("ms_san_backbone", vocabulary_size=2, backbone="any", dropout=0.0).eval()
+        encoder = build("ms_san_backbone", vocab_size=2, backbone="any", dropout=0.0).eval()
     finally:
         room.read_backbone = original
     own = sum(p.numel() for p in encoder.parameters()) - sum(p.numel() for p in tiny_backbone.parameters())
@@ -302,7 +302,7 @@ def test_ms_san_on_a_backbone_keeps_cls_and_counts():
 
 
 def test_hydra_as_an_encoder_is_the_hydra_model(folder):
-    encoder = build("hydra", vocabulary_size=2, **options_of("hydra", folder)).eval()
+    encoder = build("hydra", vocab_size=2, **options_of("hydra", folder)).eval()
     model = add_heads(tiny("bert"), folder / "adapter").eval()
     subwords = collate_subwords(TREES, minilm_tokenizer())
     # The gate and the output map were not saved, as they had not been trained.
@@ -314,14 +314,14 @@ def test_hydra_as_an_encoder_is_the_hydra_model(folder):
 
 def test_the_controls_of_hydra(folder):
     options = options_of("hydra", folder)
-    trained, again = (build("hydra", vocabulary_size=2, **options).embedder.reader.layer.heads for _ in range(2))
-    random = build("hydra", vocabulary_size=2, **options, heads="random").embedder.reader.layer.heads
+    trained, again = (build("hydra", vocab_size=2, **options).embedder.reader.layer.heads for _ in range(2))
+    random = build("hydra", vocab_size=2, **options, heads="random").embedder.reader.layer.heads
     assert torch.equal(trained.query.weight, again.query.weight)
     assert not torch.equal(trained.query.weight, random.query.weight)
-    frozen = build("hydra", vocabulary_size=2, **options, frozen="heads").embedder
+    frozen = build("hydra", vocab_size=2, **options, frozen="heads").embedder
     assert not any(parameter.requires_grad for parameter in frozen.reader.layer.heads.parameters())
     assert all(parameter.requires_grad for parameter in frozen.backbone.parameters())
-    frozen = build("hydra", vocabulary_size=2, **options, frozen="backbone").embedder
+    frozen = build("hydra", vocab_size=2, **options, frozen="backbone").embedder
     assert not any(parameter.requires_grad for parameter in frozen.backbone.parameters())
     assert all(parameter.requires_grad for parameter in frozen.reader.layer.parameters())
 
@@ -334,16 +334,16 @@ def test_encoders_that_keep_states_answer_the_same(name, frozen, folder):
     options = {**options_of(name, folder), **frozen}
     batch = sa.collate(TREES, sa.Vocabulary([]))
     torch.manual_seed(0)
-    expected = build(name, vocabulary_size=2, **options).eval()(batch).vector
+    expected = build(name, vocab_size=2, **options).eval()(batch).vector
     torch.manual_seed(0)
-    encoder = build(name, vocabulary_size=2, **options, keep_states=True).eval()
+    encoder = build(name, vocab_size=2, **options, keep_states=True).eval()
     for _ in range(2):
         torch.testing.assert_close(encoder(batch).vector, expected, atol=2e-6, rtol=1e-5)
     assert len(encoder.embedder.backbone.kept) == len({sentence.words for sentence in TREES})
 
 
 def test_pairs_are_read_as_one_text(folder):
-    encoder = build("backbone", vocabulary_size=2, **options_of("backbone", folder)).eval()
+    encoder = build("backbone", vocab_size=2, **options_of("backbone", folder)).eval()
     first, second = (sa.collate(side, sa.Vocabulary([])) for side in (TREES[:4], TREES[4:]))
     subwords = collate_subwords(list(zip(TREES[:4], TREES[4:], strict=True)), minilm_tokenizer())
     assert set(subwords.segments.unique().tolist()) == {0, 1}
@@ -359,11 +359,11 @@ def test_mistakes_in_options(folder):
         ("hydra", "hydra pretrain wrote"),
     ):
         with pytest.raises(ConfigError, match=message):
-            build(name, vocabulary_size=2)
+            build(name, vocab_size=2)
     with pytest.raises(ConfigError, match="6 of them do not divide the backbone's width 16"):
-        build("ms_san_backbone", vocabulary_size=2, backbone=str(folder / "backbone"))
+        build("ms_san_backbone", vocab_size=2, backbone=str(folder / "backbone"))
     with pytest.raises((ConfigError, TypeError), match=r"'trained'.*'random'"):
-        build("hydra", vocabulary_size=2, **options_of("hydra", folder), heads="some")
+        build("hydra", vocab_size=2, **options_of("hydra", folder), heads="some")
 
 
 @pytest.mark.parametrize("name", ON_A_BACKBONE)

@@ -1,4 +1,4 @@
-"""Priors in stock models: eager and sdpa agree, the bias is the one the prior says, and what cannot be told refuses."""
+"""Priors in stock models: eager and sdpa agree, the bias is that of the prior, and unsupported models are refused."""
 
 import inspect
 import logging
@@ -31,13 +31,13 @@ def states_of(model, subwords, **inputs):
 @pytest.mark.parametrize("kind", KINDS)
 def test_eager_and_sdpa_agree_and_differ_from_the_plain_model(kind):
     subwords = subwords_of(BALLGAME, SHORT)
-    told = {}
+    injected = {}
     for implementation in ("eager", "sdpa"):
         model = tiny(kind, implementation=implementation)
         plain = model(input_ids=subwords.ids, attention_mask=subwords.mask.long()).last_hidden_state
-        told[implementation] = states_of(inject(model, NAMES), subwords)
-        assert ((told[implementation] - plain) * subwords.mask[..., None]).abs().max() > 1e-4
-    torch.testing.assert_close(told["eager"], told["sdpa"], atol=1e-5, rtol=1e-5)
+        injected[implementation] = states_of(inject(model, NAMES), subwords)
+        assert ((injected[implementation] - plain) * subwords.mask[..., None]).abs().max() > 1e-4
+    torch.testing.assert_close(injected["eager"], injected["sdpa"], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,9 +45,9 @@ def test_weights_are_the_softmax_of_scores_and_bias(kind):
     """In the first layer: the same scores with and without the prior, so the weights' ratio is the bias."""
     subwords = subwords_of(BALLGAME)
     distance = [0.5 * WordDistance()] * 3 + [None]
-    told = inject(tiny(kind, implementation="eager"), distance, layers=[0])
+    injected = inject(tiny(kind, implementation="eager"), distance, layers=[0])
     plain = inject(tiny(kind, implementation="eager"), ["none"] * 4, layers=[0])
-    (weights,), (before,) = told.subword_weights(subwords).values(), plain.subword_weights(subwords).values()
+    (weights,), (before,) = injected.subword_weights(subwords).values(), plain.subword_weights(subwords).values()
     words = subwords.words[0]
     bias = -0.5 * (words[:, None] - words).abs().float()
     bias[~subwords.is_word[0]] = 0.0
@@ -73,41 +73,41 @@ def test_forbidden_pairs_have_no_weight_and_special_tokens_are_free():
 def test_what_reaches_the_attention_is_a_mask_with_four_axes(kind, implementation):
     """Masks with three axes mean different things to different versions of transformers."""
     subwords = subwords_of(BALLGAME, SHORT)
-    told = inject(tiny(kind, implementation=implementation), NAMES)
+    injected = inject(tiny(kind, implementation=implementation), NAMES)
     seen = []
-    _, module = attention_modules(told.model)[0]
+    _, module = attention_modules(injected.model)[0]
     names = list(inspect.signature(module.forward).parameters)
 
     def look(module, args, kwargs):
         seen.append({**dict(zip(names, args, strict=False)), **kwargs}["attention_mask"])
 
     with module.register_forward_pre_hook(look, with_kwargs=True):
-        told(subwords)
+        injected(subwords)
     (mask,) = seen
     assert mask.shape == (2, 4, subwords.ids.shape[1], subwords.ids.shape[1])
     assert mask.is_floating_point()
     assert mask.isfinite().all()
 
 
-def test_only_the_chosen_layers_are_told():
+def test_only_the_chosen_layers_have_priors():
     model, subwords = tiny("bert"), subwords_of(BALLGAME)
     plain = model(input_ids=subwords.ids, output_hidden_states=True).hidden_states
-    told = inject(model, ["forward"] * 4, layers=[1])(subwords, output_hidden_states=True).hidden_states
-    torch.testing.assert_close(told[1], plain[1])
-    assert (told[2] - plain[2]).abs().max() > 1e-4
+    injected = inject(model, ["forward"] * 4, layers=[1])(subwords, output_hidden_states=True).hidden_states
+    torch.testing.assert_close(injected[1], plain[1])
+    assert (injected[2] - plain[2]).abs().max() > 1e-4
 
 
 def test_padding_changes_nothing():
-    told = inject(tiny("bert"), NAMES)
-    together = states_of(told, subwords_of(BALLGAME, SHORT))
-    alone = states_of(told, subwords_of(SHORT))
+    injected = inject(tiny("bert"), NAMES)
+    together = states_of(injected, subwords_of(BALLGAME, SHORT))
+    alone = states_of(injected, subwords_of(SHORT))
     torch.testing.assert_close(together[1, : alone.shape[1]], alone[0], atol=1e-6, rtol=1e-5)
 
 
-def test_pairs_are_told_about_both_sentences():
-    told = inject(tiny("bert"), ["dependency"] * 4)
+def test_pairs_have_the_trees_of_both_sentences():
+    injected = inject(tiny("bert"), ["dependency"] * 4)
     subwords = collate_subwords([(BALLGAME, SHORT)], minilm_tokenizer())
-    bias = told.told(subwords).bias
+    bias = injected.attention_bias(subwords).bias
     first = subwords.words[0].tolist().index(5)  # wash, the root of the first sentence
     second = [i for i, word in enumerate(subwords.words[0].tolist()) if word == 9][-1]  # wash, that of the second
     assert bias[0, 0, first, second] == -2
@@ -118,8 +118,8 @@ def test_removed_priors_leave_the_model_as_it_was():
     before = model(input_ids=subwords.ids).last_hidden_state
     assert inject(model, NAMES).remove() is model
     torch.testing.assert_close(model(input_ids=subwords.ids).last_hidden_state, before, rtol=0, atol=0)
-    told = inject(model, NAMES)  # without texts nobody is told anything
-    torch.testing.assert_close(told.model(input_ids=subwords.ids).last_hidden_state, before, rtol=0, atol=0)
+    injected = inject(model, NAMES)  # without texts there is no bias
+    torch.testing.assert_close(injected.model(input_ids=subwords.ids).last_hidden_state, before, rtol=0, atol=0)
 
 
 def test_classifiers_take_labels_and_alphas_are_learnt():
@@ -128,36 +128,36 @@ def test_classifiers_take_labels_and_alphas_are_learnt():
     torch.manual_seed(0)
     config = tiny("bert").config
     model = hf.BertForSequenceClassification(config)
-    told = inject(model, ["word"] * 4, alpha=0.5, learnable_alpha=True, tokenizer=minilm_tokenizer())
-    loss = told([BALLGAME, SHORT], labels=torch.tensor([0, 1])).loss
+    injected = inject(model, ["word"] * 4, alpha=0.5, learnable_alpha=True, tokenizer=minilm_tokenizer())
+    loss = injected([BALLGAME, SHORT], labels=torch.tensor([0, 1])).loss
     loss.backward()
-    (alpha,) = told.prior.parameters()
+    (alpha,) = injected.prior.parameters()
     assert alpha.grad is not None
     assert alpha.grad.abs().min() > 0
 
 
 def test_save_and_load(tmp_path):
     subwords = subwords_of(BALLGAME)
-    told = inject(tiny("bert"), NAMES, layers=[1], alpha=1.5, learnable_alpha=True)
+    injected = inject(tiny("bert"), NAMES, layers=[1], alpha=1.5, learnable_alpha=True)
     with torch.no_grad():
-        next(told.prior.parameters()).mul_(2.0)
-    told.save_pretrained(tmp_path / "told")
-    again = load_injection(tiny("bert"), tmp_path / "told")
+        next(injected.prior.parameters()).mul_(2.0)
+    injected.save_pretrained(tmp_path / "injected")
+    again = load_injection(tiny("bert"), tmp_path / "injected")
     assert again.layers == (1,)
-    torch.testing.assert_close(states_of(again, subwords), states_of(told, subwords), rtol=0, atol=0)
+    torch.testing.assert_close(states_of(again, subwords), states_of(injected, subwords), rtol=0, atol=0)
     with pytest.raises(ConfigError, match="with model_type 'bert', this one has 'electra'"):
-        load_injection(tiny("electra"), tmp_path / "told")
+        load_injection(tiny("electra"), tmp_path / "injected")
     with pytest.raises(ConfigError, match="with num_heads 4, this one has 2"):
-        load_injection(tiny("bert", num_attention_heads=2), tmp_path / "told")
-    (tmp_path / "told" / "injection.json").write_text("{", encoding="utf-8")
+        load_injection(tiny("bert", num_attention_heads=2), tmp_path / "injected")
+    (tmp_path / "injected" / "injection.json").write_text("{", encoding="utf-8")
     with pytest.raises(ParseError, match=r"injection\.json: expected a JSON object"):
-        load_injection(tiny("bert"), tmp_path / "told")
+        load_injection(tiny("bert"), tmp_path / "injected")
     with pytest.raises(ConfigError, match="only priors given by name"):
         inject(tiny("bert"), WordDistance()).save_pretrained(tmp_path / "objects")
 
 
 @pytest.mark.parametrize("kind", ["deberta-v2", "t5"])
-def test_models_that_cannot_be_told_refuse(kind):
+def test_models_that_cannot_take_a_bias_are_refused(kind):
     with pytest.raises(ConfigError, match=f"model of type '{kind}'.*known: bert, roberta"):
         inject(tiny(kind, implementation="eager"), ["none"] * 4)
 
@@ -189,11 +189,11 @@ def test_traps_of_transformers(caplog):
     inputs = {"input_ids": subwords.ids, "attention_mask": subwords.mask.long()}
     silent = model(**inputs, output_attentions=True).attentions
     assert silent is None or all(weights is None for weights in silent)  # sdpa has none to return
-    told = inject(model, NAMES)
+    injected = inject(model, NAMES)
     with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
-        weights = told.subword_weights(subwords)
+        weights = injected.subword_weights(subwords)
     assert "running eager instead of sdpa" in caplog.text
-    assert told.implementation == "sdpa"
+    assert injected.implementation == "sdpa"
     torch.testing.assert_close(
         sum(w.sum(-1)[subwords.mask[:, None].expand(2, 4, -1)].mean() for w in weights.values()) / 2, torch.tensor(1.0)
     )
@@ -213,11 +213,11 @@ def test_traps_of_transformers(caplog):
         inject(watched, NAMES)
 
 
-def test_attention_maps_of_a_told_model_show_subwords(caplog):
-    told = inject(tiny("bert"), NAMES, layers=[1], tokenizer=minilm_tokenizer())
+def test_attention_maps_of_an_injected_model_show_subwords(caplog):
+    injected = inject(tiny("bert"), NAMES, layers=[1], tokenizer=minilm_tokenizer())
     with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
-        (first,) = sa.inspection.attention_maps(told, BALLGAME)
-        (second,) = sa.inspection.attention_maps(told, [(SHORT, SHORT)])
+        (first,) = sa.inspection.attention_maps(injected, BALLGAME)
+        (second,) = sa.inspection.attention_maps(injected, [(SHORT, SHORT)])
     assert "running eager instead of sdpa" in caplog.text
     assert first.rows[:4] == ("[CLS]", "two", "kids", "at")
     assert second.rows == ("[CLS]", "kids", "wash", "[SEP]", "kids", "wash", "[SEP]")
@@ -256,7 +256,7 @@ def test_a_subword_with_nothing_to_look_at_is_an_error():
         subwords.is_cut,
         subwords.sentences,
     )
-    told = inject(tiny("bert"), NotSelf())
-    told(subwords)
+    injected = inject(tiny("bert"), NotSelf())
+    injected(subwords)
     with pytest.raises(ValueError, match="leaves a subword of text 0 without a key"):
-        told(bare)
+        injected(bare)

@@ -253,11 +253,11 @@ def test_one_learnt_weight_serves_all_heads_that_use_it() -> None:
     prior = PerHead([alpha * WordDistance(), None, alpha * DependencyDistance()])
     assert (prior.num_heads, (alpha * WordDistance()).num_heads) == (3, None)
     fixed = PerHead([0.5 * WordDistance(), None, 0.5 * DependencyDistance()])
-    told, expected = prior(BATCH).bias, fixed(BATCH).bias
-    assert told is not None
+    found, expected = prior(BATCH).bias, fixed(BATCH).bias
+    assert found is not None
     assert expected is not None
-    torch.testing.assert_close(told, expected)
-    told.sum().backward()
+    torch.testing.assert_close(found, expected)
+    found.sum().backward()
     assert alpha.raw.grad is not None
     assert alpha.raw.grad.shape == (1,)
     assert alpha.raw.grad.abs().sum() > 0

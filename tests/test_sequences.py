@@ -19,7 +19,7 @@ from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
 from structattn.encoders.build import options_of
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
-from structattn.tasks import SequenceModel, Texts, build_decoder, get_task, metric
+from structattn.tasks import SequenceModel, TextProcessor, build_decoder, get_task, metric
 from structattn.tasks.sequence_metrics import correct_prefix
 from structattn.training import (
     DataConfig,
@@ -237,8 +237,10 @@ PAIRS = [
 
 def model_of(encoder: str = "lstm", *, beam: int = 3, smoothing: float = 0.0, **options: Any) -> SequenceModel:
     torch.manual_seed(0)
-    texts = Texts(Vocabulary.from_examples(PAIRS), TextVocabulary.from_texts([str(pair.label) for pair in PAIRS]))
-    reader = sa.encoders.build(encoder, vocabulary_size=len(texts.source), dim=6)
+    texts = TextProcessor(
+        Vocabulary.from_examples(PAIRS), TextVocabulary.from_texts([str(pair.label) for pair in PAIRS])
+    )
+    reader = sa.encoders.build(encoder, vocab_size=len(texts.source), dim=6)
     writer = build_decoder("lstm", reader, len(texts.target), **options)
     search = sa.tasks.Search(beam=beam)
     return SequenceModel(
@@ -263,8 +265,10 @@ def test_step_by_step_is_all_steps_at_once(attention: str, initial: str) -> None
 def test_padding_and_company_change_nothing(encoder: str) -> None:
     options = {"missing_trees": "word"} if encoder == "ms_san" else {}
     torch.manual_seed(0)
-    texts = Texts(Vocabulary.from_examples(PAIRS), TextVocabulary.from_texts([str(pair.label) for pair in PAIRS]))
-    reader = sa.encoders.build(encoder, vocabulary_size=len(texts.source), dim=12, **options)
+    texts = TextProcessor(
+        Vocabulary.from_examples(PAIRS), TextVocabulary.from_texts([str(pair.label) for pair in PAIRS])
+    )
+    reader = sa.encoders.build(encoder, vocab_size=len(texts.source), dim=12, **options)
     writer = build_decoder("lstm", reader, len(texts.target), attention="segmentation")
     model = SequenceModel(reader, writer, get_task("translation"), texts=texts).eval()
     together = model.collate(PAIRS)
@@ -342,7 +346,7 @@ def test_every_encoder_says_how_wide_its_states_are(name: str) -> None:
     tree = ConstituencyTree.from_brackets("(S (X ein) (X Hund))")
     sentence = Sentence(tree.words, dependency=DependencyTree([2, 0]), constituency=tree)
     vocabulary = Vocabulary(["ein", "hund"])
-    encoder = sa.encoders.build(name, vocabulary_size=len(vocabulary), dim=24).eval()
+    encoder = sa.encoders.build(name, vocab_size=len(vocabulary), dim=24).eval()
     assert encoder(sa.collate([sentence], vocabulary)).states.shape[-1] == encoder.state_dim
 
 
@@ -350,7 +354,7 @@ def test_every_encoder_says_how_wide_its_states_are(name: str) -> None:
 def test_structured_encoders_put_what_a_word_attends_to_beside_it(attention: str) -> None:
     torch.manual_seed(0)
     vocabulary = Vocabulary.from_examples(PAIRS)
-    encoder = sa.encoders.build("structured", vocabulary_size=len(vocabulary), dim=4, attention=attention).eval()
+    encoder = sa.encoders.build("structured", vocab_size=len(vocabulary), dim=4, attention=attention).eval()
     batch = sa.collate([pair.sentences[0] for pair in PAIRS], vocabulary)
     states = encoder(batch).states
     words = encoder.embedder(batch)
@@ -369,14 +373,14 @@ def test_structured_encoders_put_what_a_word_attends_to_beside_it(attention: str
 
 def test_structured_encoders_refuse_what_they_do_not_have() -> None:
     with pytest.raises(ConfigError, match="attention expects one of none, simple"):
-        sa.encoders.build("structured", vocabulary_size=4, attention="tree")
+        sa.encoders.build("structured", vocab_size=4, attention="tree")
     with pytest.raises(ConfigError, match="single_root concerns dependency trees; attention is 'simple'"):
-        sa.encoders.build("structured", vocabulary_size=4, attention="simple", single_root=True)
+        sa.encoders.build("structured", vocab_size=4, attention="simple", single_root=True)
     with pytest.raises(ConfigError, match="with_children concerns heads"):
-        sa.encoders.build("structured", vocabulary_size=4, attention="constituency", with_children=True)
+        sa.encoders.build("structured", vocab_size=4, attention="constituency", with_children=True)
     for attention, outer_tanh in (("none", 0), ("projective", 3)):
-        with pytest.raises(ConfigError, match=f"outer_tanh expects 0, 1 or 2, and scores; got {outer_tanh}"):
-            sa.encoders.build("structured", vocabulary_size=4, attention=attention, outer_tanh=outer_tanh)
+        with pytest.raises(ConfigError, match=f"outer_tanh must be 0, 1 or 2.*; got {outer_tanh}"):
+            sa.encoders.build("structured", vocab_size=4, attention=attention, outer_tanh=outer_tanh)
 
 
 @pytest.mark.parametrize("attention", ["simple", "projective", "constituency"])
@@ -384,7 +388,7 @@ def test_outer_tangents_bound_the_scores(attention: str) -> None:
     highest = []
     for outer_tanh in (0, 1, 2):
         torch.manual_seed(1)
-        encoder: Any = sa.encoders.build("structured", vocabulary_size=4, attention=attention, outer_tanh=outer_tanh)
+        encoder: Any = sa.encoders.build("structured", vocab_size=4, attention=attention, outer_tanh=outer_tanh)
         scores = encoder.contextualizer.attention.scorer.scorer.scores
         with torch.no_grad():
             scores.score.weight.mul_(1000.0)

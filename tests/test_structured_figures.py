@@ -11,7 +11,7 @@ import torch
 
 import structattn as sa
 from structattn.data.text_vocabulary import TextVocabulary
-from structattn.tasks import SENTIMENT, Texts, get_task
+from structattn.tasks import SENTIMENT, TextProcessor, get_task
 from structattn.training import DecoderConfig
 from structattn.training.sequences import new_sequence_model
 from structattn.training.trained_model import TrainedModel, build_model
@@ -82,7 +82,9 @@ def test_alignments_and_what_a_model_of_words_guesses(tmp_path: Path, monkeypatc
     pairs = [("ein hund", "a dog"), ("ein haus", "a house"), ("hund", "dog")]
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
-    texts = Texts(sa.Vocabulary(["ein", "haus", "hund"]), TextVocabulary.from_texts([target for _, target in pairs]))
+    texts = TextProcessor(
+        sa.Vocabulary(["ein", "haus", "hund"]), TextVocabulary.from_texts([target for _, target in pairs])
+    )
     runs = []
     for kind in ("simple", "sigmoid", "segmentation"):
         torch.manual_seed(0)

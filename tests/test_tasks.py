@@ -39,7 +39,7 @@ def make(
 ) -> SentenceModel:
     torch.manual_seed(0)
     options = {"dim": 12, "num_heads": 2} if encoder == "transformer" else {"dim": 12}
-    built = build(encoder, vocabulary_size=len(VOCABULARY), dropout=0.0, **options)
+    built = build(encoder, vocab_size=len(VOCABULARY), dropout=0.0, **options)
     return SentenceModel(built, task, labels, vocabulary=VOCABULARY, hidden=16, dropout=dropout)
 
 
@@ -94,10 +94,10 @@ def test_combine_refuses_the_wrong_number_of_vectors() -> None:
 def test_published_parameter_counts_of_pair_models() -> None:
     snli = get_task("snli")
     assert sum(parameter.numel() for parameter in Classifier(2400, 3).parameters()) == 721_203
-    ms_san = SentenceModel(build("ms_san", vocabulary_size=9, dim=300), snli)
+    ms_san = SentenceModel(build("ms_san", vocab_size=9, dim=300), snli)
     assert count_parameters(ms_san) == 1_803_303
     signed = dataclasses.replace(snli, combine="product_signed")
-    disan = SentenceModel(build("disan", vocabulary_size=9, dim=300, ref_biases=True), signed, activation="elu")
+    disan = SentenceModel(build("disan", vocab_size=9, dim=300, ref_biases=True), signed, activation="elu")
     assert count_parameters(disan) == 2_345_403
 
 

@@ -551,7 +551,7 @@ def test_batches_hold_similar_lengths_and_follow_seed_and_epoch() -> None:
 
 def test_only_matrices_decay() -> None:
     vocabulary = Vocabulary(["a", "b"])
-    encoder = sa.encoders.build("transformer", vocabulary_size=len(vocabulary), dim=8, num_heads=2, embedding_dim=4)
+    encoder = sa.encoders.build("transformer", vocab_size=len(vocabulary), dim=8, num_heads=2, embedding_dim=4)
     model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT)
     groups = build_optimizer(model, OptimizationConfig(weight_decay=0.1)).param_groups
     found = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}

@@ -196,7 +196,7 @@ def test_what_does_not_fit_is_refused() -> None:
         TreeAttention(8, 2)(states[:, :6], batch)
     with pytest.raises(ValueError, match="got states of 4 trees with 6 nodes, but the trees are 4 with 11"):
         TreeCrossAttention(8, 2).source(states[:, :6], batch.constituency)
-    with pytest.raises(ValueError, match=r"has 11 words and phrases, but its prior \(forward\) speaks of 6"):
+    with pytest.raises(ValueError, match=r"has 11 words and phrases, but its prior \(forward\) is for 6"):
         TreeAttention(8, 2, prior=Forward())(states, batch)
     plain = sa.collate([sa.Sentence(["a"])], VOCABULARY)
     with pytest.raises(sa.syntax.MissingStructure, match="TreeAttention needs constituency of every sentence"):

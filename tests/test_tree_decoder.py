@@ -23,7 +23,7 @@ PAIRS = [("transformer", "transformer"), ("tree_transformer", "tree_transformer"
 def models(encoder: str, decoder: str, **options: Any) -> tuple[Any, Any]:
     torch.manual_seed(0)
     sizes = {} if encoder == "tree_lstm" else {"num_heads": 2}
-    reader = sa.encoders.build(encoder, vocabulary_size=len(VOCABULARY), dim=12, dropout=0.0, **sizes).double()
+    reader = sa.encoders.build(encoder, vocab_size=len(VOCABULARY), dim=12, dropout=0.0, **sizes).double()
     writer = build_decoder(decoder, reader, 7, **{"num_heads": 2, "dropout": 0.0, **options})
     torch.nn.init.normal_(writer.bias)
     return reader, writer.double()

@@ -23,7 +23,7 @@ VOCABULARY = sa.Vocabulary.from_examples([SENTENCE])
 
 def encoder() -> sa.encoders.SentenceEncoder:
     torch.manual_seed(0)
-    return sa.encoders.build("tree_transformer", vocabulary_size=len(VOCABULARY), dim=8, num_heads=2)
+    return sa.encoders.build("tree_transformer", vocab_size=len(VOCABULARY), dim=8, num_heads=2)
 
 
 def test_accumulation_shows_the_numbers_made_by_hand() -> None:
@@ -48,7 +48,7 @@ def test_a_phrase_is_drawn_with_what_it_looks_at() -> None:
     assert all(text in svg for text in shown)
     with pytest.raises(ValueError, match="number of one of 2 phrases, got 2"):
         phrase_query_figure(found, 0, 2)
-    plain = sa.encoders.build("transformer", vocabulary_size=len(VOCABULARY), dim=6, num_heads=2)
+    plain = sa.encoders.build("transformer", vocab_size=len(VOCABULARY), dim=6, num_heads=2)
     with pytest.raises(ValueError, match="expected a map over words and phrases, got 3 rows"):
         phrase_query_figure(attention_maps(plain, SENTENCE, vocabulary=VOCABULARY)[0], 0)
 

@@ -33,7 +33,7 @@ VOCABULARY = sa.Vocabulary.from_examples(EXAMPLES)
 def model(encoder: str = "tree_transformer", task: str = "sst5", **options: Any) -> SentenceModel:
     torch.manual_seed(0)
     sizes = {"dim": 16, "dropout": 0.0}
-    built = build(encoder, vocabulary_size=len(VOCABULARY), **sizes)
+    built = build(encoder, vocab_size=len(VOCABULARY), **sizes)
     return SentenceModel(built, get_task(task), vocabulary=VOCABULARY, hidden=16, **options)
 
 
@@ -94,14 +94,14 @@ def test_weights_of_examples_count() -> None:
 
 
 def test_only_encoders_with_states_of_phrases_can() -> None:
-    plain = build("transformer", vocabulary_size=len(VOCABULARY), dim=12)
+    plain = build("transformer", vocab_size=len(VOCABULARY), dim=12)
     of_words = SentenceModel(plain, get_task("sst5"), vocabulary=VOCABULARY, nodes=True)
     with pytest.raises(ConfigError, match=r"such as tree_transformer or tree_lstm; expected states of \(4, 7\) nodes"):
         of_words.loss(EXAMPLES)
     with pytest.raises(MissingStructure, match="learning from phrases needs constituency of every sentence"):
         model(nodes=True).collate([Example((sa.Sentence(["a"]),), "1")])
     pairs = SentenceModel(
-        build("tree_lstm", vocabulary_size=len(VOCABULARY), dim=4), get_task("snli"), vocabulary=VOCABULARY, nodes=True
+        build("tree_lstm", vocab_size=len(VOCABULARY), dim=4), get_task("snli"), vocabulary=VOCABULARY, nodes=True
     )
     with pytest.raises(ConfigError, match="task 'snli': labels of phrases are learnt from single sentences"):
         pairs.collate([Example((EXAMPLES[0].sentences[0],) * 2, "neutral")])

@@ -200,7 +200,7 @@ def test_a_pass_costs_operations_per_level_not_per_node() -> None:
     ("name", "batch"), [("tree_lstm", phrase_batch()), ("dependency_tree_lstm", dependency_batch())]
 )
 def test_the_sentence_vector_is_the_mean_of_the_roots(name: str, batch: sa.SentenceBatch) -> None:
-    encoder = build(name, vocabulary_size=3, dim=4, dropout=0.0)
+    encoder = build(name, vocab_size=3, dim=4, dropout=0.0)
     encoding = encoder(batch)
     trees = batch.constituency if name == "tree_lstm" else batch.dependency
     for row in range(len(batch)):
@@ -219,4 +219,4 @@ def test_a_missing_tree_is_named(name: str, structure: str) -> None:
     sentences = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 2)]
     batch = sa.collate([*sentences, sa.Sentence(["no", "tree"])], sa.Vocabulary(["a"]))
     with pytest.raises(MissingStructure, match=rf"TreeLSTM\('{structure}'\).* sentence 2 \('no tree'\)"):
-        build(name, vocabulary_size=3, dim=4)(batch)
+        build(name, vocab_size=3, dim=4)(batch)

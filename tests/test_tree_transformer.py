@@ -20,7 +20,7 @@ KNOWN = sorted({word.lower() for sentence in SENTENCES for word in sentence.word
 
 def encoder(**options: Any) -> sa.encoders.SentenceEncoder:
     torch.manual_seed(2)
-    return build("tree_transformer", vocabulary_size=len(VOCABULARY), **{"dropout": 0.0, **options})
+    return build("tree_transformer", vocab_size=len(VOCABULARY), **{"dropout": 0.0, **options})
 
 
 def encode(model: sa.encoders.SentenceEncoder, sentences: list[sa.Sentence]) -> sa.encoders.Encoding:
@@ -112,10 +112,10 @@ def test_all_kinds_of_trees_are_encoded(source: str) -> None:
 def test_a_forest_is_the_mean_of_its_roots_and_a_root_on_top_sees_all() -> None:
     model, document = encoder(), join_sentences(SENTENCES[:3])
     forest = encode(model, [document])
-    assert int(forest.pooled.sum()) == 3
-    torch.testing.assert_close(forest.vector[0], forest.states[0, forest.pooled[0]].mean(0))
+    assert int(forest.pool_mask.sum()) == 3
+    torch.testing.assert_close(forest.vector[0], forest.states[0, forest.pool_mask[0]].mean(0))
     rooted = encode(model, [PhraseTrees("rooted")(document)])
-    assert rooted.pooled[0].nonzero().flatten().tolist() == [len(document)]
+    assert rooted.pool_mask[0].nonzero().flatten().tolist() == [len(document)]
     # The sentences' own phrases do not know of the root.
     torch.testing.assert_close(rooted.states[0, len(document) + 1 :], forest.states[0, len(document) :])
 

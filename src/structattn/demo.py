@@ -14,7 +14,7 @@ from pathlib import Path
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
 from structattn.inspection import (
-    PartedAccuracy,
+    BinnedAccuracy,
     accuracy_figure,
     attention_figure,
     attention_maps,
@@ -143,7 +143,7 @@ def _fresh(
 
 def _page(
     trials: Sequence[Trial],
-    parts: PartedAccuracy,
+    parts: BinnedAccuracy,
     results: Mapping[str, RunResult],
     *,
     test: Sequence[Example],

@@ -32,7 +32,7 @@ def command(
         data: where the example is; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
         format: html, svg, png or pdf, or several with commas between.
-        influence: also show what the answer loses without each word.
+        influence: also show the leave-one-out attribution of the prediction to each word.
         out: the folder for the pictures; plots/ in the run folder by default.
     """
     model = load(run)

@@ -15,7 +15,7 @@ from structattn.syntax import ParseError, Sentence, read_conllu
 LOGGER = logging.getLogger("structattn.data")
 
 
-class Parses:
+class ParseLookup:
     """Gives sentences without a dependency tree the one of the same words; others are as they were.
 
     Args:
@@ -27,7 +27,7 @@ class Parses:
 
     Example:
         >>> from structattn.syntax import DependencyTree
-        >>> known = Parses([Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))])
+        >>> known = ParseLookup([Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))])
         >>> example = known(Example((Sentence(["kids", "wash"]), Sentence(["hush"])), "x"))
         >>> [sentence.dependency and sentence.dependency.heads for sentence in example.sentences], known.missing
         ([(2, 0), None], 1)
@@ -42,7 +42,7 @@ class Parses:
             self._known.setdefault(sentence.words, sentence)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> "Parses":
+    def from_file(cls, path: str | os.PathLike[str]) -> "ParseLookup":
         """Read a CoNLL-U file.
 
         Raises:
@@ -68,12 +68,12 @@ def with_parses(examples: Iterable[Example], path: str | os.PathLike[str] | None
     """The examples, with the trees of a CoNLL-U file if one is given.
 
     Raises:
-        ParseError: as ``Parses``.
+        ParseError: as ``ParseLookup``.
     """
     if path is None:
         yield from examples
     else:
-        known = Parses.from_file(path)
+        known = ParseLookup.from_file(path)
         try:
             yield from map(known, examples)
         finally:

@@ -6,7 +6,7 @@ Separate from ``batch.py`` because subwords belong to a tokenizer and words do n
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +15,6 @@ from torch import Tensor
 
 from structattn.syntax import Sentence, align_words
 from structattn.syntax.errors import ConfigError
-
-Overlong = Literal["error", "cut"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +30,7 @@ class SubwordBatch:
         is_word: ``True`` at subwords of a word; ``False`` at special tokens and padding.
         segments: 0 at subwords of the first sentence and 1 at those of the second, as the tokenizer says.
         num_words: number of words of each text, those without subwords included.
-        is_cut: which texts were cut to the longest length that was asked for.
+        is_cut: which texts were truncated to the maximum length.
         sentences: the sentences of each text.
 
     Example:
@@ -110,7 +108,7 @@ def collate_subwords(
     tokenizer: Any,
     *,
     max_length: int | None = None,
-    overlong: Overlong = "error",
+    truncation: bool = False,
 ) -> SubwordBatch:
     """Tokenise sentences, or pairs of them, into one padded batch of subwords.
 
@@ -120,8 +118,8 @@ def collate_subwords(
     Args:
         texts: at least one sentence, or tuples of one or two sentences, all of one size.
         tokenizer: a fast tokenizer of transformers.
-        max_length: the most subwords of one text, special ones included; ``None`` for no limit.
-        overlong: whether a longer text is an error or is cut at its end (of a pair, the longer side first).
+        max_length: maximum number of tokens of one text, special tokens included; ``None`` for no limit.
+        truncation: truncate longer texts at their end (of a pair, the longer side first); otherwise they are an error.
 
     Raises:
         ConfigError: if the tokenizer is not a fast one, or for a text that is too long; the message says which.
@@ -142,14 +140,12 @@ def collate_subwords(
     sizes = sorted({len(part) for part in parts})
     if len(sizes) != 1 or sizes[0] not in (1, 2):
         raise ValueError(f"collate_subwords expects texts of one sentence each or of two each, got sizes {sizes}")
-    if overlong not in ("error", "cut"):
-        raise ValueError(f"collate_subwords expects overlong to be 'error' or 'cut', got {overlong!r}")
     columns = [[text_of(sentence) for sentence in column] for column in zip(*parts, strict=True)]
     options = {"return_offsets_mapping": True, "return_token_type_ids": True, "verbose": False}
     read = tokenizer(*columns, **options)
     is_cut = [max_length is not None and len(ids) > max_length for ids in read["input_ids"]]
     if any(is_cut):
-        if overlong == "error":
+        if not truncation:
             row = is_cut.index(True)
             raise ConfigError(
                 f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} subwords, "

@@ -6,7 +6,6 @@ from structattn.encoders.decomposable import Decomposable, decomposable
 from structattn.encoders.disan import (
     DiSAN,
     PositionedAttention,
-    WordsAlone,
     disan,
     disan_nodir,
     emb_additive,
@@ -16,11 +15,16 @@ from structattn.encoders.disan import (
 from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
 from structattn.encoders.lstm import LSTM, LastPooling, lstm
 from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
-from structattn.encoders.structured import Beside, ReadingScorer, latent_trees, structured
+from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
+from structattn.encoders.structured import ConcatContext, ReadingScorer, latent_trees, structured
 from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
 from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
-from structattn.encoders.tree_transformer import OwnValues, TreeTransformer, lengthened_transformer, tree_transformer
+from structattn.encoders.tree_transformer import (
+    NoAccumulation,
+    TreeTransformer,
+    length_matched_transformer,
+    tree_transformer,
+)
 
 __all__ = [
     "ABLATIONS",
@@ -28,15 +32,16 @@ __all__ = [
     "LSTM",
     "MSSAN",
     "PAPER_HEADS",
-    "Beside",
     "BiLSTM",
+    "ConcatContext",
     "Decomposable",
     "DiSAN",
     "Encoding",
     "LastPooling",
+    "NoAccumulation",
+    "NoContext",
     "NormFirst",
     "NormLast",
-    "OwnValues",
     "PositionedAttention",
     "ReadingScorer",
     "SentenceEncoder",
@@ -45,7 +50,6 @@ __all__ = [
     "TransformerLayer",
     "TreeLSTM",
     "TreeTransformer",
-    "WordsAlone",
     "bilstm",
     "bilstm_s2t",
     "build",
@@ -58,7 +62,7 @@ __all__ = [
     "emb_s2t",
     "heads_prior",
     "latent_trees",
-    "lengthened_transformer",
+    "length_matched_transformer",
     "lstm",
     "mh_s2t",
     "ms_san",

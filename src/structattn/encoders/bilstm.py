@@ -54,7 +54,7 @@ class BiLSTM(nn.Module):
 
 
 def bilstm(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -66,7 +66,7 @@ def bilstm(
     """A bidirectional LSTM pooled by maximum or mean.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of each direction. The sentence vector is twice as wide.
         embedding_dim: width of the word vectors, if it differs; the LSTM takes them as they are.
         num_frozen: number of words whose vectors are not trained.
@@ -85,13 +85,13 @@ def bilstm(
     """
     if pooler not in ("max", "mean"):
         raise ConfigError(f"pooler expects one of max, mean; got {pooler!r}")
-    embedding, contextualizer = _parts(vocabulary_size, dim, embedding_dim, num_frozen, num_layers, dropout)
+    embedding, contextualizer = _parts(vocab_size, dim, embedding_dim, num_frozen, num_layers, dropout)
     pool = MaxPooling() if pooler == "max" else MeanPooling()
     return SentenceEncoder(embedding, contextualizer, pooler=pool, output_dim=2 * dim)
 
 
 def bilstm_s2t(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -103,7 +103,7 @@ def bilstm_s2t(
     """A bidirectional LSTM pooled by source2token attention (Shen et al. 2018, "Bi-LSTM + s2t").
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of each direction. The sentence vector is twice as wide.
         embedding_dim: as in :func:`bilstm`.
         num_frozen: as in :func:`bilstm`.
@@ -118,16 +118,16 @@ def bilstm_s2t(
         >>> bilstm_s2t(4, dim=6).output_dim
         12
     """
-    embedding, contextualizer = _parts(vocabulary_size, dim, embedding_dim, num_frozen, num_layers, dropout)
+    embedding, contextualizer = _parts(vocab_size, dim, embedding_dim, num_frozen, num_layers, dropout)
     pooler = Source2Token(2 * dim, activation=activation_of(activation), dropout=dropout)
     return SentenceEncoder(embedding, contextualizer, pooler=pooler, output_dim=2 * dim)
 
 
 def _parts(
-    vocabulary_size: int, dim: int, embedding_dim: int | None, num_frozen: int, num_layers: int, dropout: float
+    vocab_size: int, dim: int, embedding_dim: int | None, num_frozen: int, num_layers: int, dropout: float
 ) -> tuple[WordEmbedding, BiLSTM]:
     if num_layers < 1:
         raise ConfigError(f"num_layers expects at least 1, got {num_layers}")
     width = dim if embedding_dim is None else embedding_dim
-    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
     return embedding, BiLSTM(width, dim, num_layers=num_layers, dropout=dropout)

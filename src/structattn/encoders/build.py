@@ -29,7 +29,7 @@ BUILDERS: dict[str, str] = {
     "tree_lstm": "structattn.encoders.tree_lstm:tree_lstm",
     "dependency_tree_lstm": "structattn.encoders.tree_lstm:dependency_tree_lstm",
     "tree_transformer": "structattn.encoders.tree_transformer:tree_transformer",
-    "lengthened_transformer": "structattn.encoders.tree_transformer:lengthened_transformer",
+    "length_matched_transformer": "structattn.encoders.tree_transformer:length_matched_transformer",
     "lstm": "structattn.encoders.lstm:lstm",
     "structured": "structattn.encoders.structured:structured",
     "decomposable": "structattn.encoders.decomposable:decomposable",
@@ -47,7 +47,7 @@ def builder(name: str) -> Callable[..., SentenceEncoder]:
     """The builder function behind a name.
 
     Args:
-        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes ``vocabulary_size``
+        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes ``vocab_size``
             first, and its options by keyword, each with a default.
 
     Raises:
@@ -84,22 +84,22 @@ def options_of(name: str) -> dict[str, Any]:
         300
     """
     parameters = inspect.signature(builder(name)).parameters
-    return {key: parameter.default for key, parameter in parameters.items() if key != "vocabulary_size"}
+    return {key: parameter.default for key, parameter in parameters.items() if key != "vocab_size"}
 
 
-def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder:
+def build(name: str, *, vocab_size: int, **options: Any) -> SentenceEncoder:
     """Build an encoder by name.
 
     Args:
         name: as in ``builder``.
-        vocabulary_size: number of word ids, padding and unknown included.
+        vocab_size: number of word ids, padding and unknown included.
         **options: keyword arguments of the builder; see ``options_of``.
 
     Raises:
         ConfigError: for an unknown encoder or option (the message lists the known ones), or a value that does not fit.
 
     Example:
-        >>> build("emb_s2t", vocabulary_size=10, dim=4).output_dim
+        >>> build("emb_s2t", vocab_size=10, dim=4).output_dim
         4
     """
     function = builder(name)
@@ -116,7 +116,7 @@ def build(name: str, *, vocabulary_size: int, **options: Any) -> SentenceEncoder
         if key in _SIZES and value is not None and value < 1:
             raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
     try:
-        return function(vocabulary_size, **options)
+        return function(vocab_size, **options)
     except ConfigError:
         raise
     except ValueError as error:  # a layer's own check, such as that of a dropout above 1

@@ -157,7 +157,7 @@ class SumPooling(nn.Module):
 
 
 def decomposable(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     inside: str = "projective",
     dim: int = 300,
@@ -169,7 +169,7 @@ def decomposable(
     """Decomposable attention over pairs of sentences, with attention inside each (Kim et al. 2017, section 4.4).
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         inside: what stands beside each word: ``none``, the word it chooses (``simple``), its head in the given tree
             (``hard``), or its expected head in a latent tree (``projective``, ``nonprojective``).
         dim: width of the projected words and of the hidden layers.
@@ -202,7 +202,7 @@ def decomposable(
         scorer = DependencyScorer(2 * hidden, family=family)  # type: ignore[arg-type]  # one signature
         reader = ReadingScorer(width, hidden, scorer=scorer)
         layer = LatentHead(SyntacticAttention(width, reader, value_dim=dim))
-    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
     contextualizer = Decomposable(width, dim, inside=layer, dropout=dropout)
     return SentenceEncoder(embedding, contextualizer, pooler=SumPooling(), output_dim=2 * dim)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
 from structattn.layers import (
     AdditivePooling,
     DirectionalSelfAttention,
@@ -53,21 +53,6 @@ class DiSAN(nn.Module):
         return Encoding(torch.cat([block(states, batch)[0] for block in self.blocks], dim=-1), batch.mask)
 
 
-class WordsAlone(nn.Module):
-    """The contextualizer that adds no context.
-
-    Example:
-        >>> import structattn as sa
-        >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
-        >>> WordsAlone()(torch.ones(1, 1, 2), batch).states
-        tensor([[[1., 1.]]])
-    """
-
-    def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Return the words as they are; padded states come out zero."""
-        return Encoding(states.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
-
-
 class PositionedAttention(nn.Module):
     """Sinusoidal positions added to the words, then one attention module and nothing around it.
 
@@ -93,7 +78,7 @@ class PositionedAttention(nn.Module):
 
 
 def disan(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -109,7 +94,7 @@ def disan(
     for sentence pairs, 2,345,403 (the paper's table: 2.35 million).
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of each direction. The sentence vector is twice as wide.
         embedding_dim: width of the word vectors, if it differs; the blocks take them as they are.
         num_frozen: number of words whose vectors are not trained.
@@ -129,7 +114,7 @@ def disan(
     """
     return _two_blocks(
         ("forward", "backward"),
-        vocabulary_size,
+        vocab_size,
         dim=dim,
         embedding_dim=embedding_dim,
         num_frozen=num_frozen,
@@ -141,7 +126,7 @@ def disan(
 
 
 def disan_nodir(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -161,7 +146,7 @@ def disan_nodir(
     """
     return _two_blocks(
         ("diagonal", "diagonal"),
-        vocabulary_size,
+        vocab_size,
         dim=dim,
         embedding_dim=embedding_dim,
         num_frozen=num_frozen,
@@ -173,7 +158,7 @@ def disan_nodir(
 
 
 def emb_s2t(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -184,7 +169,7 @@ def emb_s2t(
     """Source2token attention over the word vectors themselves.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the words and of the sentence vector.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -198,13 +183,13 @@ def emb_s2t(
         >>> emb_s2t(4, dim=6).output_dim
         6
     """
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
     pooler = Source2Token(dim, activation=activation_of(activation), dropout=dropout)
-    return SentenceEncoder(embedding, WordsAlone(), pooler=pooler, output_dim=dim)
+    return SentenceEncoder(embedding, NoContext(), pooler=pooler, output_dim=dim)
 
 
 def emb_additive(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -218,13 +203,13 @@ def emb_additive(
         >>> emb_additive(4, dim=6).output_dim
         6
     """
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
     pooler = AdditivePooling(dim, activation=activation_of(activation), dropout=dropout)
-    return SentenceEncoder(embedding, WordsAlone(), pooler=pooler, output_dim=dim)
+    return SentenceEncoder(embedding, NoContext(), pooler=pooler, output_dim=dim)
 
 
 def mh_s2t(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -236,7 +221,7 @@ def mh_s2t(
     """Multi-head attention without output map over words and sinusoidal positions, then source2token attention.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the words. Heads and sentence vector together are twice as wide: 8 heads of 75 in the paper.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -254,7 +239,7 @@ def mh_s2t(
     if num_heads < 1 or 2 * dim % num_heads:
         raise ConfigError(f"mh_s2t expects 2 * dim to be a multiple of the heads, got dim={dim} for {num_heads} heads")
     attention = MultiHeadAttention(dim, num_heads, head_dim=2 * dim // num_heads, output=nn.Identity(), dropout=dropout)
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
     pooler = Source2Token(2 * dim, activation=activation_of(activation), dropout=dropout)
     return SentenceEncoder(embedding, PositionedAttention(attention), pooler=pooler, output_dim=2 * dim)
 
@@ -277,7 +262,7 @@ def activation_of(name: str) -> nn.Module:
 
 def _two_blocks(
     masks: tuple[str, str],
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int,
     embedding_dim: int | None,
@@ -294,6 +279,6 @@ def _two_blocks(
         )
         for mask in masks
     ]
-    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
     pooler = Source2Token(2 * dim, activation=activation_of(activation), dropout=dropout)
     return SentenceEncoder(embedding, DiSAN(blocks), pooler=pooler, output_dim=2 * dim)

@@ -61,7 +61,7 @@ class LastPooling(nn.Module):
 
 
 def lstm(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 500,
     embedding_dim: int | None = None,
@@ -72,7 +72,7 @@ def lstm(
     """An LSTM from left to right; the sentence vector is its last state (Luong et al. 2015; Kim et al. 2017).
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -91,6 +91,6 @@ def lstm(
     if num_layers < 1:
         raise ConfigError(f"num_layers expects at least 1, got {num_layers}")
     width = dim if embedding_dim is None else embedding_dim
-    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
     contextualizer = LSTM(width, dim, num_layers=num_layers, dropout=dropout)
     return SentenceEncoder(embedding, contextualizer, pooler=LastPooling(), output_dim=dim)

@@ -91,7 +91,7 @@ class SideBySide(nn.Module):
 
 
 def ms_san(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -106,7 +106,7 @@ def ms_san(
     """MS-SAN, or any row of its ablation table.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states; a multiple of the number of heads. The sentence vector is twice as wide.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -133,12 +133,12 @@ def ms_san(
     """
     prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
     attention = _attention(dim, len(prior.names), prior=prior, dropout=dropout)
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
     return _pooled(embedding, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
 
 
 def ms_san_sep(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -155,7 +155,7 @@ def ms_san_sep(
     arXiv 2012.14642, the row "MS-SAN_sep": the design of DiSAN with MS-SAN's parts, twice as wide and slower.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states of each direction. The sentence vector is four times as wide.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -179,12 +179,12 @@ def ms_san_sep(
         prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
         attention = _attention(dim, len(heads), prior=prior, dropout=dropout)
         directions.append(MSSAN(attention, dim, hidden=hidden, dropout=dropout))
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
     return _pooled(embedding, SideBySide(directions), 2 * dim, dropout=dropout)
 
 
 def relative_shaw(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -198,7 +198,7 @@ def relative_shaw(
     """MS-SAN's frame with the relative positions of Shaw et al. 2018 in place of distances (Table 4).
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states; a multiple of the number of heads.
         embedding_dim: as in :func:`ms_san`.
         num_frozen: as in :func:`ms_san`.
@@ -217,12 +217,12 @@ def relative_shaw(
     """
     position = ShawPosition(_head_dim(dim, num_heads), clip)
     attention = _attention(dim, num_heads, prior=_directions(num_heads, direction), position=position, dropout=dropout)
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
     return _pooled(embedding, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
 
 
 def relative_xl(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -235,7 +235,7 @@ def relative_xl(
     """MS-SAN's frame with the relative positions of Transformer-XL (Dai et al. 2019) in place of distances (Table 4).
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states; a multiple of the number of heads.
         embedding_dim: as in :func:`ms_san`.
         num_frozen: as in :func:`ms_san`.
@@ -253,7 +253,7 @@ def relative_xl(
     """
     position = XLPosition(num_heads, _head_dim(dim, num_heads))
     attention = _attention(dim, num_heads, prior=_directions(num_heads, direction), position=position, dropout=dropout)
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
     return _pooled(embedding, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
 
 

@@ -4,7 +4,9 @@ One final class; the published systems differ only in the three parts they put i
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -19,13 +21,13 @@ class Encoding:
         states: one vector per node; nodes are the words, or the words followed by the phrases.
         mask: ``True`` where a node is real. Padded states are zero.
         vector: one vector per sentence; ``None`` before pooling.
-        pooled: the nodes that make the sentence vector, for example the roots of trees; all real ones if ``None``.
+        pool_mask: nodes the pooler reads, such as the roots of trees; all real ones if ``None``.
     """
 
     states: Float[Tensor, "batch node dim"]
     mask: Bool[Tensor, "batch node"]
     vector: Float[Tensor, "batch output_dim"] | None = None
-    pooled: Bool[Tensor, "batch node"] | None = None
+    pool_mask: Bool[Tensor, "batch node"] | None = None
 
 
 class SentenceEncoder(nn.Module):
@@ -41,7 +43,7 @@ class SentenceEncoder(nn.Module):
     Example:
         >>> import structattn as sa
         >>> vocabulary = sa.Vocabulary.from_examples([sa.Example((sa.Sentence(["a", "dog"]),))])
-        >>> encoder = sa.encoders.build("bilstm_s2t", vocabulary_size=len(vocabulary), dim=8)
+        >>> encoder = sa.encoders.build("bilstm_s2t", vocab_size=len(vocabulary), dim=8)
         >>> encoder(sa.collate([sa.Sentence(["a", "dog"])], vocabulary)).vector.shape
         torch.Size([1, 16])
     """
@@ -68,5 +70,31 @@ class SentenceEncoder(nn.Module):
         Other batches hold the sentences that follow in each text, for embedders that read pairs together.
         """
         encoding: Encoding = self.contextualizer(self.embedder(batch, *others), batch, *others)
-        vector, _ = self.pooler(encoding.states, encoding.mask if encoding.pooled is None else encoding.pooled)
+        vector, _ = self.pooler(encoding.states, encoding.mask if encoding.pool_mask is None else encoding.pool_mask)
         return replace(encoding, vector=vector)
+
+
+class NoContext(nn.Module):
+    """The contextualizer that adds no context.
+
+    Args:
+        nodes: what the embedder makes: a state for each of the ``words``, or one for the whole ``text``, which is real
+            even where a sentence has no words.
+
+    Example:
+        >>> import structattn as sa
+        >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
+        >>> NoContext()(torch.ones(1, 1, 2), batch).states
+        tensor([[[1., 1.]]])
+    """
+
+    def __init__(self, nodes: Literal["words", "text"] = "words") -> None:
+        super().__init__()
+        self.nodes = nodes
+
+    def forward(
+        self, states: Float[Tensor, "batch node dim"], batch: SentenceBatch, *others: SentenceBatch
+    ) -> Encoding:
+        """Return the states as they are; padded states come out zero."""
+        mask = batch.mask if self.nodes == "words" else torch.ones_like(states[..., 0], dtype=torch.bool)
+        return Encoding(states.masked_fill(~mask.unsqueeze(-1), 0.0), mask)

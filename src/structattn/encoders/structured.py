@@ -60,8 +60,8 @@ class ReadingScorer(nn.Module):
         return distribution
 
 
-class Beside(nn.Module):
-    """The contextualizer: each word, and beside it what it attends to.
+class ConcatContext(nn.Module):
+    """The contextualizer: each word's state, concatenated with the output of attention.
 
     Args:
         attention: ``(states, mask)`` to ``(output, weights)``; no attention if ``None``.
@@ -69,7 +69,7 @@ class Beside(nn.Module):
     Example:
         >>> import structattn as sa
         >>> batch = sa.collate([sa.Sentence(["a", "dog"])], sa.Vocabulary(["a", "dog"]))
-        >>> Beside(SyntacticAttention(3))(torch.ones(1, 2, 3), batch).states.shape
+        >>> ConcatContext(SyntacticAttention(3))(torch.ones(1, 2, 3), batch).states.shape
         torch.Size([1, 2, 6])
     """
 
@@ -114,7 +114,7 @@ def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribu
 
 
 def structured(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     attention: str = "projective",
     dim: int = 50,
@@ -129,7 +129,7 @@ def structured(
     """Word vectors beside their soft heads in a latent tree, without any other context (Kim et al. 2017, section 4.1).
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         attention: ``none`` (word vectors only), ``simple`` (each word chooses any word), ``projective`` and
             ``nonprojective`` (its head in a dependency tree), or ``constituency`` (the words of the phrases around it).
         dim: width of the word vectors.
@@ -158,7 +158,9 @@ def structured(
     if with_children and attention not in ("simple", "projective", "nonprojective"):
         raise ConfigError(f"with_children concerns heads; attention is {attention!r}")
     if outer_tanh not in (0, 1, 2) or (attention == "none" and outer_tanh != 1):
-        raise ConfigError(f"outer_tanh expects 0, 1 or 2, and scores; got {outer_tanh} with attention {attention!r}")
+        raise ConfigError(
+            f"outer_tanh must be 0, 1 or 2, and 1 with attention='none', which has no scores; got {outer_tanh}"
+        )
     width = dim if hidden is None else hidden
     bound = nn.Sequential(*(nn.Tanh() for _ in range(outer_tanh)))
     layer: nn.Module | None = None
@@ -175,5 +177,5 @@ def structured(
         scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, family=families[attention], bound=bound))
         found = SyntacticAttention(dim, scorer, with_children=with_children)
         layer, output = found, dim + found.output_dim
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
-    return SentenceEncoder(embedding, Beside(layer), pooler=MeanPooling(), output_dim=output)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
+    return SentenceEncoder(embedding, ConcatContext(layer), pooler=MeanPooling(), output_dim=output)

@@ -136,7 +136,7 @@ class NormLast(nn.Module):
 
 
 def transformer(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -154,7 +154,7 @@ def transformer(
     parameters each, so that a comparison of the two compares what the attention is told.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states and of the sentence vector; a multiple of ``num_heads``.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -190,7 +190,7 @@ def transformer(
     # Layers with the norm first leave their sum unnormalised.
     last = nn.LayerNorm(dim) if norm == "first" else nn.Identity()
     return SentenceEncoder(
-        WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen),
+        WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen),
         Transformer(dim, layers, last=last, dropout=dropout),
         pooler=_pooler(pooler, dim, dropout),
         output_dim=dim,

@@ -30,7 +30,7 @@ class TreeLSTM(nn.Module):
         >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
         >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
         >>> encoding = TreeLSTM(ChildSumTreeLSTM(4, 3), "dependency")(torch.ones(1, 2, 4), batch)
-        >>> encoding.states.shape, encoding.pooled
+        >>> encoding.states.shape, encoding.pool_mask
         (torch.Size([1, 2, 3]), tensor([[False,  True]]))
     """
 
@@ -45,11 +45,11 @@ class TreeLSTM(nn.Module):
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """A state for every node, words first; the roots are what makes the sentence vector."""
         trees = batch.require(self.structure, wanted_by=f"TreeLSTM({self.structure!r})")
-        return Encoding(self.cell(self.dropout(states), trees), trees.mask, pooled=roots(trees))
+        return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=roots(trees))
 
 
 def tree_lstm(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -59,7 +59,7 @@ def tree_lstm(
     """The constituency Tree-LSTM; the sentence vector is the root's state, or the mean of several roots' states.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states and of the sentence vector.
         embedding_dim: width of the word vectors, if it differs; the cell takes them as they are.
         num_frozen: number of words whose vectors are not trained.
@@ -75,12 +75,12 @@ def tree_lstm(
     """
     width = dim if embedding_dim is None else embedding_dim
     contextualizer = TreeLSTM(ConstituencyTreeLSTM(width, dim), "constituency", dropout=dropout)
-    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
     return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)
 
 
 def dependency_tree_lstm(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 300,
     embedding_dim: int | None = None,
@@ -98,5 +98,5 @@ def dependency_tree_lstm(
     """
     width = dim if embedding_dim is None else embedding_dim
     contextualizer = TreeLSTM(ChildSumTreeLSTM(width, dim), "dependency", dropout=dropout)
-    embedding = WordEmbedding(vocabulary_size, width, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
     return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)

@@ -50,7 +50,7 @@ class TreeTransformer(nn.Module):
         >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
         >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
         >>> encoding = TreeTransformer(4, [], last=nn.Identity())(torch.ones(1, 2, 4), batch)
-        >>> encoding.states.shape, encoding.pooled
+        >>> encoding.states.shape, encoding.pool_mask
         (torch.Size([1, 3, 4]), tensor([[False, False,  True]]))
     """
 
@@ -74,7 +74,7 @@ class TreeTransformer(nn.Module):
         for layer in self.layers:
             nodes = layer(nodes, batch)
         nodes = self.last(nodes).masked_fill(~trees.mask.unsqueeze(-1), 0.0)
-        return Encoding(nodes, trees.mask, pooled=roots(trees))
+        return Encoding(nodes, trees.mask, pool_mask=roots(trees))
 
     def _phrases(self, trees: TreeBatch) -> Tensor:
         if trees.labels is None:
@@ -84,7 +84,7 @@ class TreeTransformer(nn.Module):
 
 
 def tree_transformer(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 64,
     embedding_dim: int | None = None,
@@ -106,7 +106,7 @@ def tree_transformer(
     The defaults are the paper's small model for classification.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the states and of the sentence vector; an even multiple of ``num_heads``.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
@@ -155,12 +155,12 @@ def tree_transformer(
         )
         for accumulation in accumulations
     ]
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
     return _encoder(embedding, attentions, dim, hidden=hidden, num_labels=num_labels, norm=norm, dropout=dropout)
 
 
-def lengthened_transformer(
-    vocabulary_size: int,
+def length_matched_transformer(
+    vocab_size: int,
     *,
     dim: int = 64,
     embedding_dim: int | None = None,
@@ -183,23 +183,24 @@ def lengthened_transformer(
         >>> import structattn as sa
         >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
         >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
-        >>> lengthened_transformer(4)(batch).states.shape
+        >>> length_matched_transformer(4)(batch).states.shape
         torch.Size([1, 3, 64])
     """
     if num_heads < 1 or dim % num_heads:
         raise ConfigError(f"dim expects a multiple of the number of heads, got dim={dim} for {num_heads} heads")
     attentions = [
-        TreeAttention(dim, num_heads, prior=None, accumulation=OwnValues(), dropout=dropout) for _ in range(num_layers)
+        TreeAttention(dim, num_heads, prior=None, accumulation=NoAccumulation(), dropout=dropout)
+        for _ in range(num_layers)
     ]
-    embedding = WordEmbedding(vocabulary_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
+    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
     return _encoder(embedding, attentions, dim, hidden=hidden, num_labels=0, norm=norm, dropout=dropout)
 
 
-class OwnValues(nn.Module):
+class NoAccumulation(nn.Module):
     """Accumulates nothing: phrases keep their own values.
 
     Example:
-        >>> OwnValues()(torch.ones(1, 2, 4), torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 1, 4), None).sum()
+        >>> NoAccumulation()(torch.ones(1, 2, 4), torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 1, 4), None).sum()
         tensor(0.)
     """
 

@@ -116,10 +116,7 @@ class TreeOperator:
             bad = deepest != self.cover.sum(1)
             if bad.any():
                 row, leaf = (int(index) for index in bad.nonzero()[0])
-                raise ValueError(
-                    f"spans expect that of two phrases over one leaf one is below the other, "
-                    f"got others over leaf {leaf} of tree {row}"
-                )
+                raise ValueError(f"spans must nest: phrases over leaf {leaf} of tree {row} cross")
 
     @property
     def depths(self) -> Int64[Tensor, "batch phrase"]:

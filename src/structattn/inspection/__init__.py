@@ -18,8 +18,8 @@ from structattn.inspection.figures import (
     word_vector_figure,
 )
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
-from structattn.inspection.influence import WordInfluence, influence_figure, word_influence
 from structattn.inspection.maps import attention_maps
+from structattn.inspection.occlusion import WordAttribution, attribution_figure, leave_one_out
 from structattn.inspection.phrase_attention import (
     PhraseAttention,
     phrase_attention,
@@ -28,7 +28,7 @@ from structattn.inspection.phrase_attention import (
 )
 from structattn.inspection.plots import attention_page, save_plots
 from structattn.inspection.scores import (
-    PartedAccuracy,
+    BinnedAccuracy,
     accuracy_figure,
     num_attractors,
     num_words,
@@ -45,9 +45,9 @@ from structattn.inspection.tree_figures import (
 
 __all__ = [
     "AttentionMap",
-    "PartedAccuracy",
+    "BinnedAccuracy",
     "PhraseAttention",
-    "WordInfluence",
+    "WordAttribution",
     "accumulation_figure",
     "accuracy_figure",
     "attention_distance",
@@ -56,11 +56,12 @@ __all__ = [
     "attention_maps",
     "attention_page",
     "attention_panels",
+    "attribution_figure",
     "distance_figure",
     "embedding_index_figure",
     "gate_figure",
     "head_recall",
-    "influence_figure",
+    "leave_one_out",
     "num_attractors",
     "num_words",
     "paper_priors",
@@ -79,6 +80,5 @@ __all__ = [
     "subtree_mask_figure",
     "summarise",
     "tree_figure",
-    "word_influence",
     "word_vector_figure",
 ]

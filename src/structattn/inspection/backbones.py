@@ -27,7 +27,7 @@ Weights = Float[Tensor, "batch head subword subword"]
 def injected_maps(
     model: InjectedModel, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]
 ) -> list[AttentionMap]:
-    """The weights of every layer that is told something, text by text; rows and columns are subwords.
+    """The weights of every layer with priors, text by text; rows and columns are subwords.
 
     ``sdpa`` computes no weights, so the model runs ``eager`` meanwhile and logs that it does.
 
@@ -41,14 +41,14 @@ def injected_maps(
     """
     subwords = model.tokenize(texts)
     return _maps(
-        subwords, model.subword_weights(subwords), model.tokenizer, range(len(subwords)), told=model.prior.names
+        subwords, model.subword_weights(subwords), model.tokenizer, range(len(subwords)), priors=model.prior.names
     )
 
 
 def text_maps(embedder: ClsState, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]) -> list[AttentionMap]:
     """Attention of an encoder whose sentence vector is the first token's state; rows and columns are subwords.
 
-    The layer on the backbone, if there is one; the layers that are told something, if the backbone's own heads are; and
+    The layer on the backbone, if there is one; the layers with priors, if they are in the backbone's own heads; and
     otherwise the last layer of the backbone, which then runs ``eager`` for this call and logs that it does.
 
     Args:
@@ -57,10 +57,11 @@ def text_maps(embedder: ClsState, texts: Sequence[tuple[Sentence, ...]], places:
         places: the number of each text.
     """
     backbone = embedder.backbone
-    subwords = backbone.tokenize(texts, overlong="cut")
+    subwords = backbone.tokenize(texts, truncation=True)
     if isinstance(embedder.reader, InjectedReader):
-        told = embedder.reader.told[0]
-        return _maps(subwords, told.subword_weights(subwords), backbone.tokenizer, places, told=told.prior.names)
+        injected = embedder.reader.injected[0]
+        weights = injected.subword_weights(subwords)
+        return _maps(subwords, weights, backbone.tokenizer, places, priors=injected.prior.names)
     if embedder.reader is None:
         return _maps(subwords, {"backbone, last layer": last_weights(backbone, subwords)}, backbone.tokenizer, places)
     with recording(embedder) as records:
@@ -81,16 +82,16 @@ def _maps(
     tokenizer: Any,
     places: Sequence[int],
     *,
-    told: Sequence[str] = ("head",),
+    priors: Sequence[str] = ("head",),
 ) -> list[AttentionMap]:
     maps = []
     for row, (ids, mask, place) in enumerate(zip(subwords.ids.cpu(), subwords.mask.cpu(), places, strict=True)):
         names = tuple(tokenizer.convert_ids_to_tokens(ids[mask].tolist()))
         for path, values in weights.items():
             heads = values[row].float().cpu()[:, mask][:, :, mask]
-            shown = told if len(told) == len(heads) else list(told) * len(heads)
-            heads_told = tuple(
+            shown = priors if len(priors) == len(heads) else list(priors) * len(heads)
+            head_names = tuple(
                 f"{name.replace('/', ' · ')} {head + 1}" for head, name in enumerate(shown[: len(heads)])
             )
-            maps.append(AttentionMap(path, names, names, heads, "attention", heads_told, layer="subwords", index=place))
+            maps.append(AttentionMap(path, names, names, heads, "attention", head_names, layer="subwords", index=place))
     return maps

@@ -14,7 +14,7 @@ from structattn.syntax.errors import ConfigError
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch
 from structattn.tasks.model import Item
 
-Found = TypeVar("Found", bound=nn.Module)
+ModuleType = TypeVar("ModuleType", bound=nn.Module)
 
 
 def batches_of(
@@ -77,7 +77,7 @@ def texts_of(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> li
     return [sentences_of(item, index) for index, item in enumerate(items)]
 
 
-def first_of(model: nn.Module, kind: type[Found]) -> Found | None:
+def first_of(model: nn.Module, kind: type[ModuleType]) -> ModuleType | None:
     """The first module of a kind, wherever it is wrapped."""
     return next((module for module in model.modules() if isinstance(module, kind)), None)
 

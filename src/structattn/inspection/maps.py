@@ -50,7 +50,7 @@ def attention_maps(
     Example:
         >>> import structattn as sa
         >>> vocabulary = sa.Vocabulary(["a", "barks", "dog"])
-        >>> encoder = sa.encoders.build("transformer", vocabulary_size=len(vocabulary), dim=8, num_heads=2)
+        >>> encoder = sa.encoders.build("transformer", vocab_size=len(vocabulary), dim=8, num_heads=2)
         >>> first, *_ = attention_maps(encoder, "a dog barks", vocabulary=vocabulary)
         >>> first.rows, first.weights.shape, first.kind
         (('a', 'dog', 'barks'), torch.Size([2, 3, 3]), 'attention')

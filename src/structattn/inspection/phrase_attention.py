@@ -81,7 +81,7 @@ def phrase_attention(
         >>> import structattn as sa
         >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (VP (V bark) (R now)))")
         >>> sentence = sa.Sentence(tree.words, constituency=tree)
-        >>> encoder = sa.encoders.build("tree_transformer", vocabulary_size=2, dim=8, num_heads=2, num_layers=1)
+        >>> encoder = sa.encoders.build("tree_transformer", vocab_size=2, dim=8, num_heads=2, num_layers=1)
         >>> vocabulary = sa.Vocabulary([])
         >>> model = SentenceModel(encoder, sa.tasks.get_task("sentiment"), vocabulary=vocabulary)
         >>> [(row.name, round(row.uniform, 2), row.queries) for row in phrase_attention(model, [Example([sentence])])]

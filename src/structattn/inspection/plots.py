@@ -14,9 +14,9 @@ from torch import nn
 from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.figures import attention_panels, tree_figure
-from structattn.inspection.influence import WordInfluence, word_influence
 from structattn.inspection.items import sentences_of
 from structattn.inspection.maps import attention_maps
+from structattn.inspection.occlusion import WordAttribution, leave_one_out
 from structattn.inspection.sentence_figures import sentence_figures, sentence_matrices
 from structattn.inspection.summary import summarise
 from structattn.inspection.tree_figures import phrase_query_figure
@@ -46,7 +46,7 @@ class _Shown:
     sentences: tuple[Sentence, ...]
     maps: tuple[tuple[AttentionMap, ...], ...]
     answer: str
-    influences: tuple[WordInfluence | None, ...]
+    influences: tuple[WordAttribution | None, ...]
 
     def figures(self, number: int) -> dict[str, str]:
         """Every figure of one of the sentences, by what it shows."""
@@ -71,7 +71,7 @@ def attention_page(
         model: as in ``attention_maps``.
         sentences: as in ``attention_maps``. A page of twenty sentences is comfortable, one of two hundred is large.
         title: the heading.
-        influence: also show what the answer loses without each word, see ``word_influence``: an answer for each word.
+        influence: also show leave-one-out attribution, see ``leave_one_out``: one prediction per word.
         vocabulary: for models that have none.
 
     Returns:
@@ -171,7 +171,7 @@ def _look(
         first += len(parts)
         text = " / ".join(" ".join(part.words) for part in parts)
         name = f"{number}. {text[:87]}…" if len(text) > 88 else f"{number}. {text}"
-        influences = word_influence(model, item) if influence else (None,) * len(parts)
+        influences = leave_one_out(model, item) if influence else (None,) * len(parts)
         shown.append(_Shown(name, parts, of_parts, answer, influences))
     return shown
 

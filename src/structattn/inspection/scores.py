@@ -17,7 +17,7 @@ FileName = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class PartedAccuracy:
+class BinnedAccuracy:
     """Accuracy per part of a data set.
 
     Attributes:
@@ -54,7 +54,7 @@ def parted_accuracy(
     *,
     value: Callable[[Example], int] = num_words,
     edges: Sequence[int] = (0, 10, 20, 30, 40),
-) -> PartedAccuracy:
+) -> BinnedAccuracy:
     """Accuracy of several systems on the parts of one data set.
 
     Args:
@@ -86,14 +86,14 @@ def parted_accuracy(
         errors = [statistics.stdev(column) for column in columns] if len(runs) > 1 else None
         means = [statistics.fmean(column) for column in columns]
         series.append(Series(system, list(range(len(means))), means, errors=errors))
-    return PartedAccuracy(tuple(names), tuple(len(parts[part]) for part in kept), tuple(series))
+    return BinnedAccuracy(tuple(names), tuple(len(parts[part]) for part in kept), tuple(series))
 
 
-def accuracy_figure(parts: PartedAccuracy, *, x_label: str = "words in the sentence", title: str | None = None) -> str:
+def accuracy_figure(parts: BinnedAccuracy, *, x_label: str = "words in the sentence", title: str | None = None) -> str:
     """Accuracy against length (or whatever the parts are), with deviations over seeds and the size of each part.
 
     Example:
-        >>> parts = PartedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
+        >>> parts = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
         >>> "n = 3" in accuracy_figure(parts)
         True
     """

@@ -13,16 +13,16 @@ from structattn.inspection.figures import (
     pooling_features_figure,
     pooling_figure,
 )
-from structattn.inspection.influence import WordInfluence, influence_figure
 from structattn.inspection.latent import LAYER as LATENT
 from structattn.inspection.latent import induced_tree_figure
 from structattn.inspection.names import gate_names
+from structattn.inspection.occlusion import WordAttribution, attribution_figure
 from structattn.pictures import Panel, constituency_tree, dependency_tree
 from structattn.syntax import Sentence
 
 
 def sentence_figures(
-    sentence: Sentence, maps: Sequence[AttentionMap], influence: WordInfluence | None = None
+    sentence: Sentence, maps: Sequence[AttentionMap], influence: WordAttribution | None = None
 ) -> dict[str, str]:
     """Every figure of one sentence by what it shows."""
     figures = {}
@@ -45,7 +45,7 @@ def sentence_figures(
     if sentence.constituency is not None:
         figures["phrases"] = constituency_tree(sentence.words, sentence.constituency)
     if influence is not None:
-        figures["influence"] = influence_figure([influence], title="What the answer loses without a word")
+        figures["influence"] = attribution_figure([influence], title="Leave-one-out attribution of the answer")
     return figures
 
 

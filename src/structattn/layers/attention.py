@@ -1,4 +1,4 @@
-"""Multi-head attention that takes a prior: one bias, one call of the fused kernel, whatever the heads are told.
+"""Multi-head attention with a prior: one mask and one bias, one call of the fused kernel, whatever the prior.
 
 Vaswani et al. 2017, section 3.2; with priors it is the multi-mask multi-head attention of MS-SAN (arXiv 2012.14642).
 """
@@ -28,7 +28,7 @@ class MultiHeadAttention(nn.Module):
     Args:
         dim: width of the states.
         num_heads: number of heads.
-        prior: what the heads are told about the sentence; ``None`` for plain attention.
+        prior: the attention bias of the heads, computed from the sentence; ``None`` for plain attention.
         dropout: applied to the weights.
         head_dim: width of a head; ``dim / num_heads`` if ``None``.
         position: relative positions, added to scores and values.
@@ -84,7 +84,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def head_names(self) -> Sequence[str]:
-        """What each head is told, in words."""
+        """The prior of each head, in words."""
         names = ("none",) if self.prior is None else self.prior.names
         return names if len(names) == self.num_heads else names * self.num_heads
 
@@ -100,7 +100,7 @@ class MultiHeadAttention(nn.Module):
             )
         projected = self.project(states).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
-        allowed, bias = self._told(queries, keys, batch)
+        allowed, bias = self._attention_bias(queries, keys, batch)
         heads, weights = scaled_dot_product(
             queries,
             keys,
@@ -116,8 +116,8 @@ class MultiHeadAttention(nn.Module):
             output = output.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
         return output, weights
 
-    def _told(self, queries: Tensor, keys: Tensor, batch: SentenceBatch) -> tuple[Tensor, Tensor | None]:
-        """What may be looked at, and what is added to the scores: padding, the prior, relative positions."""
+    def _attention_bias(self, queries: Tensor, keys: Tensor, batch: SentenceBatch) -> tuple[Tensor, Tensor | None]:
+        """The mask and the bias of the scores, from padding, the prior and relative positions."""
         allowed = batch.mask[:, None, :, None] & batch.mask[:, None, None, :]
         bias = None
         if self.prior is not None:
@@ -126,7 +126,7 @@ class MultiHeadAttention(nn.Module):
                 if part is not None and part.shape[-1] not in (1, queries.shape[2]):
                     raise ValueError(
                         f"MultiHeadAttention got {queries.shape[2]} states a sentence, but its prior "
-                        f"({self.prior.name}) speaks of {part.shape[-1]}"
+                        f"({self.prior.name}) is for {part.shape[-1]}"
                     )
             allowed = allowed if prior.allowed is None else allowed & prior.allowed
             bias = prior.bias

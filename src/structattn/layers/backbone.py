@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, SubwordBatch, check_tokenizer, collate_subwords
-from structattn.data.subword_batch import Overlong
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, require
 
@@ -64,7 +63,7 @@ class PretrainedBackbone(nn.Module):
         super().__init__()
         check_tokenizer(tokenizer)
         if keep_states and not is_frozen:
-            raise ConfigError("keep_states: the states of a backbone that is trained change; take is_frozen too")
+            raise ConfigError("keep_states requires is_frozen=True")
         self.kept: dict[bytes, Tensor] | None = {} if keep_states else None
         config: Any = model.config
         if getattr(config, "is_encoder_decoder", False):
@@ -77,7 +76,7 @@ class PretrainedBackbone(nn.Module):
         self.layer = layer
         self.is_frozen = is_frozen
         self.dim = int(config.hidden_size)
-        self.max_length = longest_text(config, tokenizer)
+        self.max_length = max_input_length(config, tokenizer)
         known = inspect.signature(model.forward).parameters
         self._takes_segments = "token_type_ids" in known
         if is_frozen:
@@ -96,15 +95,13 @@ class PretrainedBackbone(nn.Module):
         model, tokenizer = load_backbone(folder)
         return cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
 
-    def tokenize(
-        self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, overlong: Overlong = "error"
-    ) -> SubwordBatch:
+    def tokenize(self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, truncation: bool = False) -> SubwordBatch:
         """Sentences, or pairs of them, as subwords on this backbone's device; see ``collate_subwords``.
 
         Raises:
-            ConfigError: for a text that is longer than the backbone reads, unless it is to be cut.
+            ConfigError: for a text that is longer than the backbone reads, unless ``truncation`` is set.
         """
-        subwords = collate_subwords(texts, self.tokenizer, max_length=self.max_length, overlong=overlong)
+        subwords = collate_subwords(texts, self.tokenizer, max_length=self.max_length, truncation=truncation)
         return subwords.to(self.device)
 
     def save_skeleton(self, folder: Path) -> None:
@@ -260,14 +257,14 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
     return model.eval(), tokenizer
 
 
-def longest_text(config: Any, tokenizer: Any) -> int | None:
+def max_input_length(config: Any, tokenizer: Any) -> int | None:
     """How many subwords a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
 
     RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names.
 
     Example:
         >>> from types import SimpleNamespace as Named
-        >>> longest_text(Named(max_position_embeddings=514, model_type="roberta", pad_token_id=1), Named())
+        >>> max_input_length(Named(max_position_embeddings=514, model_type="roberta", pad_token_id=1), Named())
         512
     """
     limits = []

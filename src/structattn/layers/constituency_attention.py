@@ -63,7 +63,7 @@ class SpanScorer(nn.Module):
     def forward(self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]) -> ConstituencyCRF:
         """A distribution over binary trees."""
         scores = self.noise(self.scores(states, states)) / self.temperature
-        # From (first word, last word) to fences: the last word k - 1 ends before fence k.
+        # From (first word, last word) to fenceposts: the last word k - 1 ends before fencepost k.
         return ConstituencyCRF(F.pad(scores, (1, 0, 0, 1)), mask.sum(-1))
 
 
@@ -114,20 +114,20 @@ class ConstituencyAttention(nn.Module):
         return weights @ states, weights.unsqueeze(1) if need_weights else None
 
 
-def word_weights(spans: Float[Tensor, "*batch fence fence"]) -> Float[Tensor, "*batch word word"]:
+def word_weights(spans: Float[Tensor, "*batch fencepost fencepost"]) -> Float[Tensor, "*batch word word"]:
     """Each span shared out to its words: ``a_jl = sum over spans (i, k) around j and l of spans[i, k] / (k - i)``.
 
     Args:
-        spans: weight of each span between fences; what is no span has none.
+        spans: weight of each span between fenceposts; what is no span has none.
 
     Example:
         >>> spans = torch.tensor([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
         >>> word_weights(spans)
         tensor([[1.5000, 0.5000], [0.5000, 1.5000]])
     """
-    fence = torch.arange(spans.shape[-1], device=spans.device)
-    shares = spans / (fence - fence[:, None]).clamp(min=1)
+    fencepost = torch.arange(spans.shape[-1], device=spans.device)
+    shares = spans / (fencepost - fencepost[:, None]).clamp(min=1)
     # Sums over all starts up to i and all ends from k on: each pair of words then reads a single entry.
     around = shares.cumsum(-2).flip(-1).cumsum(-1).flip(-1)
-    word = fence[:-1]
+    word = fencepost[:-1]
     return around[..., word[:, None].minimum(word), word[:, None].maximum(word) + 1]

@@ -16,7 +16,7 @@ class WordEmbedding(nn.Module):
     Shen et al. 2018); then the trained words; the last ``num_frozen`` words keep the vectors they were given.
 
     Args:
-        vocabulary_size: number of word ids, padding and unknown included.
+        vocab_size: number of word ids, padding and unknown included.
         dim: width of the states that come out.
         embedding_dim: width of the table if it differs from ``dim``; then a linear map without bias follows.
         num_frozen: number of words at the end of the vocabulary whose vectors are not trained.
@@ -38,7 +38,7 @@ class WordEmbedding(nn.Module):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        vocab_size: int,
         dim: int,
         *,
         embedding_dim: int | None = None,
@@ -46,14 +46,14 @@ class WordEmbedding(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if num_frozen < 0 or vocabulary_size < 2 + num_frozen:
+        if num_frozen < 0 or vocab_size < 2 + num_frozen:
             raise ValueError(
                 f"WordEmbedding: expected a vocabulary of at least 2 words (padding, unknown) and the frozen ones, "
-                f"got vocabulary_size={vocabulary_size} and num_frozen={num_frozen}"
+                f"got vocab_size={vocab_size} and num_frozen={num_frozen}"
             )
         width = dim if embedding_dim is None else embedding_dim
-        self.vocabulary_size = vocabulary_size
-        self.weight = nn.Parameter(torch.empty(vocabulary_size - num_frozen, width))
+        self.vocab_size = vocab_size
+        self.weight = nn.Parameter(torch.empty(vocab_size - num_frozen, width))
         self.register_buffer("frozen", torch.zeros(num_frozen, width))
         self.project = None if width == dim else glorot_linear(width, dim, bias=False)
         self.dropout = nn.Dropout(dropout)
@@ -90,7 +90,7 @@ class WordEmbedding(nn.Module):
         Raises:
             ValueError: if the matrix does not have this table's shape.
         """
-        expected = (self.vocabulary_size, self.weight.shape[1])
+        expected = (self.vocab_size, self.weight.shape[1])
         if matrix.shape != expected:
             raise ValueError(
                 f"load_vectors: expected a matrix of {expected[0]} words by {expected[1]}, "

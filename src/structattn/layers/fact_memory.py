@@ -23,7 +23,7 @@ class FactEmbedding(nn.Module):
     from 1. Temporal encoding ``T``: a learned vector for how long ago a fact was told, 0 for the last one.
 
     Args:
-        vocabulary_size: number of word ids; 0 is padding.
+        vocab_size: number of word ids; 0 is padding.
         dim: width of the vectors.
         num_times: how many places in time there are; what is older is as old as the oldest.
         deviation: standard deviation of both tables at the start.
@@ -34,9 +34,9 @@ class FactEmbedding(nn.Module):
         torch.Size([1, 2, 4])
     """
 
-    def __init__(self, vocabulary_size: int, dim: int, *, num_times: int, deviation: float = 0.1) -> None:
+    def __init__(self, vocab_size: int, dim: int, *, num_times: int, deviation: float = 0.1) -> None:
         super().__init__()
-        self.words = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        self.words = nn.Embedding(vocab_size, dim, padding_idx=0)
         self.times = nn.Embedding(num_times, dim)
         for table in (self.words, self.times):
             nn.init.normal_(table.weight, std=deviation)

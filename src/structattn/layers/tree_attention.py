@@ -113,8 +113,8 @@ class TreeAttention(nn.Module):
     Args:
         dim: width of the states.
         num_heads: number of heads.
-        prior: what the heads are told, over words and phrases; by default a phrase sees its subtree and a word all
-            words. With ``None`` everything sees everything.
+        prior: the attention bias of the heads, over words and phrases; by default a phrase sees its subtree and a word
+            all words. With ``None`` everything sees everything.
         accumulation: ``(leaf states, leaf values, phrase values, trees) -> phrase values``; a
             :class:`HierarchicalAccumulation` with its default sizes if ``None``.
         dropout: applied to the weights.
@@ -169,7 +169,7 @@ class TreeAttention(nn.Module):
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         leaves, nodes = values.split([trees.num_leaves, values.shape[2] - trees.num_leaves], dim=2)
         nodes = self.accumulation(states[:, : trees.num_leaves], leaves, nodes, trees)
-        allowed, bias = self._told(batch, trees)
+        allowed, bias = self._attention_bias(batch, trees)
         heads, weights = scaled_dot_product(
             queries,
             keys,
@@ -182,18 +182,18 @@ class TreeAttention(nn.Module):
         output = self.output(heads.transpose(1, 2).flatten(2)).masked_fill(~trees.mask.unsqueeze(-1), 0.0)
         return output, weights
 
-    def _told(self, batch: SentenceBatch, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
+    def _attention_bias(self, batch: SentenceBatch, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
         allowed = trees.mask[:, None, :, None] & trees.mask[:, None, None, :]
         if self.prior is None:
             return allowed, None
-        told = self.prior(batch)
-        for part in (told.allowed, told.bias):
+        prior = self.prior(batch)
+        for part in (prior.allowed, prior.bias):
             if part is not None and part.shape[-1] not in (1, trees.mask.shape[1]):
                 raise ValueError(
                     f"TreeAttention has {trees.mask.shape[1]} words and phrases, but its prior "
-                    f"({self.prior.name}) speaks of {part.shape[-1]}"
+                    f"({self.prior.name}) is for {part.shape[-1]}"
                 )
-        return allowed if told.allowed is None else allowed & told.allowed, told.bias
+        return allowed if prior.allowed is None else allowed & prior.allowed, prior.bias
 
 
 def _table(size: int, dim: int) -> nn.Parameter | None:

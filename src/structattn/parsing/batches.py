@@ -13,26 +13,26 @@ _CONTINUED = "parataxis"
 
 
 def parse_in_batches(
-    parse: Callable[[Sequence[Sentence]], list[Sentence]], sentences: Sequence[Sentence], *, longest: int
+    parse: Callable[[Sequence[Sentence]], list[Sentence]], sentences: Sequence[Sentence], *, max_length: int
 ) -> list[Sentence]:
     """Parse sentences in batches of like length; the answers are in the order of the questions.
 
-    A sentence of more than ``longest`` words is parsed in stretches of that many. The roots of the later stretches then
-    hang from the root of the first, as ``parataxis``, so that it is one tree over all words.
+    A sentence of more than ``max_length`` words is parsed in stretches of that many. The roots of the later stretches
+    then hang from the root of the first, as ``parataxis``, so that it is one tree over all words.
 
     Args:
         parse: parses one batch.
         sentences: any number of sentences, of any length.
-        longest: how many words a sentence may have before it is cut into stretches.
+        max_length: how many words a sentence may have before it is cut into stretches.
 
     Example:
         >>> def flat(batch):
         ...     return [Sentence(one.words, None, DependencyTree([0] + [1] * (len(one) - 1))) for one in batch]
-        >>> parse_in_batches(flat, [Sentence(["a"] * 302), Sentence(["b"])], longest=300)[0].dependency.heads[298:]
+        >>> parse_in_batches(flat, [Sentence(["a"] * 302), Sentence(["b"])], max_length=300)[0].dependency.heads[298:]
         (1, 1, 1, 301)
     """
     stretches = [
-        (number, stretch) for number, sentence in enumerate(sentences) for stretch in _stretches(sentence, longest)
+        (number, stretch) for number, sentence in enumerate(sentences) for stretch in _stretches(sentence, max_length)
     ]
     order = sorted(range(len(stretches)), key=lambda index: len(stretches[index][1]))
     parsed: dict[int, Sentence] = {}
@@ -74,18 +74,18 @@ def side_by_side(sentences: Sequence[Sentence], *, metadata: Mapping[str, str] |
     return Sentence(words, tags if has_tags else None, DependencyTree(heads, labels), metadata=metadata)
 
 
-def _stretches(sentence: Sentence, longest: int) -> list[Sentence]:
-    if len(sentence) <= longest:
+def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:
+    if len(sentence) <= max_length:
         return [sentence]
-    return [Sentence(sentence.words[start : start + longest]) for start in range(0, len(sentence), longest)]
+    return [Sentence(sentence.words[start : start + max_length]) for start in range(0, len(sentence), max_length)]
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
     """Ranges over ascending lengths, each as large as the limits allow."""
     start = 0
     for end in range(1, len(lengths) + 1):
-        size, longest = end - start + 1, lengths[min(end, len(lengths) - 1)]
-        if end == len(lengths) or size * longest > _WORDS or size * longest**2 > _PAIRS:
+        size, max_length = end - start + 1, lengths[min(end, len(lengths) - 1)]
+        if end == len(lengths) or size * max_length > _WORDS or size * max_length**2 > _PAIRS:
             yield range(start, end)
             start = end
 

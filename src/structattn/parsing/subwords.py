@@ -66,7 +66,7 @@ class SubwordEncoder(nn.Module):
 
     kind = "backbone"
     # Fewer words than subwords fit, so that next to nothing is cut.
-    longest = 120
+    max_length = 120
 
     def __init__(self, backbone: PretrainedBackbone, *, pooling: str = "first", dropout: float = 0.1) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class SubwordEncoder(nn.Module):
     def collate(self, sentences: Sequence[Sentence]) -> TokenizedSentences:
         """Sentences as tensors; each must have at least one word."""
         # What the parser is given are words, whatever text they once stood in.
-        return TokenizedSentences(self.backbone.tokenize([Sentence(one.words) for one in sentences], overlong="cut"))
+        return TokenizedSentences(self.backbone.tokenize([Sentence(one.words) for one in sentences], truncation=True))
 
     def forward(self, batch: TokenizedSentences) -> Float[Tensor, "batch word dim"]:
         """States of the words; padding comes out zero."""

@@ -56,13 +56,13 @@ class Encoder(Protocol):
 
     Attributes:
         kind: name of this kind of encoder in a parser folder.
-        longest: longer sentences are parsed in stretches of so many words.
+        max_length: longer sentences are parsed in stretches of so many words.
         output_dim: width of the states.
         options: what it was made with, as plain values.
     """
 
     kind: str
-    longest: int
+    max_length: int
     output_dim: int
     options: Mapping[str, Any]
 
@@ -223,7 +223,7 @@ class TreeCRF(nn.Module):
 
     def parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """The same for any number of sentences of any length, in batches; see ``parse_in_batches``."""
-        return parse_in_batches(self.predict, sentences, longest=self.encoder.longest)
+        return parse_in_batches(self.predict, sentences, max_length=self.encoder.max_length)
 
     def _head_by_head(self, arcs: Tensor, batch: GoldBatch) -> Tensor:
         words = arcs.shape[1]

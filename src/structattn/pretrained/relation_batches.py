@@ -71,7 +71,7 @@ class RelationBatches:
         self.words = self.covered = 0
         for start in range(0, len(whole), 256):
             some = whole[start : start + 256]
-            subwords = backbone.tokenize(some, overlong="cut")
+            subwords = backbone.tokenize(some, truncation=True)
             self.words += int(subwords.num_words.sum())
             self.covered += int(subwords.has_subwords.sum())
             for sentence, size, is_cut in zip(

@@ -24,7 +24,7 @@ from structattn.tasks.model import TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.sentence_model import SentenceModel, num_words
-from structattn.tasks.sequence_model import Search, SequenceBatch, SequenceModel, Texts
+from structattn.tasks.sequence_model import Search, SequenceBatch, SequenceModel, TextProcessor
 from structattn.tasks.table import CLASSIFICATION, PAIR_CLASSIFICATION, SENTIMENT, TASKS, get_task
 from structattn.tasks.task import Task
 from structattn.tasks.transformer_decoder import TransformerDecoder
@@ -54,7 +54,7 @@ __all__ = [
     "Task",
     "TaskBatch",
     "TaskModel",
-    "Texts",
+    "TextProcessor",
     "TransformerDecoder",
     "accuracy",
     "beam_search",

@@ -43,7 +43,7 @@ class AttachmentModel(nn.Module):
         >>> from structattn.syntax import DependencyTree
         >>> from structattn.tasks import get_task
         >>> vocabulary = Vocabulary(["bark", "dogs"])
-        >>> encoder = build("structured", vocabulary_size=len(vocabulary), dim=4)
+        >>> encoder = build("structured", vocab_size=len(vocabulary), dim=4)
         >>> model = AttachmentModel(encoder, get_task("attachment"), vocabulary=vocabulary)
         >>> gold = Example((Sentence(["dogs", "bark"], dependency=DependencyTree([2, 0])),), "2 0")
         >>> bool(model.loss([gold]) > 0), len(model.predict(["Dogs bark"])[0].text.split())

@@ -52,7 +52,7 @@ DECODERS: dict[str, str] = {
 
 
 def decoder_builder(name: str) -> Callable[..., Decoder]:
-    """The builder behind a name: ``(encoder, vocabulary_size, **options)`` to a decoder.
+    """The builder behind a name: ``(encoder, vocab_size, **options)`` to a decoder.
 
     Raises:
         ConfigError: if the name is unknown; the message lists the known names.
@@ -64,13 +64,13 @@ def decoder_builder(name: str) -> Callable[..., Decoder]:
     return found
 
 
-def build_decoder(name: str, encoder: SentenceEncoder, vocabulary_size: int, **options: Any) -> Decoder:
+def build_decoder(name: str, encoder: SentenceEncoder, vocab_size: int, **options: Any) -> Decoder:
     """Build a decoder by name for what an encoder gives.
 
     Args:
         name: a key of ``DECODERS``.
         encoder: what it shall read from.
-        vocabulary_size: number of tokens that it may write, the special ones included.
+        vocab_size: number of tokens that it may write, the special ones included.
         **options: keyword arguments of the builder.
 
     Raises:
@@ -78,7 +78,7 @@ def build_decoder(name: str, encoder: SentenceEncoder, vocabulary_size: int, **o
 
     Example:
         >>> from structattn.encoders import build
-        >>> encoder = build("lstm", vocabulary_size=5, dim=4)
+        >>> encoder = build("lstm", vocab_size=5, dim=4)
         >>> build_decoder("lstm", encoder, 7, attention="segmentation").attention.total
         2.0
     """
@@ -92,7 +92,7 @@ def build_decoder(name: str, encoder: SentenceEncoder, vocabulary_size: int, **o
             expected = inspect.formatannotation(types[key])
             raise ConfigError(f"option {key!r} of decoder {name!r}: expected {expected}, got {value!r}")
     try:
-        return function(encoder, vocabulary_size, **options)
+        return function(encoder, vocab_size, **options)
     except ConfigError:
         raise
     except ValueError as error:

@@ -23,22 +23,22 @@ from structattn.tasks.task import Task
 
 
 def memn2n(
-    vocabulary_size: int, *, dim: int = 20, num_steps: int = 2, num_facts: int = 25, linear_start: int = 20
+    vocab_size: int, *, dim: int = 20, num_steps: int = 2, num_facts: int = 25, linear_start: int = 20
 ) -> tuple[FactReader, MemoryHops]:
     """End-to-end memory network (Sukhbaatar et al. 2015), adjacent tying.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the vectors.
         num_steps: number of hops.
         num_facts: of longer stories the last so many facts are read.
         linear_start: so many epochs without softmax.
     """
-    return FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts), MemoryHops()
+    return FactReader(vocab_size, dim, num_steps=num_steps, num_facts=num_facts), MemoryHops()
 
 
 def chain(
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int = 20,
     num_steps: int = 2,
@@ -49,14 +49,14 @@ def chain(
     """A chain of facts (Kim et al. 2017, section 4.3); ``binary`` facts see each other, ``unary`` ones do not.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the vectors.
         num_steps: number of facts that are selected.
         num_facts: of longer stories the last so many facts are read.
         linear_start: so many epochs without softmax.
         potentials: from keys and queries to the scores of facts and of pairs of facts.
     """
-    reader = FactReader(vocabulary_size, dim, num_steps=num_steps, num_facts=num_facts)
+    reader = FactReader(vocab_size, dim, num_steps=num_steps, num_facts=num_facts)
     return reader, FactChain(dim, potentials=potentials)
 
 
@@ -117,4 +117,4 @@ def fact_model_options(name: str) -> dict[str, Any]:
     """
     function = memn2n if name == "memn2n" else chain
     parameters = inspect.signature(function).parameters.items()
-    return {key: one.default for key, one in parameters if key not in ("vocabulary_size", "potentials")}
+    return {key: one.default for key, one in parameters if key not in ("vocab_size", "potentials")}

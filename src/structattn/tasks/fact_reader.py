@@ -69,16 +69,16 @@ class FactReader(nn.Module):
     variance of one tenth in the code of Kim et al. (2017) models learn more stories by heart.
 
     Args:
-        vocabulary_size: number of word ids.
+        vocab_size: number of word ids.
         dim: width of the vectors.
         num_steps: number of facts that are selected.
         num_facts: most facts that are remembered.
     """
 
-    def __init__(self, vocabulary_size: int, dim: int, *, num_steps: int, num_facts: int) -> None:
+    def __init__(self, vocab_size: int, dim: int, *, num_steps: int, num_facts: int) -> None:
         super().__init__()
         first, *others = [
-            FactEmbedding(vocabulary_size, dim, num_times=num_facts, deviation=0.2 if step < num_steps else 0.8)
+            FactEmbedding(vocab_size, dim, num_times=num_facts, deviation=0.2 if step < num_steps else 0.8)
             for step in range(num_steps + 1)
         ]
         self.first = first

@@ -32,7 +32,7 @@ class LSTMDecoder(nn.Module):
     r"""``h_t = LSTM(y_{t-1})``, ``s_t = tanh(W [context(h_t); h_t])``, scores ``= V s_t + b`` (Luong et al. 2015).
 
     Args:
-        vocabulary_size: number of tokens.
+        vocab_size: number of tokens.
         dim: width of the tokens and of the states.
         source_dim: width of the states that are attended to.
         attention: module ``(states, mask, queries=...)`` to ``(context, weights)``, queries of width ``dim``; no
@@ -51,7 +51,7 @@ class LSTMDecoder(nn.Module):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        vocab_size: int,
         dim: int,
         *,
         source_dim: int,
@@ -63,7 +63,7 @@ class LSTMDecoder(nn.Module):
         super().__init__()
         self.num_layers = num_layers
         self.dim = dim
-        self.embedding = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         with torch.no_grad():
             self.embedding.weight[0] = 0.0
@@ -73,7 +73,7 @@ class LSTMDecoder(nn.Module):
         self.attention = attention
         self.mix = glorot_linear(dim if attention is None else source_dim + dim, dim, bias=False)
         self.dropout = nn.Dropout(dropout)
-        self.scores = glorot_linear(dim, vocabulary_size)
+        self.scores = glorot_linear(dim, vocab_size)
 
     def forward(
         self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
@@ -109,7 +109,7 @@ class LSTMDecoder(nn.Module):
 
 def lstm_decoder(
     encoder: SentenceEncoder,
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     dim: int | None = None,
     num_layers: int = 1,
@@ -122,7 +122,7 @@ def lstm_decoder(
 
     Args:
         encoder: what it reads from.
-        vocabulary_size: number of tokens.
+        vocab_size: number of tokens.
         dim: width of the tokens and of the states; that of the encoder's states if ``None``.
         num_layers: number of layers.
         attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a chain of yes and no).
@@ -149,7 +149,7 @@ def lstm_decoder(
         chosen = 2.0 if total is None and attention == "segmentation" else total
         layer = SegmentationAttention(source_dim, width, scorer=scorer, total=chosen)
     return LSTMDecoder(
-        vocabulary_size,
+        vocab_size,
         width,
         source_dim=source_dim,
         attention=layer,

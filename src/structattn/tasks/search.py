@@ -22,7 +22,7 @@ Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row token"], 
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The sequences that a search found.
 
     Attributes:
@@ -34,7 +34,7 @@ class Found:
     scores: Float[Tensor, " batch"]
 
 
-def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], begin: int, end: int) -> Found:
+def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], begin: int, end: int) -> SearchResult:
     """Take the most probable token at each step, up to the end.
 
     Args:
@@ -68,7 +68,7 @@ def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], be
             break
     if scores is None:
         raise ValueError(f"greedy_search expects limits of at least 1, got {limits.tolist()}")
-    return Found(torch.stack(written, 1), scores)
+    return SearchResult(torch.stack(written, 1), scores)
 
 
 def beam_search(
@@ -80,7 +80,7 @@ def beam_search(
     end: int,
     beam: int = 5,
     length_penalty: float = 0.0,
-) -> Found:
+) -> SearchResult:
     r"""Keep the best unfinished sequences at each step; answer the best finished one.
 
     A sequence of ``n`` tokens, its end included, scores ``log p / n ** length_penalty``. Each kept sequence may end at
@@ -148,7 +148,7 @@ def beam_search(
         # Longer sequences divide by more: at their limit they are penalised least.
         if bool((live[:, 0] / limits.to(live.dtype) ** length_penalty <= best).all()):
             break
-    return Found(answer[:, : max(1, int((answer == end).int().argmax(-1).max()) + 1)], best)
+    return SearchResult(answer[:, : max(1, int((answer == end).int().argmax(-1).max()) + 1)], best)
 
 
 def _ending_at_limit(logs: Tensor, at_limit: Tensor, end: int) -> Tensor:

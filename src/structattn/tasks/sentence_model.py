@@ -54,7 +54,7 @@ class SentenceModel(nn.Module):
         >>> from structattn.syntax import Sentence
         >>> from structattn.tasks import SENTIMENT
         >>> vocabulary = Vocabulary(["a", "dull", "film", "fine"])
-        >>> encoder = build("emb_s2t", vocabulary_size=len(vocabulary), dim=8)
+        >>> encoder = build("emb_s2t", vocab_size=len(vocabulary), dim=8)
         >>> model = SentenceModel(encoder, SENTIMENT, vocabulary=vocabulary)
         >>> first, second = model.predict(["A fine film", Sentence(["dull"])])
         >>> sorted(first.probabilities), first.label in SENTIMENT.labels

@@ -33,18 +33,18 @@ class Search:
     Attributes:
         beam: how many unfinished texts are kept; 1 is greedy.
         length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
-        longest: a text has at most ``longest * n + 10`` tokens for ``n`` tokens of the source.
+        max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
     """
 
     beam: int = 5
     length_penalty: float = 0.0
-    longest: float = 2.0
+    max_length_ratio: float = 2.0
 
     def __post_init__(self) -> None:
         for name, value, least in (
             ("beam", self.beam, 1),
             ("length_penalty", self.length_penalty, 0),
-            ("longest", self.longest, 0),
+            ("max_length_ratio", self.max_length_ratio, 0),
         ):
             if value < least:
                 raise ConfigError(f"search.{name}: expected at least {least}, got {value!r}")
@@ -81,7 +81,7 @@ class SequenceBatch:
         return SequenceBatch(self.source.to(device), inputs, outputs, weight, self.ids, self.num_labelled)
 
 
-class Texts(NamedTuple):
+class TextProcessor(NamedTuple):
     """How texts become ids: the vocabulary of the sources, how their words are split, and what can be written."""
 
     source: Vocabulary
@@ -112,9 +112,9 @@ class SequenceModel(nn.Module):
         >>> from structattn.tasks import get_task
         >>> from structattn.tasks.decoder import build_decoder
         >>> source, target = Vocabulary(["ein", "hund"]), TextVocabulary.from_texts(["a dog"])
-        >>> encoder = build("lstm", vocabulary_size=len(source), dim=4)
+        >>> encoder = build("lstm", vocab_size=len(source), dim=4)
         >>> decoder = build_decoder("lstm", encoder, len(target))
-        >>> model = SequenceModel(encoder, decoder, get_task("translation"), texts=Texts(source, target))
+        >>> model = SequenceModel(encoder, decoder, get_task("translation"), texts=TextProcessor(source, target))
         >>> [prediction.text is not None for prediction in model.predict(["ein Hund"])]
         [True]
     """
@@ -128,7 +128,7 @@ class SequenceModel(nn.Module):
         decoder: Decoder,
         task: Task,
         *,
-        texts: Texts,
+        texts: TextProcessor,
         trees: PhraseTrees | None = None,
         label_smoothing: float = 0.0,
         search: Search | None = None,
@@ -277,7 +277,7 @@ class SequenceModel(nn.Module):
     def _answers(self, batch: SequenceBatch) -> list[Prediction]:
         source = batch.source.to(self.device)
         state = self.decoder.start(self.encoder(source), source)
-        limits = (source.lengths * self.search.longest).long() + 10
+        limits = (source.lengths * self.search.max_length_ratio).long() + 10
         given = {"limits": limits, "begin": BEGIN_ID, "end": END_ID}
         if self.search.beam == 1:
             found = greedy_search(self._step, state, **given)  # type: ignore[arg-type]  # one dictionary for both

@@ -79,7 +79,7 @@ class TransformerDecoder(nn.Module):
     """Tokens with positions, layers, and scores by the same table that the tokens come from.
 
     Args:
-        vocabulary_size: number of tokens.
+        vocab_size: number of tokens.
         dim: width of the tokens and of the states.
         layers: what stands between tokens and scores.
         last: applied to the states after the layers.
@@ -88,7 +88,7 @@ class TransformerDecoder(nn.Module):
 
     Example:
         >>> import structattn as sa
-        >>> encoder = sa.encoders.build("transformer", vocabulary_size=4, dim=8, num_heads=2)
+        >>> encoder = sa.encoders.build("transformer", vocab_size=4, dim=8, num_heads=2)
         >>> batch = sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))
         >>> decoder = transformer_decoder(encoder, 7, num_layers=1, num_heads=2)
         >>> decoder(encoder(batch), batch, torch.tensor([[2, 4, 5]])).shape
@@ -97,7 +97,7 @@ class TransformerDecoder(nn.Module):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        vocab_size: int,
         dim: int,
         *,
         layers: Sequence[DecoderLayer],
@@ -106,11 +106,11 @@ class TransformerDecoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, dim, padding_idx=0)
+        self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         with torch.no_grad():
             self.embedding.weight[0] = 0.0
-        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.layers = nn.ModuleList(layers)
         self.last = last
         self.look = look
@@ -153,7 +153,7 @@ class TransformerDecoder(nn.Module):
 
 def transformer_decoder(
     encoder: SentenceEncoder,
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     num_layers: int = 2,
     num_heads: int = 4,
@@ -165,7 +165,7 @@ def transformer_decoder(
 
     Args:
         encoder: what it reads from.
-        vocabulary_size: number of tokens.
+        vocab_size: number of tokens.
         num_layers: number of layers.
         num_heads: number of heads.
         hidden: width of the feed-forward networks' hidden layers; ``2 * dim`` if ``None``.
@@ -181,7 +181,7 @@ def transformer_decoder(
 
     return _decoder(
         encoder,
-        vocabulary_size,
+        vocab_size,
         cross,
         _look_at_states,
         num_layers,
@@ -194,7 +194,7 @@ def transformer_decoder(
 
 def tree_transformer_decoder(
     encoder: SentenceEncoder,
-    vocabulary_size: int,
+    vocab_size: int,
     *,
     num_layers: int = 2,
     num_heads: int = 4,
@@ -215,7 +215,7 @@ def tree_transformer_decoder(
 
     Example:
         >>> import structattn as sa
-        >>> encoder = sa.encoders.build("tree_transformer", vocabulary_size=4, dim=512, num_layers=1)
+        >>> encoder = sa.encoders.build("tree_transformer", vocab_size=4, dim=512, num_layers=1)
         >>> decoder = tree_transformer_decoder(encoder, 7, num_layers=1, hidden=1024)
         >>> sum(parameter.numel() for parameter in decoder.layers.parameters()) - 152 * 64
         3156484
@@ -228,7 +228,7 @@ def tree_transformer_decoder(
 
     return _decoder(
         encoder,
-        vocabulary_size,
+        vocab_size,
         cross,
         _look_at_trees,
         num_layers,
@@ -241,7 +241,7 @@ def tree_transformer_decoder(
 
 def _decoder(
     encoder: SentenceEncoder,
-    vocabulary_size: int,
+    vocab_size: int,
     cross: Callable[[], nn.Module],
     look: Look,
     num_layers: int,
@@ -270,7 +270,7 @@ def _decoder(
         for _ in range(num_layers)
     ]
     last = nn.LayerNorm(dim) if norm == "first" else nn.Identity()
-    return TransformerDecoder(vocabulary_size, dim, layers=layers, last=last, look=look, dropout=dropout)
+    return TransformerDecoder(vocab_size, dim, layers=layers, last=last, look=look, dropout=dropout)
 
 
 def _look_at_states(cross: nn.Module, encoding: Encoding, source: SentenceBatch) -> CrossSource:

@@ -36,10 +36,10 @@ CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocabulary.json", "model.safetenso
 MODEL_TYPE, TEXT_MODEL_TYPE = "structattn", "structattn_text"
 FACT_MODEL_TYPE, TREE_MODEL_TYPE = "structattn_facts", "structattn_trees"
 _KEYS = {
-    MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier"),
+    MODEL_TYPE: ("encoder", "encoder_options", "vocab_size", "task", "labels", "classifier"),
     TEXT_MODEL_TYPE: sequences.KEYS,
-    FACT_MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task", "labels"),
-    TREE_MODEL_TYPE: ("encoder", "encoder_options", "vocabulary_size", "task"),
+    FACT_MODEL_TYPE: ("encoder", "encoder_options", "vocab_size", "task", "labels"),
+    TREE_MODEL_TYPE: ("encoder", "encoder_options", "vocab_size", "task"),
 }
 # Raised when an older folder can no longer be read as it is.
 FORMAT_VERSION = 1
@@ -101,7 +101,7 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
     config = read_json(path / CONFIG)
     check_config(config, path / CONFIG)
     kind = config["model_type"]
-    vocabulary = read_vocabulary(path, size=config.get("vocabulary_size"))
+    vocabulary = read_vocabulary(path, size=config.get("vocab_size"))
     try:
         later = [name for name in sequences.LATER_KEYS if kind == TEXT_MODEL_TYPE and name in config]
         config = {name: config[name] for name in (*_KEYS[kind], *later)}

@@ -120,7 +120,7 @@ class DecoderConfig:
         label_smoothing: share of the probability that is spread over all tokens in training.
         beam: how many unfinished texts are kept in search; 1 is greedy.
         length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
-        longest: a text has at most ``longest * n + 10`` tokens for ``n`` tokens of the source.
+        max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
     """
 
     name: str = "lstm"
@@ -131,7 +131,7 @@ class DecoderConfig:
     label_smoothing: float = 0.0
     beam: int = 5
     length_penalty: float = 0.0
-    longest: float = 2.0
+    max_length_ratio: float = 2.0
 
     def __post_init__(self) -> None:
         check_choices(self, "decoder")
@@ -139,7 +139,7 @@ class DecoderConfig:
         check(0 <= self.label_smoothing < 1, "decoder.label_smoothing", "a share below 1", self.label_smoothing)
         check(self.beam >= 1, "decoder.beam", "at least 1", self.beam)
         check(self.length_penalty >= 0, "decoder.length_penalty", "at least 0", self.length_penalty)
-        check(0 <= self.longest < math.inf, "decoder.longest", "at least 0", self.longest)
+        check(0 <= self.max_length_ratio < math.inf, "decoder.max_length_ratio", "at least 0", self.max_length_ratio)
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ class OptimizationConfig:
         learning_rate: its highest value.
         weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
             an L2 penalty, except for ``adamw``.
-        vectors_rate: learning rate of the word vectors as a share of ``learning_rate``; with little data pretrained
-            vectors are better moved slowly, and 0 leaves them as they are.
+        embedding_lr_scale: learning rate of the word vectors as a share of ``learning_rate``; with little data
+            pretrained vectors are better moved slowly, and 0 leaves them as they are.
         backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; what is new on top of
             it may learn faster than the backbone can bear.
         momentum: of ``sgd``.
@@ -179,7 +179,7 @@ class OptimizationConfig:
     optimizer: Optimizer = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
-    vectors_rate: float = 1.0
+    embedding_lr_scale: float = 1.0
     backbone_lr_scale: float = 1.0
     momentum: float = 0.9
     batch_size: int = 32
@@ -205,7 +205,12 @@ class OptimizationConfig:
         rate = self.learning_rate
         check(math.isfinite(rate) and rate > 0, "optimization.learning_rate", "a number above 0", rate)
         check(self.weight_decay >= 0, "optimization.weight_decay", "at least 0", self.weight_decay)
-        check(0 <= self.vectors_rate < math.inf, "optimization.vectors_rate", "at least 0", self.vectors_rate)
+        check(
+            0 <= self.embedding_lr_scale < math.inf,
+            "optimization.embedding_lr_scale",
+            "at least 0",
+            self.embedding_lr_scale,
+        )
         check(
             0 < self.backbone_lr_scale < math.inf,
             "optimization.backbone_lr_scale",

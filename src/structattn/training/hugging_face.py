@@ -46,7 +46,7 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
         encoder: str = "ms_san",
         encoder_options: dict[str, Any] | None = None,
         *,
-        vocabulary_size: int = 2,
+        vocab_size: int = 2,
         task: dict[str, Any] | None = None,
         labels: list[str] | None = None,
         classifier: dict[str, Any] | None = None,
@@ -56,7 +56,7 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
     ) -> None:
         self.encoder = encoder
         self.encoder_options = encoder_options or {}
-        self.vocabulary_size = vocabulary_size
+        self.vocab_size = vocab_size
         self.task = task or Task("classification").to_dict()
         self.labels = labels or ["0", "1"]
         self.classifier = classifier or {}
@@ -68,7 +68,7 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
 
     def plain(self) -> dict[str, Any]:
         """The part that ``build_from_config`` reads."""
-        names = ("encoder", "encoder_options", "vocabulary_size", "task", "labels", "classifier")
+        names = ("encoder", "encoder_options", "vocab_size", "task", "labels", "classifier")
         return {name: getattr(self, name) for name in names}
 
 
@@ -79,7 +79,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         config: what to build.
 
     Example:
-        >>> config = StructAttnConfig("emb_s2t", {"dim": 4}, vocabulary_size=5)
+        >>> config = StructAttnConfig("emb_s2t", {"dim": 4}, vocab_size=5)
         >>> model = StructAttnForSequenceClassification(config)
         >>> model(input_ids=torch.tensor([[2, 3], [4, 0]])).logits.shape
         torch.Size([2, 2])
@@ -135,7 +135,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         check_config(model.config.to_dict(), Path(str(pretrained_model_name_or_path)))
         file = cached_file(pretrained_model_name_or_path, VOCABULARY)
-        model.model.vocabulary = read_vocabulary(Path(file).parent, size=model.config.vocabulary_size)
+        model.model.vocabulary = read_vocabulary(Path(file).parent, size=model.config.vocab_size)
         # Transformers builds models without memory and then fills what the file holds. What a module computes for
         # itself and does not save would stay empty.
         fresh = dict(build_from_config(_with_places(model.config), vocabulary=None).named_buffers())

@@ -19,7 +19,7 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
 
     Example:
         >>> model = nn.Sequential(WordEmbedding(5, 4), nn.Linear(4, 2))
-        >>> optimizer = build_optimizer(model, OptimizationConfig(weight_decay=0.1, vectors_rate=0.5))
+        >>> optimizer = build_optimizer(model, OptimizationConfig(weight_decay=0.1, embedding_lr_scale=0.5))
         >>> [(group["weight_decay"], group["lr"], len(group["params"])) for group in optimizer.param_groups]
         [(0.1, 0.001, 1), (0.0, 0.001, 1), (0.0, 0.0005, 1)]
     """
@@ -38,14 +38,14 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
             seen.add(id(parameter))
             is_vectors = isinstance(module, WordEmbedding) and name == "weight"
             if is_vectors:
-                parameter.requires_grad_(parameter.requires_grad and config.vectors_rate > 0)
+                parameter.requires_grad_(parameter.requires_grad and config.embedding_lr_scale > 0)
             if parameter.requires_grad:
                 part = "vectors" if is_vectors else "backbone" if id(parameter) in backbones else "rest"
                 decays = not (is_vectors or parameter.ndim < 2 or "bias" in name)
                 kinds.setdefault((part, decays), []).append(parameter)
     rate, factors = (
         config.learning_rate,
-        {"rest": 1.0, "backbone": config.backbone_lr_scale, "vectors": config.vectors_rate},
+        {"rest": 1.0, "backbone": config.backbone_lr_scale, "vectors": config.embedding_lr_scale},
     )
     groups: list[dict[str, Any]] = [
         {"params": kinds[part, decays], "weight_decay": config.weight_decay * decays, "lr": rate * factor}

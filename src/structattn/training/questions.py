@@ -57,7 +57,7 @@ class QuestionRun:
         dev_limit: measure on so many questions only, spread evenly over the file.
         max_length: tokens of a window.
         stride: tokens that neighbouring windows share.
-        longest_answer: in tokens.
+        max_answer_length: in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
         learning_rate: of AdamW, its highest value; it rises from zero, and falls to zero at the end.
         weight_decay: of matrices only.
@@ -84,7 +84,7 @@ class QuestionRun:
     dev_limit: int | None = None
     max_length: int = 384
     stride: int = 128
-    longest_answer: int = 30
+    max_answer_length: int = 30
     may_be_none: bool = False
     learning_rate: float = 3e-5
     weight_decay: float = 0.01
@@ -98,7 +98,7 @@ class QuestionRun:
 
     def __post_init__(self) -> None:
         check_choices(self, "")
-        for name in ("limit", "dev_limit", "max_length", "longest_answer", "batch_size", "epochs"):
+        for name in ("limit", "dev_limit", "max_length", "max_answer_length", "batch_size", "epochs"):
             value = getattr(self, name)
             check(value is None or value >= 1, name, "at least 1", value)
         check(self.stride >= 0, "stride", "at least 0", self.stride)
@@ -266,7 +266,7 @@ def _answers(model: nn.Module, tokenizer: Any, asked: Sequence[Question], run: Q
             tokenizer,
             max_length=run.max_length,
             stride=run.stride,
-            longest_answer=run.longest_answer,
+            max_answer_length=run.max_answer_length,
             may_be_none=run.may_be_none,
             batch_size=run.batch_size,
         )

@@ -21,12 +21,12 @@ from structattn.data.text_vocabulary import (
 )
 from structattn.encoders.build import build
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import Search, SequenceModel, Task, Texts, build_decoder
+from structattn.tasks import Search, SequenceModel, Task, TextProcessor, build_decoder
 from structattn.training.config_parts import DecoderConfig
 
 VOCABULARY, SOURCE_TOKENIZER = "vocabulary.json", "source_tokenizer.json"
 # What a config.json of a sequence model has, apart from what every model has.
-KEYS = ("encoder", "encoder_options", "vocabulary_size", "task", "decoder")
+KEYS = ("encoder", "encoder_options", "vocab_size", "task", "decoder")
 # What it may lack, if it is older.
 LATER_KEYS = ("trees",)
 
@@ -39,7 +39,7 @@ def learn_texts(
     min_count: int = 1,
     lowercase: bool = True,
     frozen_words: Sequence[str] = (),
-) -> Texts:
+) -> TextProcessor:
     """Vocabularies, and subwords where they are asked for, from training examples.
 
     Args:
@@ -76,7 +76,7 @@ def learn_texts(
     if both:
         # The same ids on both sides, so that a model may share its tables.
         source = Vocabulary(target.vocabulary.words[2:], labels=source.labels, lowercase=False)
-    return Texts(source, target, splitter)
+    return TextProcessor(source, target, splitter)
 
 
 def new_sequence_model(
@@ -84,7 +84,7 @@ def new_sequence_model(
     options: Mapping[str, Any],
     task: Task,
     *,
-    texts: Texts,
+    texts: TextProcessor,
     decoder: DecoderConfig,
     trees: PhraseTrees | None = None,
 ) -> tuple[SequenceModel, dict[str, Any]]:
@@ -97,7 +97,7 @@ def new_sequence_model(
     config = {
         "encoder": encoder,
         "encoder_options": {**options, **frozen},
-        "vocabulary_size": len(texts.source),
+        "vocab_size": len(texts.source),
         "task": task.to_dict(),
         "decoder": {
             "name": decoder.name,
@@ -106,7 +106,7 @@ def new_sequence_model(
             "label_smoothing": decoder.label_smoothing,
             "beam": decoder.beam,
             "length_penalty": decoder.length_penalty,
-            "longest": decoder.longest,
+            "max_length_ratio": decoder.max_length_ratio,
         },
         "trees": dataclasses.asdict(PhraseTrees() if trees is None else trees),
     }
@@ -133,7 +133,7 @@ def build_sequence_model(config: Mapping[str, Any], read: Callable[[str], str]) 
         splitter = target.splitter
     else:
         splitter = SubwordSplitter(read(SOURCE_TOKENIZER))
-    return _model(config, Texts(Vocabulary.from_json(read(VOCABULARY)), target, splitter))
+    return _model(config, TextProcessor(Vocabulary.from_json(read(VOCABULARY)), target, splitter))
 
 
 def sequence_files(model: SequenceModel) -> dict[str, str]:
@@ -146,9 +146,9 @@ def sequence_files(model: SequenceModel) -> dict[str, str]:
     return files
 
 
-def _model(config: Mapping[str, Any], texts: Texts) -> SequenceModel:
+def _model(config: Mapping[str, Any], texts: TextProcessor) -> SequenceModel:
     chosen = config["decoder"]
-    encoder = build(config["encoder"], vocabulary_size=config["vocabulary_size"], **config["encoder_options"])
+    encoder = build(config["encoder"], vocab_size=config["vocab_size"], **config["encoder_options"])
     decoder = build_decoder(chosen["name"], encoder, len(texts.target), **chosen["options"])
     return SequenceModel(
         encoder,
@@ -157,7 +157,7 @@ def _model(config: Mapping[str, Any], texts: Texts) -> SequenceModel:
         texts=texts,
         trees=PhraseTrees(**config.get("trees", {})),
         label_smoothing=chosen["label_smoothing"],
-        search=Search(chosen["beam"], chosen["length_penalty"], chosen["longest"]),
+        search=Search(chosen["beam"], chosen["length_penalty"], chosen["max_length_ratio"]),
     )
 
 

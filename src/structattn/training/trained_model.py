@@ -141,12 +141,12 @@ def build_model(
     """
     frozen = {"num_frozen": vocabulary.num_frozen} if vocabulary.num_frozen else {}
     given = {**(options or {}), **frozen}
-    built = build(encoder, vocabulary_size=len(vocabulary), **given)
+    built = build(encoder, vocab_size=len(vocabulary), **given)
     model = SentenceModel(built, task, labels, vocabulary=vocabulary, **(classifier or {}))
     config = {
         "encoder": encoder,
         "encoder_options": given,
-        "vocabulary_size": len(vocabulary),
+        "vocab_size": len(vocabulary),
         "task": task.to_dict(),
         "labels": list(model.labels),
         "classifier": dict(classifier or {}),
@@ -165,7 +165,7 @@ def new_fact_model(
     config = {
         "encoder": name,
         "encoder_options": dict(options),
-        "vocabulary_size": len(vocabulary),
+        "vocab_size": len(vocabulary),
         "task": task.to_dict(),
         "labels": list(labels),
     }
@@ -184,7 +184,7 @@ def new_attachment_model(
     config = {
         "encoder": encoder,
         "encoder_options": {**options, **frozen},
-        "vocabulary_size": len(vocabulary),
+        "vocab_size": len(vocabulary),
         "task": task.to_dict(),
     }
     return TrainedModel(build_attachment_model(config, vocabulary), config)
@@ -197,7 +197,7 @@ def build_attachment_model(config: Mapping[str, Any], vocabulary: Vocabulary) ->
         ConfigError: for an unknown encoder, task or option.
         KeyError: if something is missing.
     """
-    encoder = build(config["encoder"], vocabulary_size=config["vocabulary_size"], **config["encoder_options"])
+    encoder = build(config["encoder"], vocab_size=config["vocab_size"], **config["encoder_options"])
     return AttachmentModel(encoder, Task.from_dict(config["task"]), vocabulary=vocabulary)
 
 
@@ -208,7 +208,7 @@ def build_from_config(config: Mapping[str, Any], vocabulary: Vocabulary | None) 
         ConfigError: for an unknown encoder, task or option.
         KeyError: if something is missing.
     """
-    encoder = build(config["encoder"], vocabulary_size=config["vocabulary_size"], **config["encoder_options"])
+    encoder = build(config["encoder"], vocab_size=config["vocab_size"], **config["encoder_options"])
     task = Task.from_dict(config["task"])
     return SentenceModel(encoder, task, config["labels"], vocabulary=vocabulary, **config["classifier"])
 

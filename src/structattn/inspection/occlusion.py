@@ -1,7 +1,6 @@
-"""Which words an answer hangs on: each word in turn is made unreadable, and the model is asked again.
+"""Leave-one-out (occlusion) attribution: each word in turn is replaced by an unknown one, and the prediction compared.
 
-Separate from ``maps.py`` because attention says where a model looks, and this says what it needs: nothing of the model
-is known here but its answers. Erasure is due to Li, Monroe and Jurafsky (2016, arXiv 1612.08220).
+Nothing of the model is used but its predictions. Erasure is due to Li, Monroe and Jurafsky (2016, arXiv 1612.08220).
 """
 
 from collections.abc import Sequence
@@ -23,14 +22,14 @@ _MOST_NUMBERS = 40
 
 
 @dataclass(frozen=True)
-class WordInfluence:
-    """How much an answer hangs on each word of a sentence.
+class WordAttribution:
+    """Leave-one-out attribution of a prediction to the words of a sentence.
 
     Attributes:
         sentence: the sentence.
-        answer: the class whose probability was watched, or the score that was given.
-        changes: one for each word: what the probability (or the score) loses when the word cannot be read. Positive:
-            the word speaks for the answer.
+        answer: the class whose probability is attributed, or the predicted score.
+        changes: for each word the drop in probability (or score) when the word is occluded. Positive: the word is
+            evidence for the answer.
     """
 
     sentence: Sentence
@@ -38,30 +37,30 @@ class WordInfluence:
     changes: tuple[float, ...]
 
 
-def word_influence(
+def leave_one_out(
     model: nn.Module, item: Item, *, label: str | None = None, replacement: str | None = None, batch_size: int = 64
-) -> tuple[WordInfluence, ...]:
-    r"""What the answer to an example loses when one of its words cannot be read.
+) -> tuple[WordAttribution, ...]:
+    r"""Attribute a prediction to words: the drop in probability when a word is occluded (leave-one-out).
 
     .. math:: I_i = p(y \mid w_1 \ldots w_n) - p(y \mid w_1 \ldots w_{i-1} \, u \, w_{i+1} \ldots w_n)
 
     with *u* an unknown word; for scores the difference of the scores (Li, Monroe and Jurafsky 2016, arXiv 1612.08220,
-    divide differences of log-likelihoods instead). Words are replaced, not cut out, so trees, tags and distances stay
-    what they were. That takes one answer for each word.
+    divide differences of log-likelihoods instead). Words are replaced rather than deleted, so trees, tags and
+    distances stay as they are. This takes one prediction per word.
 
     Args:
-        model: answers with a label or a score; a loaded model, or any module with such a ``predict``.
+        model: predicts a label or a score; a loaded model, or any module with such a ``predict``.
         item: example, sentence, text, or a pair of these.
-        label: whose probability is watched; what the model answers by default.
-        replacement: stands for a word that cannot be read. By default the mask of a pretrained backbone's tokenizer (or
+        label: the class whose probability is attributed; the predicted one by default.
+        replacement: stands for an occluded word. By default the mask of a pretrained backbone's tokenizer (or
             its unknown token), and otherwise a word that the model's vocabulary does not have.
-        batch_size: how many answers are asked for at a time.
+        batch_size: predictions per batch.
 
     Returns:
         One for each sentence of the example.
 
     Raises:
-        ConfigError: if the model answers with texts, does not know the label, or needs a replacement and has none.
+        ConfigError: if the model generates text, does not know the label, or needs a replacement and has none.
         TypeError: if the item is none of the above.
 
     Example:
@@ -69,7 +68,7 @@ def word_influence(
         >>> from structattn.tasks import SENTIMENT
         >>> from structattn.training import build_model
         >>> model = build_model("emb_s2t", SENTIMENT, vocabulary=Vocabulary(["dull", "fine"]), options={"dim": 4})
-        >>> (found,) = word_influence(model, "fine film")
+        >>> (found,) = leave_one_out(model, "fine film")
         >>> found.sentence.words, found.changes[1]  # the model does not know "film" anyway
         (('fine', 'film'), 0.0)
     """
@@ -83,11 +82,11 @@ def word_influence(
     first, *others = _answers(model, [given, *varied], batch_size)
     watched = first.label if label is None else label
     if watched is not None and watched not in first.probabilities:
-        raise ConfigError(f"unknown label {watched!r}; the model knows {', '.join(first.probabilities)}")
+        raise ConfigError(f"unknown label {watched!r}; expected one of {', '.join(first.probabilities)}")
     changes = iter([_value(first, watched) - _value(other, watched) for other in others])
     answer = first.answer if watched is None else watched
     return tuple(
-        WordInfluence(sentence, answer, tuple(next(changes) for _ in sentence.words)) for sentence in given.sentences
+        WordAttribution(sentence, answer, tuple(next(changes) for _ in sentence.words)) for sentence in given.sentences
     )
 
 
@@ -120,18 +119,18 @@ def replace_sentence(example: Example, number: int, sentence: Sentence) -> Examp
     return replace(example, sentences=(*example.sentences[:number], sentence, *example.sentences[number + 1 :]))
 
 
-def influence_figure(found: Sequence[WordInfluence], *, title: str | None = None) -> str:
+def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = None) -> str:
     """One coloured row for each sentence, named by the answer; the colours are symmetric around 0.
 
     Args:
-        found: what ``word_influence`` gives.
+        found: what ``leave_one_out`` gives.
         title: a heading.
 
     Raises:
         ValueError: if there is no sentence.
 
     Example:
-        >>> svg = influence_figure([WordInfluence(Sentence(["not", "bad"]), "positive", (0.5, -0.25))])
+        >>> svg = attribution_figure([WordAttribution(Sentence(["not", "bad"]), "positive", (0.5, -0.25))])
         >>> "not" in svg and "0.5" in svg
         True
     """
@@ -144,7 +143,7 @@ def influence_figure(found: Sequence[WordInfluence], *, title: str | None = None
         show_values=max((len(one.changes) for one in found), default=0) <= _MOST_NUMBERS,
         row_axis="answer",
         column_axis="word",
-        value_label="influence",
+        value_label="attribution",
     )
 
 
@@ -165,9 +164,7 @@ def _answers(model: nn.Module, examples: list[Example], batch_size: int) -> list
     predict = getattr(model, "predict", None)
     answers: list[Prediction] = [] if predict is None else predict(examples, batch_size=batch_size)
     if not answers or answers[0].text is not None:
-        raise ConfigError(
-            f"word_influence expects a model that answers with labels or scores, got {type(model).__name__}"
-        )
+        raise ConfigError(f"leave_one_out expects a model that predicts labels or scores, got {type(model).__name__}")
     return answers
 
 

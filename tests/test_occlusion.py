@@ -1,4 +1,4 @@
-"""Influence of words: a model whose probabilities are known, twins by two predictions, and what must stay as it was."""
+"""Leave-one-out attribution: a model with known probabilities, twins by two predictions, and what must not change."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
-from structattn.inspection import WordInfluence, attention_page, influence_figure, save_plots, word_influence
-from structattn.inspection.influence import without_word
+from structattn.inspection import WordAttribution, attention_page, attribution_figure, leave_one_out, save_plots
 from structattn.inspection.items import first_of
+from structattn.inspection.occlusion import without_word
 from structattn.layers import PretrainedBackbone
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, SentenceModel, get_task
@@ -49,27 +49,27 @@ class Weighted(nn.Module):
 
 
 def model_of(name: str, task: str) -> SentenceModel:
-    encoder = build(name, vocabulary_size=len(VOCABULARY), dim=24)
+    encoder = build(name, vocab_size=len(VOCABULARY), dim=24)
     return SentenceModel(encoder, get_task(task), labels=("singular", "plural"), vocabulary=VOCABULARY)
 
 
 @pytest.mark.parametrize(("label", "sign"), [(None, 1), ("yes", 1), ("no", -1)])
 def test_each_word_has_what_the_answer_loses_without_it(label: str | None, sign: int) -> None:
-    first, second = word_influence(Weighted(), Example((DOG, KIDS)), label=label)
+    first, second = leave_one_out(Weighted(), Example((DOG, KIDS)), label=label)
     assert first.changes == pytest.approx([sign * 0.1, sign * 0.1, sign * 0.2])
     assert second.changes == pytest.approx([sign * 0.1, sign * 0.2])
     assert (first.sentence, first.answer) == (DOG, label or "yes")
 
 
 def test_scores_are_watched_themselves() -> None:
-    (found,) = word_influence(Weighted(scores=True), DOG)
+    (found,) = leave_one_out(Weighted(scores=True), DOG)
     assert found.answer == pytest.approx(0.4)
     assert found.changes == pytest.approx([0.1, 0.1, 0.2])
 
 
 def test_what_is_known_about_the_words_stays() -> None:
     model = Weighted()
-    word_influence(model, Example((DOG, KIDS), "yes", id="7"), replacement="cat")
+    leave_one_out(model, Example((DOG, KIDS), "yes", id="7"), replacement="cat")
     assert [[sentence.words for sentence in one.sentences] for one in model.asked[1:]] == [
         [("cat", "dog", "barks"), KIDS.words],
         [("a", "cat", "barks"), KIDS.words],
@@ -103,7 +103,7 @@ def test_the_text_follows_its_words(sentence: Sentence, place: int, text: str | 
 @pytest.mark.parametrize("name", ["ms_san", "disan", "tree_transformer", "bilstm_s2t"])
 def test_a_trained_model_answers_as_if_it_had_never_seen_the_word(name: str) -> None:
     model = model_of(name, "classification").train()
-    (found,) = word_influence(model, DOG, label="plural", batch_size=2)
+    (found,) = leave_one_out(model, DOG, label="plural", batch_size=2)
     assert model.training
     probabilities = [one.probabilities["plural"] for one in model.predict([DOG, without_word(DOG, 1, "cat")])]
     assert found.changes[1] == pytest.approx(probabilities[0] - probabilities[1], abs=1e-6)
@@ -113,12 +113,12 @@ def test_a_trained_model_answers_as_if_it_had_never_seen_the_word(name: str) -> 
 def test_a_vocabulary_may_hold_any_word() -> None:
     known = Vocabulary(["<unk>", "<<unk>>", "dog"])
     model = SentenceModel(
-        build("emb_s2t", vocabulary_size=len(known), dim=4),
+        build("emb_s2t", vocab_size=len(known), dim=4),
         get_task("classification"),
         labels=("singular", "plural"),
         vocabulary=known,
     )
-    (found,) = word_influence(model, Sentence(["<unk>", "cat"]))
+    (found,) = leave_one_out(model, Sentence(["<unk>", "cat"]))
     assert found.changes[0] != 0
     assert found.changes[1] == 0
 
@@ -126,9 +126,9 @@ def test_a_vocabulary_may_hold_any_word() -> None:
 def test_backbones_read_their_own_mask(tmp_path: Path) -> None:
     tiny("bert").save_pretrained(tmp_path)
     minilm_tokenizer().save_pretrained(tmp_path)
-    encoder = build("backbone", vocabulary_size=2, backbone=str(tmp_path))
+    encoder = build("backbone", vocab_size=2, backbone=str(tmp_path))
     model = SentenceModel(encoder, get_task("classification"), labels=("no", "yes"), vocabulary=Vocabulary([]))
-    (found,) = word_influence(model, Sentence.from_text("Kids don't wash."), label="yes")
+    (found,) = leave_one_out(model, Sentence.from_text("Kids don't wash."), label="yes")
     masked = sa.Sentence.from_text("Kids do[MASK] wash.").metadata
     asked = Sentence(["Kids", "do", "[MASK]", "wash", "."], metadata=masked)
     plain, without = model.predict([Sentence.from_text("Kids don't wash."), asked])
@@ -137,35 +137,35 @@ def test_backbones_read_their_own_mask(tmp_path: Path) -> None:
     assert backbone is not None
     backbone.tokenizer.mask_token = backbone.tokenizer.unk_token = None
     with pytest.raises(ConfigError, match="neither a mask nor an unknown token: pass replacement="):
-        word_influence(model, KIDS)
-    assert len(word_influence(model, KIDS, replacement="?")[0].changes) == 2
+        leave_one_out(model, KIDS)
+    assert len(leave_one_out(model, KIDS, replacement="?")[0].changes) == 2
 
 
-def test_sentences_without_words_have_no_influences() -> None:
-    assert word_influence(Weighted(), Sentence([])) == (WordInfluence(Sentence([]), "yes", ()),)
+def test_sentences_without_words_have_no_attributions() -> None:
+    assert leave_one_out(Weighted(), Sentence([])) == (WordAttribution(Sentence([]), "yes", ()),)
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown label 'maybe'; the model knows yes, no"):
-        word_influence(Weighted(), DOG, label="maybe")
+    with pytest.raises(ConfigError, match="unknown label 'maybe'; expected one of yes, no"):
+        leave_one_out(Weighted(), DOG, label="maybe")
     for model in (Weighted(text="wau"), nn.Linear(1, 1)):
         with pytest.raises(ConfigError, match=f"labels or scores, got {type(model).__name__}"):
-            word_influence(model, DOG)
+            leave_one_out(model, DOG)
     with pytest.raises(ValueError, match="panels"):
-        influence_figure([])
+        attribution_figure([])
 
 
 def test_numbers_are_written_while_there_is_room() -> None:
     for size, count in ((40, 1), (41, 0)):
         words = [f"w{place}" for place in range(size)]
-        svg = influence_figure([WordInfluence(Sentence(words), 2.5, (0.25, *[0.0] * (size - 1)))])
+        svg = attribution_figure([WordAttribution(Sentence(words), 2.5, (0.25, *[0.0] * (size - 1)))])
         assert svg.count(">.25<") == count
         assert ">2.50<" in svg
 
 
-def test_pages_show_influences_when_asked(tmp_path: Path) -> None:
+def test_pages_show_attributions_when_asked(tmp_path: Path) -> None:
     model = model_of("ms_san", "pair_classification")
-    title = "What the answer loses without a word"
+    title = "Leave-one-out attribution of the answer"
     assert title not in attention_page(model, Example((DOG, KIDS)))
     assert attention_page(model, Example((DOG, KIDS)), influence=True).count(title) >= 2
     files = save_plots(tmp_path, model, [Example((DOG, KIDS))], formats=["svg"], influence=True)
