@@ -23,6 +23,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
 
     Parameters before the ``*`` are positional (a ``list[str]`` takes one or more words), those after it are options;
     a ``bool`` is a flag. A parameter whose type is a dataclass brings every field as an option, and ``--config FILE``.
+    Names of options may be written with dashes or underscores.
 
     Returns:
         Keyword arguments for ``command``; ``None`` if the command line only asked for help or a configuration.
@@ -39,7 +40,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     parser, whole = _parser(command, verb)
     try:
         # Help and --print_config answer and leave; both did what was asked.
-        values = parser.instantiate(parser.parse_args(list(arguments)))
+        values = parser.instantiate(parser.parse_args([_underscored(word) for word in arguments]))
     except SystemExit:
         return None
     except ArgumentError as error:
@@ -51,6 +52,11 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     for name, kind in whole.items():
         found[name] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
     return found
+
+
+def _underscored(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return name.replace("-", "_").replace("__", "--", 1) + equals + value if name.startswith("--") else word
 
 
 def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargparse.ArgumentParser, dict[str, Any]]:

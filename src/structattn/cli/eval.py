@@ -10,7 +10,13 @@ from structattn.training import load
 
 
 def command(
-    run: str, *, data: str, format: str | None = None, parses: str | None = None, json: bool = False
+    run: str,
+    *,
+    data: str,
+    format: str | None = None,
+    parses: str | None = None,
+    trust_code: bool = False,
+    json: bool = False,
 ) -> Iterator[str]:
     """Metrics of a trained run on a file.
 
@@ -19,9 +25,10 @@ def command(
         data: a file with labels.
         format: its data format; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
+        trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
-    model = load(run)
+    model = load(run, trust_code=trust_code)
     examples = list(with_parses(model.task.read(data, format=format), parses))
     unlabelled = [example.id for example in examples if example.label is None]
     if unlabelled:

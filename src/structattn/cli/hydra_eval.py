@@ -21,6 +21,7 @@ def command(
     adapter: str | None = None,
     run: str | None = None,
     batch_size: int = 32,
+    trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
     """Measure HYDRA heads on a treebank: those of an adapter, those of a fine-tuned model, or both and their drift.
@@ -31,6 +32,7 @@ def command(
         adapter: the adapter folder.
         run: a run folder, or the folder of a saved model, with HYDRA heads.
         batch_size: sentences at a time.
+        trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
     if (backbone is None) != (adapter is None) or (adapter is None and run is None):
@@ -44,7 +46,7 @@ def command(
         layer = add_heads(source.model, adapter).hydra
         measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        source, layer = heads_of(load(run).model.encoder)
+        source, layer = heads_of(load(run, trust_code=trust_code).model.encoder)
         measured["run"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     drift = _drift(measured["adapter"], measured["run"]) if len(measured) == 2 else None
     if json:

@@ -24,6 +24,7 @@ def command(
     limit: int | None = None,
     format: Layout = "text",
     picture: str | None = None,
+    trust_code: bool = False,
 ) -> Iterator[str]:
     """The share of attention on phrases in each layer of a model that attends over trees, beside the uniform share.
 
@@ -34,8 +35,9 @@ def command(
         limit: look at so many examples only, from the start.
         format: text, markdown, or csv with a line for each head.
         picture: an SVG file for bars of the same.
+        trust_code: import and run an encoder module:function that the run folder names.
     """
-    model = load(run)
+    model = load(run, trust_code=trust_code)
     examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
     rows = phrase_attention(model, list(itertools.islice(examples, limit)))
     if picture is not None:

@@ -21,6 +21,7 @@ def command(
     format: str = "html",
     influence: bool = False,
     out: str | None = None,
+    trust_code: bool = False,
 ) -> Iterator[str]:
     """Draw what a trained run attends to: heat maps for each head, gates, pooling weights, trees.
 
@@ -34,8 +35,9 @@ def command(
         format: html, svg, png or pdf, or several with commas between.
         influence: also show the leave-one-out attribution of the prediction to each word.
         out: the folder for the pictures; plots/ in the run folder by default.
+        trust_code: import and run an encoder module:function that the run folder names.
     """
-    model = load(run)
+    model = load(run, trust_code=trust_code)
     chosen = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
     folder = RunFolder(run).plots if out is None else Path(out)
     title, formats = f"{run}: {chosen.id}", format.split(",")

@@ -11,7 +11,13 @@ from structattn.training import load
 
 
 def command(
-    run: str, *, data: str, format: str | None = None, parses: str | None = None, batch_size: int = 64
+    run: str,
+    *,
+    data: str,
+    format: str | None = None,
+    parses: str | None = None,
+    batch_size: int = 64,
+    trust_code: bool = False,
 ) -> Iterator[str]:
     """One JSON line for each example of a file: id, and label (or score) with probabilities, or text.
 
@@ -21,10 +27,11 @@ def command(
         format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
         batch_size: how many examples run at a time.
+        trust_code: import and run an encoder module:function that the run folder names.
     """
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
-    model = load(run)
+    model = load(run, trust_code=trust_code)
     inputs = with_parses(read_inputs(model.task, data, format=format), parses)
     for examples in chunks(inputs, size=32 * batch_size):
         for prediction in model.predict(examples, batch_size=batch_size):

@@ -136,7 +136,7 @@ def _usage() -> str:
             "",
             *lines,
             "",
-            "structattn COMMAND --help shows the options of a command; --version the version;",
-            "--debug (or STRUCTATTN_DEBUG=1) a traceback with an error.",
+            "structattn COMMAND --help shows the options of a command (dashes and underscores in their names are one);",
+            "--version the version; --debug (or STRUCTATTN_DEBUG=1) a traceback with an error.",
         ]
     )

@@ -22,6 +22,7 @@ def command(
     adapter: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
     """Train an encoder on a task and leave a run folder: the best model, its predictions, every figure on the way.
@@ -33,13 +34,14 @@ def command(
         adapter: folder of HYDRA heads, for the encoder hydra: the same as --options.adapter.
         resume: go on with the interrupted run in --out.
         overwrite: replace the run in --out.
+        trust_code: import and run an encoder module:function that the folder of --init names.
         json: print one JSON object a run.
     """
     folders = {name: folder for name, folder in (("backbone", backbone), ("adapter", adapter)) if folder is not None}
     config = dataclasses.replace(config, options={**config.options, **folders})
     results = []
     for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds)):
-        results.append(run(one, resume=resume, overwrite=overwrite))
+        results.append(run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))
         if is_first_process():
             yield _json(one, results[-1]) if json else _line(results[-1])
     if len(results) > 1 and is_first_process() and not json:

@@ -76,6 +76,36 @@ def builder(name: str) -> Callable[..., SentenceEncoder]:
     return found
 
 
+def check_trusted(name: object, *, source: object, trust_code: bool | str) -> None:
+    """Refuse to import what a file names unless the caller allowed it. Nothing is imported here.
+
+    Args:
+        name: the encoder that the file names: a key of a table, or ``module:function``.
+        source: the file, for the error.
+        trust_code: what may be imported: everything, nothing, or one ``module:function``.
+
+    Raises:
+        ConfigError: for a ``module:function`` that is not trusted, and for anything that is no name.
+
+    Example:
+        >>> check_trusted("ms_san", source="config.json", trust_code=False)
+        >>> check_trusted("mine:small", source="config.json", trust_code="mine:small")
+        >>> check_trusted("os:_exit", source="config.json", trust_code=False)
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and
+        run; expected the name of one of our encoders. If you trust this code, pass trust_code=True (--trust-code on
+        the command line)
+    """
+    if not isinstance(name, str):
+        raise ConfigError(f"{source}: expected the name of an encoder, got {name!r}")
+    if ":" in name and trust_code is not True and name != trust_code:
+        raise ConfigError(
+            f"{source}: its encoder {name!r} is code that would be imported and run; expected the name of one of our "
+            "encoders. If you trust this code, pass trust_code=True (--trust-code on the command line)"
+        )
+
+
 def options_of(name: str) -> dict[str, Any]:
     """The options of an encoder and their defaults, read from the builder's signature.
 

@@ -6,7 +6,7 @@ Separate from ``embedding.py`` because a backbone brings its own tokenizer and i
 
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +22,8 @@ from structattn.syntax.errors import ConfigError, require
 # What transformers raises for folders that lack a file, or hold one of another kind.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
 WordPooling = Literal["first", "mean"]
+# A folder may come from anybody, so none of the code that it brings or names is run.
+_DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
 
 
 class PretrainedBackbone(nn.Module):
@@ -246,15 +248,44 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
             f"backbone: expected the folder of a Hugging Face model, {os.fspath(folder)!r} has no config.json"
         )
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        config, tokenizer = read_backbone_config(folder), read_backbone_tokenizer(folder)
+        auto = getattr(transformers, reader)
         if any(True for kind in ("*.safetensors", "*.bin") for _ in Path(folder).glob(kind)):
-            model: nn.Module = getattr(transformers, reader).from_pretrained(folder, local_files_only=True)
+            model: nn.Module = auto.from_pretrained(folder, config=config, **_DISK_ONLY, weights_only=True)
         else:
-            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-            model = getattr(transformers, reader).from_config(config)
+            model = auto.from_config(config, trust_remote_code=False)
+    except ConfigError:
+        raise
     except UNREADABLE as error:
         raise ConfigError(f"backbone: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
     return model.eval(), tokenizer
+
+
+def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
+    """The configuration of a Hugging Face folder, from the disk only. Code that it names is never run.
+
+    Raises:
+        ConfigError: if its attention is code from somewhere else; as ``AutoConfig`` for what it cannot read.
+        MissingExtra: if transformers is not installed.
+    """
+    config = require("transformers", "train").AutoConfig.from_pretrained(folder, **_DISK_ONLY)
+    for part in (config, *(getattr(config, name) for name in config.sub_configs)):
+        for name in ("_attn_implementation", "_experts_implementation"):
+            if "/" in str(getattr(part, name, "")):
+                raise ConfigError(
+                    f"{os.fspath(folder)}: its configuration names code from elsewhere, {getattr(part, name)!r}, "
+                    "which is never run; expected an implementation of transformers, such as 'sdpa'"
+                )
+    return config
+
+
+def read_backbone_tokenizer(folder: str | os.PathLike[str]) -> Any:
+    """The tokenizer of a Hugging Face folder, from the disk only. Code that it names is never run.
+
+    Raises:
+        MissingExtra: if transformers is not installed; as ``AutoTokenizer`` for what it cannot read.
+    """
+    return require("transformers", "train").AutoTokenizer.from_pretrained(folder, **_DISK_ONLY)
 
 
 def max_input_length(config: Any, tokenizer: Any) -> int | None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone, pool_words
-from structattn.layers.backbone import UNREADABLE, WordPooling
+from structattn.layers.backbone import UNREADABLE, WordPooling, read_backbone_config, read_backbone_tokenizer
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, ParseError, require
 
@@ -102,11 +102,12 @@ class SubwordEncoder(nn.Module):
         """
         transformers = require("transformers", "train")
         try:
-            config = transformers.AutoConfig.from_pretrained(folder / _BACKBONE, local_files_only=True)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder / _BACKBONE, local_files_only=True)
+            config = read_backbone_config(folder / _BACKBONE)
+            tokenizer = read_backbone_tokenizer(folder / _BACKBONE)
         except UNREADABLE as error:
             message = str(error).strip().split("\n")[0]
             raise ParseError(
                 f"expected a backbone's configuration and tokenizer: {message}", file=folder / _BACKBONE
             ) from error
-        return cls(PretrainedBackbone(transformers.AutoModel.from_config(config), tokenizer), **options)
+        model = transformers.AutoModel.from_config(config, trust_remote_code=False)
+        return cls(PretrainedBackbone(model, tokenizer), **options)

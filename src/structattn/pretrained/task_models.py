@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from structattn.data.tensors import load_tensors, save_tensors
+from structattn.layers.backbone import UNREADABLE, read_backbone_config
 from structattn.layers.relation_heads import INITIAL_DEVIATION
 from structattn.pretrained.adapter import CONFIG, config_of, read_config
 from structattn.pretrained.hydra import HydraModel
@@ -186,8 +187,10 @@ def _skeleton(folder: Path) -> HydraModel:
     """A fresh backbone with fresh heads as a folder describes them."""
     transformers = require("transformers", "train")
     try:
-        config = transformers.AutoConfig.from_pretrained(folder / "backbone", local_files_only=True)
-    except (OSError, ValueError) as error:
+        config = read_backbone_config(folder / "backbone")
+    except ConfigError:
+        raise
+    except UNREADABLE as error:
         raise ConfigError(f"{folder / 'backbone'}: expected the configuration of a backbone: {error}") from error
-    backbone = transformers.AutoModel.from_config(config)
+    backbone = transformers.AutoModel.from_config(config, trust_remote_code=False)
     return HydraModel(backbone, config_of(read_config(folder), backbone, folder / CONFIG))

@@ -14,6 +14,7 @@ from torch import nn
 import structattn
 from structattn.data import Vocabulary
 from structattn.data.tensors import load_tensors, save_tensors
+from structattn.encoders.build import check_trusted
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.folders import read_json, replaced_folder
 from structattn.tasks import (
@@ -86,12 +87,18 @@ def write_into(trained: TrainedModel, *, folder: Path) -> None:
     save_tensors({f"model.{name}": tensor for name, tensor in trained.module.state_dict().items()}, folder / WEIGHTS)
 
 
-def load(folder: str | os.PathLike[str]) -> TrainedModel:
+def load(folder: str | os.PathLike[str], *, trust_code: bool | str = False) -> TrainedModel:
     """Read a model folder, or the best model of a run folder. The model is in evaluation mode, on the CPU.
+
+    Args:
+        folder: of the model or of the run.
+        trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run; a string
+            allows that one only.
 
     Raises:
         ParseError: if a file is missing, truncated or damaged; the message names it.
-        ConfigError: if the folder was written by a newer version, holds another kind of model, or several runs.
+        ConfigError: if the folder was written by a newer version, holds another kind of model or several runs, or
+            names code that is not trusted.
     """
     path = Path(folder)
     if not (path / CONFIG).is_file() and (path / "best" / CONFIG).is_file():
@@ -99,7 +106,7 @@ def load(folder: str | os.PathLike[str]) -> TrainedModel:
     elif several := sorted(child.name for child in path.glob("*/") if (child / "best" / CONFIG).is_file()):
         raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(several)}")
     config = read_json(path / CONFIG)
-    check_config(config, path / CONFIG)
+    check_config(config, path / CONFIG, trust_code=trust_code)
     kind = config["model_type"]
     vocabulary = read_vocabulary(path, size=config.get("vocab_size"))
     try:
@@ -153,11 +160,12 @@ def with_places(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def check_config(config: Mapping[str, Any], file: Path) -> None:
-    """Refuse what this version cannot read.
+def check_config(config: Mapping[str, Any], file: Path, *, trust_code: bool | str) -> None:
+    """Refuse what this version cannot read, and code that is not trusted; nothing is imported before.
 
     Raises:
-        ConfigError: if the file was written by a newer version, or describes another kind of model.
+        ConfigError: if the file was written by a newer version, describes another kind of model, or names code that is
+            not trusted.
     """
     if config.get("model_type") not in _KEYS:
         raise ConfigError(f"{file}: expected a model of type {MODEL_TYPE!r}, got {config.get('model_type')!r}")
@@ -167,6 +175,7 @@ def check_config(config: Mapping[str, Any], file: Path) -> None:
             f"{file}: has format version {version}, this structattn {structattn.__version__} reads up to "
             f"{FORMAT_VERSION}"
         )
+    check_trusted(config.get("encoder"), source=file, trust_code=trust_code)
 
 
 def read_vocabulary(folder: Path, *, size: int | None) -> Vocabulary:

@@ -10,7 +10,7 @@ from argparse import ArgumentError
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import yaml
 
@@ -20,6 +20,7 @@ from structattn.training.config_parts import (
     DataConfig,
     DecoderConfig,
     OptimizationConfig,
+    Option,
     check,
     check_choices,
 )
@@ -58,7 +59,7 @@ class RunConfig:
     task: str
     encoder: str
     data: DataConfig = field(default_factory=DataConfig)
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
@@ -94,12 +95,14 @@ class RunConfig:
         """
         import jsonargparse
 
+        # Also because jsonargparse imports whatever class stands where a section is expected.
+        _check_keys(values, cls)
         parser = jsonargparse.ArgumentParser(exit_on_error=False)
         parser.add_class_arguments(cls, as_group=False)
         try:
             found = parser.instantiate(parser.parse_object(dict(values)))
         except ArgumentError as error:
-            raise ConfigError(_in_one_line(str(error), list(parser.get_defaults().keys()))) from None
+            raise ConfigError(_in_one_line(str(error))) from None
         return cls(**{item.name: found[item.name] for item in dataclasses.fields(cls)})
 
 
@@ -128,15 +131,21 @@ def dump_config(config: RunConfig) -> str:
     return yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
 
 
-def _in_one_line(message: str, known: list[str]) -> str:
-    """The reader's message in one line; where a key was unknown, the known ones."""
+def _check_keys(values: Mapping[str, Any], kind: type, section: str = "") -> None:
+    known = {f"{section}{name}": hint for name, hint in get_type_hints(kind).items()}
+    for key, value in values.items():
+        name = f"{section}{key}"
+        if name not in known:
+            raise ConfigError(f"unknown key {name!r}; known: {', '.join(known)}")
+        if dataclasses.is_dataclass(known[name]):
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{name}: expected keys and values, got {value!r}")
+            _check_keys(value, known[name], f"{name}.")
+
+
+def _in_one_line(message: str) -> str:
     message = " ".join(message.split())
-    nested = re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message)
-    outer = re.search(r"Option '([\w.]+)' is not accepted", message)
-    if nested:
-        siblings = [name for name in known if name.startswith(f"{nested[1]}.")]
-        return f"unknown key '{nested[1]}.{nested[2]}'; known: {', '.join(siblings)}"
-    if outer:
-        return f"unknown key {outer[1]!r}; known: {', '.join(dict.fromkeys(name.split('.')[0] for name in known))}"
     message = re.sub(r"<class '(\w+)'>", r"\1", message).replace("typing.", "")
+    union = r'Parser key "([\w.]+)": Does not validate against .* Subtypes: \[(.*)\] Errors: .* Given value: (.*)'
+    message = re.sub(union, r"\1: expected one of \2, got \3", message)
     return re.sub(r'Parser key "([\w.]+)": Expected an? (.*)\. Got value: ', r"\1: expected \2, got ", message)

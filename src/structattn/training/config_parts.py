@@ -11,6 +11,11 @@ from structattn.data.phrase_trees import TreeSource, Unary
 from structattn.data.text_vocabulary import TokenUnit
 from structattn.syntax.errors import ConfigError
 
+# What an option of an encoder, decoder or parser may be in a configuration: plain values, in lists and sections.
+# ``Any`` would let jsonargparse import and call whatever class a value names.
+_Plain = bool | int | float | str | None
+_Listed = _Plain | list[_Plain | list[_Plain]]
+Option = _Listed | dict[str, _Listed | dict[str, _Listed]]
 Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
 Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
 Schedule = Literal["constant", "linear", "inverse_sqrt", "halving"]
@@ -124,7 +129,7 @@ class DecoderConfig:
     """
 
     name: str = "lstm"
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)
     source: TokenUnit = "words"
     target: TokenUnit = "words"
     vocab_size: int = 8000

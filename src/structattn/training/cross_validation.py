@@ -27,7 +27,9 @@ from structattn.training.run import (
 )
 
 
-def cross_validate(config: RunConfig, *, resume: bool = False, overwrite: bool = False) -> RunResult:
+def cross_validate(
+    config: RunConfig, *, resume: bool = False, overwrite: bool = False, trust_code: bool = False
+) -> RunResult:
     """Train every fold; leave their run folders and a summary.
 
     The folder holds ``fold01``, ``fold02``, ..., the predictions on all test parts together, which ``compare`` reads
@@ -37,6 +39,7 @@ def cross_validate(config: RunConfig, *, resume: bool = False, overwrite: bool =
         config: a configuration with ``folds``.
         resume: go on with an interrupted cross-validation.
         overwrite: replace one.
+        trust_code: as in ``run``.
 
     Raises:
         ConfigError: as ``run``.
@@ -51,7 +54,7 @@ def cross_validate(config: RunConfig, *, resume: bool = False, overwrite: bool =
         for fold in range(1, folds + 1):
             place = folder.path / f"fold{fold:02d}"
             one = dataclasses.replace(config, fold=fold, out=str(place))
-            results.append(run(one, resume=resume and place.exists()))
+            results.append(run(one, resume=resume and place.exists(), trust_code=trust_code))
             if fold == 1 and processes.is_first():
                 write_description(folder, config, environment(config))
         return processes.from_first(lambda: _summarise(folder, config, results))

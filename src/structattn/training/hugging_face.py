@@ -15,6 +15,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import cached_file
 
 from structattn.data import SentenceBatch
+from structattn.encoders.build import check_trusted
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
@@ -34,12 +35,16 @@ from structattn.training.trained_model import TrainedModel, build_from_config
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
     """What ``build_model`` takes, as a Hugging Face configuration.
 
+    A configuration made by calling this class is its caller's word. One that was read from a file or a dictionary may
+    be anybody's; the encoder it names runs only if the model is asked to trust it.
+
     Example:
         >>> StructAttnConfig(encoder="disan", labels=["no", "yes"]).id2label
         {0: 'no', 1: 'yes'}
     """
 
     model_type = MODEL_TYPE
+    _was_read = False
 
     def __init__(
         self,
@@ -66,6 +71,22 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
         kwargs.setdefault("label2id", {label: index for index, label in enumerate(self.labels)})
         super().__init__(**kwargs)
 
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """As in transformers; the configuration is not its caller's word."""
+        made = super().from_dict(config_dict, **kwargs)
+        (made[0] if isinstance(made, tuple) else made)._was_read = True
+        return made
+
+    @classmethod
+    def from_json_file(cls, json_file: Any) -> Any:
+        """As in transformers; the configuration is not its caller's word."""
+        return cls.from_dict(cls._dict_from_json_file(json_file))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in transformers."""
+        return {name: value for name, value in super().to_dict().items() if name != "_was_read"}
+
     def plain(self) -> dict[str, Any]:
         """The part that ``build_from_config`` reads."""
         names = ("encoder", "encoder_options", "vocab_size", "task", "labels", "classifier")
@@ -77,6 +98,11 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
 
     Args:
         config: what to build.
+        trust_code: whether an encoder ``module:function`` of a configuration that was read from a file may be imported
+            and run. ``from_pretrained`` also takes transformers' own word for it, ``trust_remote_code=True``.
+
+    Raises:
+        ConfigError: if the configuration was read from a file and names code that is not trusted.
 
     Example:
         >>> config = StructAttnConfig("emb_s2t", {"dim": 4}, vocab_size=5)
@@ -89,7 +115,9 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
     base_model_prefix = "model"
     main_input_name = "input_ids"
 
-    def __init__(self, config: StructAttnConfig) -> None:
+    def __init__(self, config: StructAttnConfig, *, trust_code: bool = False) -> None:
+        if config._was_read:
+            check_trusted(config.encoder, source=config.name_or_path or "this configuration", trust_code=trust_code)
         super().__init__(config)
         self.model: SentenceModel = build_from_config(_with_places(config), vocabulary=None)
         self.post_init()
@@ -131,9 +159,10 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         """As in transformers; the vocabulary is read too, so that ``predict`` takes texts."""
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        trust_code = kwargs.pop("trust_code", False) or kwargs.get("trust_remote_code") is True
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, trust_code=trust_code, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        check_config(model.config.to_dict(), Path(str(pretrained_model_name_or_path)))
+        check_config(model.config.to_dict(), Path(str(pretrained_model_name_or_path)), trust_code=True)
         file = cached_file(pretrained_model_name_or_path, VOCABULARY)
         model.model.vocabulary = read_vocabulary(Path(file).parent, size=model.config.vocab_size)
         # Transformers builds models without memory and then fills what the file holds. What a module computes for

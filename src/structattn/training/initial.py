@@ -59,7 +59,7 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
                 parameter[empty] = 0.0
 
 
-def start_from(model: TrainedModel, folder: str | os.PathLike[str]) -> None:
+def start_from(model: TrainedModel, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
     """Give the encoder of a model the parameters of a saved model's encoder, whatever task that one was trained for.
 
     Words that both vocabularies know get their vectors from there; the others keep theirs.
@@ -67,12 +67,13 @@ def start_from(model: TrainedModel, folder: str | os.PathLike[str]) -> None:
     Args:
         model: a fresh model.
         folder: the folder of a model or of a run.
+        trust_code: as in ``load``.
 
     Raises:
         ConfigError: if the saved encoder has a parameter that this one lacks or has in another shape.
         ParseError: as ``load``.
     """
-    name, source = os.fspath(folder), load(folder)
+    name, source = os.fspath(folder), load(folder, trust_code=trust_code)
     given, own = source.encoder.state_dict(), model.encoder.state_dict()
     theirs, mine = _words(source), _words(model)
     by_spelling = () if theirs is None or mine is None else _TABLES

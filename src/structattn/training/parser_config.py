@@ -4,11 +4,10 @@ Separate from the training itself, as the configuration of the other runs is.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from structattn.parsing.treecrf import Loss, Trees
 from structattn.syntax.errors import ConfigError
-from structattn.training.config_parts import OptimizationConfig
+from structattn.training.config_parts import OptimizationConfig, Option
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class ParserConfig:
     backbone: str | None = None
     trees: Trees = "all"
     loss: Loss = "trees"
-    encoder: dict[str, Any] = field(default_factory=dict)
-    scorer: dict[str, Any] = field(default_factory=dict)
+    encoder: dict[str, Option] = field(default_factory=dict)
+    scorer: dict[str, Option] = field(default_factory=dict)
     min_count: int = 2
     learning_rate: float | None = None
     backbone_learning_rate: float = 1e-4

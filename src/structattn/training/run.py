@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import structattn
+from structattn.encoders.build import check_trusted
 from structattn.syntax.errors import ConfigError, StructAttnError, require
 from structattn.syntax.folders import read_json, remove, write_json
 from structattn.tasks import Task
@@ -54,13 +55,15 @@ class RunResult:
     best: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False) -> RunResult:
+def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, trust_code: bool = False) -> RunResult:
     """Train as configured and leave a run folder.
 
     Args:
         config: everything that decides the run.
         resume: go on with the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
+        trust_code: whether code that the folder ``config.init`` names may be imported and run; the encoder of
+            ``config`` itself is the caller's word.
 
     Raises:
         ConfigError: for options that are unknown or do not fit the data; if the folder is in use, or holds a run and
@@ -78,28 +81,34 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False) -> 
     if config.folds is not None and config.fold is None:
         from structattn.training.cross_validation import cross_validate
 
-        return cross_validate(config, resume=resume, overwrite=overwrite)
+        return cross_validate(config, resume=resume, overwrite=overwrite, trust_code=trust_code)
     folder = RunFolder(processes.from_first(lambda: choose_folder(config)))
     with claimed(folder), preserved_randomness():
         processes.from_first(lambda: open_folder(folder, config, resume=resume, overwrite=overwrite))
         if folder.is_finished:
             return read_result(folder)
         try:
-            return _train(config, task, folder, resume=resume)
+            return _train(config, task, folder, resume=resume, trust_code=trust_code)
         except StructAttnError:
             if processes.is_first():
                 folder.clear_if_untrained()
             raise
 
 
-def resume(folder: str | os.PathLike[str]) -> RunResult:
+def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunResult:
     """Go on with the interrupted run in a folder; a finished one is only read.
 
+    Args:
+        folder: of the run.
+        trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run.
+
     Raises:
-        ConfigError: if the folder is in use or is no run folder.
+        ConfigError: if the folder is in use, is no run folder, or names code that is not trusted.
     """
-    config = load_config(RunFolder(folder).config)
-    return run(dataclasses.replace(config, out=os.fspath(folder)), resume=True)
+    file = RunFolder(folder).config
+    config = load_config(file)
+    check_trusted(config.encoder, source=file, trust_code=trust_code)
+    return run(dataclasses.replace(config, out=os.fspath(folder)), resume=True, trust_code=trust_code)
 
 
 def read_result(folder: RunFolder) -> RunResult:
@@ -175,14 +184,14 @@ def environment(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) -> RunResult:
+def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool, trust_code: bool) -> RunResult:
     from structattn.training.trainer import fit
 
     split = read_split(config, task)
     torch.manual_seed(config.seed)
     model = prepare_model(config, task, split)
     if config.init is not None:
-        start_from(model, config.init)
+        start_from(model, config.init, trust_code=trust_code)
     if processes.is_first():
         write_description(folder, config, environment(config))
     history = fit(
@@ -204,12 +213,13 @@ def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool) ->
         peak_memory=peak_memory(next(model.parameters()).device),
         best=history.best,
     )
-    return processes.from_first(lambda: _finish(result, task, split, folder))
+    return processes.from_first(lambda: _finish(result, config, task, split, folder))
 
 
-def _finish(result: RunResult, task: Task, split: Split, folder: RunFolder) -> RunResult:
+def _finish(result: RunResult, config: RunConfig, task: Task, split: Split, folder: RunFolder) -> RunResult:
     if split.test:
-        evaluation = load(folder.best).evaluate(split.test)
+        # The folder of a run to resume may come from anybody: it may name the encoder of this run and no other code.
+        evaluation = load(folder.best, trust_code=config.encoder).evaluate(split.test)
         write_predictions(folder.predictions("test"), split.test, evaluation)
         result = dataclasses.replace(result, test=dict(evaluation.metrics))
     write_result(folder, result, task)
