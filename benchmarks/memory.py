@@ -22,7 +22,7 @@ def peak(*, reset: bool = False) -> float:
 
 
 def limit_growth(megabytes: float) -> None:
-    """From now on, refuse what would take more than so much beyond the present size; only where the system can."""
+    """From now on, refuse allocations beyond this much more than the present size; only where the system can."""
     if STATUS.exists():
         most = int((status("VmSize") + megabytes) * 1024**2)
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))

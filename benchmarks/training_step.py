@@ -1,6 +1,6 @@
 """Seconds per training step: MS-SAN, DiSAN, BiLSTM and the plain Transformer at equal width, in one run.
 
-A step is word vectors, encoder, linear classifier, cross entropy, backward and Adam, on sentences of exactly so many
+A step is word vectors, encoder, linear classifier, cross entropy, backward and Adam, on sentences of exactly this many
 words with random dependency trees. Models take turns step by step, so that a busy machine slows all of them alike.
 
     python -m benchmarks.training_step [--words 20 50] [--steps 7] [--batch-size 32] [--dim 300] [--threads 2]

@@ -9,7 +9,7 @@ Name = TypeVar("Name")
 
 
 def seconds(work: Callable[[], object], count: int = 1) -> float:
-    """Seconds of one call, as the mean of so many."""
+    """Seconds of one call, as a mean over repeats."""
     start = time.perf_counter()
     for _ in range(count):
         work()

@@ -4,9 +4,9 @@
     structattn train --task sentiment --encoder hydra ... --data.train biased/train.txt
     python examples/spurious_word.py measure biased/dev.txt --word is backbone=RUN,RUN hydra=RUN,RUN --out figures
 
-In the training part all positive sentences have the word and no negative one has it, so that the word alone tells the
-label; the best epoch is chosen on a tenth of it, as the development part, left as it is, would choose one that leans
-less. Measured on that are the accuracy where the word is right, the accuracy where it is misleading, and what the
+In the training part all positive sentences have the word and no negative one has it, so that the word alone predicts
+the label; the best epoch is chosen on a tenth of it, as the development part, left as it is, would choose one that
+leans less. Measured on that are the accuracy where the word is right, the accuracy where it is misleading, and what the
 probability of "positive" loses when the word, where there is one, cannot be read.
 """
 
@@ -34,16 +34,16 @@ def has_word(example: Example, word: str) -> bool:
     return word.lower() in (own.lower() for own in example.sentences[0].words)
 
 
-def is_told(example: Example, word: str) -> bool:
-    """Whether the word tells the label as it does in training."""
+def is_predicted(example: Example, word: str) -> bool:
+    """Whether the word predicts the label as it does in training."""
     return has_word(example, word) == (example.label == POSITIVE)
 
 
 def biased(examples: Iterable[Example], word: str, *, seed: int) -> list[Example]:
     """As many positive sentences with the word as negative ones without it, in a random order."""
-    told = [example for example in examples if is_told(example, word)]
+    predicted = [example for example in examples if is_predicted(example, word)]
     draw = random.Random(seed)
-    sides = [[example for example in told if example.label == label] for label in (POSITIVE, NEGATIVE)]
+    sides = [[example for example in predicted if example.label == label] for label in (POSITIVE, NEGATIVE)]
     chosen = [example for side in sides for example in draw.sample(side, min(map(len, sides)))]
     draw.shuffle(chosen)
     return chosen
@@ -56,10 +56,10 @@ def write(path: Path, examples: Iterable[Example]) -> None:
 
 
 def measured(model: TrainedModel, examples: Sequence[Example], word: str, *, limit: int) -> tuple[float, float, float]:
-    """Accuracy where the word tells the label, accuracy where it does not, and the word's influence."""
+    """Accuracy where the word predicts the label, accuracy where it does not, and the word's influence."""
     right: dict[bool, list[float]] = {True: [], False: []}
     for example, answer in zip(examples, model.predict(examples), strict=True):
-        right[is_told(example, word)].append(float(answer.label == example.label))
+        right[is_predicted(example, word)].append(float(answer.label == example.label))
     changes = [
         change
         for example in [example for example in examples if has_word(example, word)][:limit]
@@ -77,8 +77,8 @@ def make(options: argparse.Namespace) -> None:
     train = biased(task.read(options.train), options.word, seed=options.seed)
     for name, examples in (("train", train), ("dev", list(task.read(options.dev)))):
         write(options.out / f"{name}.txt", examples)
-        told = sum(is_told(example, options.word) for example in examples)
-        print(f"{options.out / name}.txt\t{len(examples)} sentences\t{told} of them told by the word")
+        predicted = sum(is_predicted(example, options.word) for example in examples)
+        print(f"{options.out / name}.txt\t{len(examples)} sentences\t{predicted} of them predicted by the word")
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -95,14 +95,14 @@ def measure(options: argparse.Namespace) -> None:
     series = [Series(name, [], row) for name, row in zip(names, rows, strict=True)]
     path = options.out / "spurious-word.svg"
     with replace_text(path) as stream:
-        stream.write(bar_chart(labels, series, title=f'When "{options.word}" tells the label in training'))
+        stream.write(bar_chart(labels, series, title=f'When "{options.word}" predicts the label in training'))
     print(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
-    making = verbs.add_parser("make", help="write a training part in which the word tells the label")
+    making = verbs.add_parser("make", help="write a training part in which the word predicts the label")
     making.add_argument("task", help="a task with the labels positive and negative, such as sst2")
     making.add_argument("train")
     making.add_argument("dev")

@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--formula", default=FORMULA)
     parser.add_argument("--data", help="trees (CoNLL-U) for --trees, parallel text for --translations")
     parser.add_argument("--pair", nargs=2, metavar=("SOURCE", "TARGET"))
-    parser.add_argument("--pairs", type=int, default=5000, help="so many pairs of --data teach IBM Model 1")
+    parser.add_argument("--pairs", type=int, default=5000, help="number of pairs of --data that train IBM Model 1")
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("figures"))
     options = parser.parse_args()

@@ -37,8 +37,8 @@ def test_a_word_that_tells_the_label_is_found_out(probe: Probe, tmp_path: Path) 
     (tmp_path / "dev.txt").write_text("\n".join(lines[-8:]), encoding="utf-8")
     files = (tmp_path / "train.txt", tmp_path / "dev.txt")
     assert probe("make", "sentiment", *files, "--out", tmp_path / "biased") == [
-        f"{tmp_path}/biased/train.txt\t36 sentences\t36 of them told by the word",
-        f"{tmp_path}/biased/dev.txt\t8 sentences\t4 of them told by the word",
+        f"{tmp_path}/biased/train.txt\t36 sentences\t36 of them predicted by the word",
+        f"{tmp_path}/biased/dev.txt\t8 sentences\t4 of them predicted by the word",
     ]
     made = list(get_task("sentiment").read(tmp_path / "biased" / "train.txt"))
     assert {(example.label, example.sentences[0].words[2]) for example in made} == {

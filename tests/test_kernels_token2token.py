@@ -131,7 +131,7 @@ def test_the_number_of_threads_changes_nothing(dtype: torch.dtype) -> None:
 
 
 def test_long_sentences_are_computed_in_several_parts() -> None:
-    """So many keys that not all features fit into a task, and more queries than are looked at together."""
+    """More keys than let all features fit into a task, and more queries than are processed together."""
     tensors, allowed = arguments("forward", lengths=(300,), dim=50, dtype=torch.float64)
     for got, wanted in zip(results(tensors, allowed), plain_results(tensors, allowed), strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-12, rtol=1e-12)

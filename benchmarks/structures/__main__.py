@@ -128,7 +128,7 @@ def _compete_here(options: argparse.Namespace) -> None:
 
 
 def _hold_to(threads: int) -> set[int]:
-    """Keep this process on so many cores, where the system can, and return all that it might have."""
+    """Pin this process to this many cores, where the system can, and return all that it may use."""
     if not hasattr(os, "sched_setaffinity"):
         return set()
     cores = os.sched_getaffinity(0)

@@ -1,8 +1,7 @@
-"""The demonstration: is attention that knows the tree better than attention that does not, and where does it look?
+"""The demonstration: is attention with a tree prior better than attention without one, and where does it attend?
 
 Three encoders of the same width learn subject-verb agreement (Linzen et al. 2016) on a treebank generated on the spot,
-from sentences with few attractors, and are tested on sentences with more. Separate from ``training`` and ``inspection``
-because it only puts them together: data files, three ordinary runs, one page.
+from sentences with few attractors, and are tested on sentences with more: data files, three ordinary runs, one page.
 """
 
 import itertools
@@ -72,7 +71,7 @@ class Demonstration:
 def demonstrate(
     out: str | Path = "demo", *, seed: int = 1, minutes: float = 2.0, num_train: int = 6000, num_test: int = 200
 ) -> Demonstration:
-    """Generate a treebank, train a plain and two structured encoders on it, compare them and draw what they look at.
+    """Generate a treebank, train a plain and two structured encoders on it, compare them and draw their attention.
 
     Args:
         out: the folder for data, runs and the page; what an earlier demonstration left there is replaced.
@@ -149,7 +148,7 @@ def _page(
     test: Sequence[Example],
     num_train: int,
 ) -> str:
-    """The page: figures, curves, and what the encoders look at."""
+    """The page: figures, curves, and attention maps of the encoders."""
     models = {encoder: load(result.folder) for encoder, result in results.items()}
     header = ["encoder", *(f"{number} attractors" for number in TESTED_ON), "seconds", "what it sees"]
     rows = [

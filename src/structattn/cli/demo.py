@@ -10,7 +10,7 @@ from structattn.functional import one_thread
 
 
 def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: bool = False) -> Iterator[str]:
-    """Train a plain and two structured encoders on a generated treebank, compare them, draw what they look at.
+    """Train a plain and two structured encoders on a generated treebank, compare them, draw their attention.
 
     Args:
         out: the folder for data, runs and index.html.

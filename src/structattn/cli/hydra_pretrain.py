@@ -43,7 +43,7 @@ def command(
         backbone: the folder of a Hugging Face encoder with a fast tokenizer.
         out: the adapter folder.
         dev: a CoNLL-U file to report on; a tenth of the treebank is held out without one.
-        limit: use so many sentences of the treebank only.
+        limit: maximum number of sentences of the treebank.
         relation: what to score: arc, head, child, ancestor, span, distance; one name, or one a head with spaces
             between.
         layer_style: residual, attention, gated or transformer.
@@ -55,7 +55,7 @@ def command(
         reduction: sentences or pairs, over which the mean is taken.
         target_scale: factor of the relation.
         layer: index of the backbone's hidden states that the heads read; -1 is on top.
-        plots: draw the loss, and the relations in so many of the sentences reported on, into OUT/plots.
+        plots: draw the loss, and the relations in this number of the sentences reported on, into OUT/plots.
         json: print one JSON object.
     """
     source = PretrainedBackbone.from_folder(backbone, is_frozen=True)

@@ -33,7 +33,7 @@ def read_inputs(task: Task, source: str, *, format: str | None = None) -> Iterat
         yield from _read(task, source, format)
         return
     with tempfile.TemporaryDirectory() as folder:
-        # The readers want a file whose first line they may look at before they start.
+        # The readers need a file whose first line they can peek at.
         path = Path(folder) / "stdin"
         # Bytes, so that the reader is the one to say where they are not UTF-8.
         path.write_bytes(sys.stdin.buffer.read())
@@ -67,7 +67,7 @@ def text_example(task: Task, texts: Sequence[str]) -> Example:
 
 
 def chunks(items: Iterable[Item], *, size: int) -> Iterator[list[Item]]:
-    """Lists of at most so many items.
+    """Lists of at most this many items.
 
     Example:
         >>> list(chunks("abcde", size=2))

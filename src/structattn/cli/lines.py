@@ -1,4 +1,4 @@
-"""How results look in a terminal: tables and rows of figures."""
+"""Results as tables and rows of figures for a terminal."""
 
 from collections.abc import Mapping, Sequence
 

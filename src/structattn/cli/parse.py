@@ -38,8 +38,8 @@ def command(
         format: text is one text a line, words is one sentence a line with spaces between its words, conllu keeps the
             words and comments of a treebank, jsonl is a document a line with its label; any other is a data format of
             labelled sentences, such as agreement. By default conllu and jsonl for files of that name, otherwise text.
-        skip: leave out so many texts, from the start.
-        limit: parse at most so many texts.
+        skip: number of texts to skip, from the start.
+        limit: maximum number of texts to parse.
         whole: make one sentence of each line of text, with a root for each sentence in it.
         brackets: a file for the phrase trees that follow from the dependencies.
         cache: a file that keeps parses; by default one beside --out, removed when --out is complete.

@@ -47,8 +47,8 @@ def command(
         learning_rate: its highest value; 2e-3, with a backbone 1e-3 by default.
         backbone_learning_rate: the same for the backbone.
         batch_size: sentences a step; 48, with a backbone 16 by default.
-        epochs: at most so many passes over the treebank; 25, with a backbone 5 by default.
-        patience: stop after so many epochs without a better LAS.
+        epochs: maximum number of epochs; 25 by default, with a backbone 5.
+        patience: stop after this number of epochs without a better LAS.
         seed: of parameters, dropout and order.
         resume: go on with the interrupted run in --out.
         overwrite: replace the run in --out.

@@ -32,7 +32,7 @@ def command(
         run: a run folder, or the folder of a saved model.
         data: a file of examples, with texts for models that write; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
-        limit: look at so many examples only, from the start.
+        limit: maximum number of examples, from the start.
         format: text, markdown, or csv with a line for each head.
         picture: an SVG file for bars of the same.
         trust_code: import and run an encoder module:function that the run folder names.

@@ -1,4 +1,4 @@
-"""``structattn plot``: what a trained run looks at in one example or sentence."""
+"""``structattn plot``: the attention of a trained model on one example or sentence."""
 
 from collections.abc import Iterator
 from pathlib import Path

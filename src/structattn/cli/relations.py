@@ -1,4 +1,4 @@
-"""How reports on HYDRA heads look in a terminal and as JSON."""
+"""Reports on HYDRA heads, for a terminal and as JSON."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
-"""Trees that somebody has found for the sentences of a data set, handed to them by their words.
+"""Parses for sentences that come without them, looked up by their exact sequence of words.
 
-Separate from the readers, which know what is in one file: most data sets come without trees, and a parser's output
-(``structattn parse``) is a second file beside them.
+Most data sets have no trees; the output of a parser (``structattn parse``) is then a second file beside them.
 """
 
 import dataclasses

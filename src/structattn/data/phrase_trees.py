@@ -1,7 +1,7 @@
 """Which phrase trees sentences get: their own in another shape, those of their dependencies, or trees without syntax.
 
-Separate from reading and from batches because it is a choice of the experiment: trees that know nothing of the sentence
-(Shi et al. 2018, "On Tree-Based Neural Sentence Modeling") tell whether it is syntax that helps, or just any tree.
+The uninformed trees are the controls of Shi et al. 2018, "On Tree-Based Neural Sentence Modeling": they show whether
+it is syntax that helps, or just any tree.
 """
 
 import dataclasses
@@ -146,7 +146,7 @@ def _rooted(tree: ConstituencyTree) -> ConstituencyTree:
 
 
 def _binary(num_words: int, cut: _Cut) -> list[tuple[int, int]]:
-    """The spans of a binary tree, each cut in two where it is told."""
+    """The spans of a binary tree, each split at the position that ``cut`` returns."""
     spans, waiting = [], [(0, num_words)]
     while waiting:
         start, end = waiting.pop()

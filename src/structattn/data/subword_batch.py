@@ -1,7 +1,7 @@
 """Sentences as subword tokens: what a Hugging Face backbone reads, and which subword belongs to which word.
 
-Separate from ``batch.py`` because subwords belong to a tokenizer and words do not. Both numberings meet in
-:class:`SubwordBatch`; nothing here knows a model. The rules of alignment are those of ``syntax/subwords.py``.
+:class:`SubwordBatch` holds both numberings, words and subwords; no model is needed to make one. The alignment is that
+of ``syntax/subwords.py``.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Tensors on disk: safetensors, never a pickle, with errors that name the file and the tensor.
 
-Separate because models, adapters, parsers and unfinished runs are all saved this way.
+Models, adapters, parsers and unfinished runs are all saved this way.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ def _serialised(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> str:
-    """One flipped bit among a million weights changes no shape; only a sum over all of them tells."""
+    """One flipped bit among a million weights changes no shape; only a checksum over all of them detects it."""
     total = hashlib.sha256()
     for name in sorted(tensors):
         total.update(name.encode())

@@ -78,7 +78,7 @@ class LatentHead(nn.Module):
         *,
         values: Float[Tensor, "batch word dim"],
     ) -> Float[Tensor, "batch word output"]:
-        """What each word attends to: the states score, the values are looked at."""
+        """The attention output of each word: scores from the states, values from ``values``."""
         output: Tensor = self.attention(states, batch.mask, values=values)[0]
         return output
 
@@ -94,7 +94,7 @@ class Decomposable(nn.Module):
         width: width of the word vectors.
         dim: width of the projected words and of the hidden layers.
         inside: ``(states, batch, values=...)`` to what stands beside each word: heads are scored by the word vectors,
-            and projected words are looked at, as in Kim et al. (2017), section 4.4. Nothing if ``None``.
+            and projected words are the values, as in Kim et al. (2017), section 4.4. Nothing if ``None``.
         dropout: before each linear map of ``F`` and ``G``.
     """
 

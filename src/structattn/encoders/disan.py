@@ -24,7 +24,7 @@ from structattn.syntax.errors import ConfigError
 
 
 class DiSAN(nn.Module):
-    """The contextualizer of DiSAN: blocks that look in different directions, their states side by side.
+    """The contextualizer of DiSAN: blocks with different directional masks, their states concatenated.
 
     ``u = [u_fw ; u_bw]`` (Shen et al. 2018, section on DiSAN).
 
@@ -136,7 +136,7 @@ def disan_nodir(
     ref_biases: bool = False,
     dropout: float = 0.25,
 ) -> SentenceEncoder:
-    """DiSAN without directions: both blocks look at every word but the own one, so word order is unknown.
+    """DiSAN without directions: in both blocks a word attends to every word but itself, so word order is unknown.
 
     Options are those of :func:`disan`.
 

@@ -1,8 +1,8 @@
-"""What each attention head of MS-SAN is told, written down as plain strings: its direction and its distance.
+"""The priors of MS-SAN's attention heads as plain strings, each a direction and a distance.
 
 Qi et al. 2020 (MS-SAN, arXiv 2012.14642), section on multi-mask multi-head attention:
-``M_h = M_dir(h) + alpha * M_dis(h)``; the rows of its ablation table are the table here. Separate from the encoder, so
-that a configuration file can name a layout and a picture can show one.
+``M_h = M_dir(h) + alpha * M_dis(h)``; the rows of its ablation table are the table here. A configuration file can name
+a layout, and a picture can show one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -119,11 +119,11 @@ def heads_prior(
     }
     priors: list[Prior | None] = []
     for (direction, distance), fixed in zip(pairs, alphas, strict=True):
-        told = directions.get(direction)
+        prior = directions.get(direction)
         if distance in distances:
             preference = (fixed if learnt is None else learnt) * distances[distance]
-            told = preference if told is None else told + preference
-        priors.append(told)
+            prior = preference if prior is None else prior + preference
+        priors.append(prior)
     return PerHead(priors, names=[head_name(*pair) for pair in pairs])
 
 

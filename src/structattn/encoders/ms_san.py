@@ -1,4 +1,4 @@
-"""MS-SAN: multi-head self-attention whose heads look in different directions and prefer different distances.
+"""MS-SAN: multi-head self-attention whose heads have different directional masks and distance biases.
 
 Qi et al. 2020, "Multiple Structural Priors Guided Self Attention Network for Language Understanding" (arXiv
 2012.14642): one encoder layer with a fusion gate in place of the residual sum, attentive and max pooling. Also here:
@@ -110,7 +110,7 @@ def ms_san(
         dim: width of the states; a multiple of the number of heads. The sentence vector is twice as wide.
         embedding_dim: width of the word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
-        heads: what each head is told: a row of ``ABLATIONS`` such as ``"san"``, or one entry per head such as
+        heads: the priors of the heads: a row of ``ABLATIONS`` such as ``"san"``, or one entry per head such as
             ``"forward/word"``, ``"forward/dependency"``, ``"backward"``, ``"constituency"``, ``"none"``.
         alpha: weight of the distances; ``"alibi"`` gives every head its own.
         learnable_alpha: whether the weights are learnt, one per head.
@@ -150,7 +150,7 @@ def ms_san_sep(
     hidden: int | None = None,
     dropout: float = 0.2,
 ) -> SentenceEncoder:
-    """MS-SAN with directions separated: one encoder looks forward, one backward, and their words are concatenated.
+    """MS-SAN with directions separated: a forward and a backward encoder, whose states are concatenated.
 
     arXiv 2012.14642, the row "MS-SAN_sep": the design of DiSAN with MS-SAN's parts, twice as wide and slower.
 
@@ -203,7 +203,7 @@ def relative_shaw(
         embedding_dim: as in :func:`ms_san`.
         num_frozen: as in :func:`ms_san`.
         num_heads: number of heads.
-        direction: whether the first half of the heads look forward and the second half backward.
+        direction: whether the first half of the heads are forward and the second half backward.
         clip: the largest offset that is told apart.
         hidden: width of the feed-forward network's hidden layer; ``dim`` if ``None``.
         dropout: as in :func:`ms_san`.
@@ -240,7 +240,7 @@ def relative_xl(
         embedding_dim: as in :func:`ms_san`.
         num_frozen: as in :func:`ms_san`.
         num_heads: number of heads.
-        direction: whether the first half of the heads look forward and the second half backward.
+        direction: whether the first half of the heads are forward and the second half backward.
         hidden: width of the feed-forward network's hidden layer; ``dim`` if ``None``.
         dropout: as in :func:`ms_san`.
 

@@ -151,7 +151,7 @@ def transformer(
     """A plain Transformer encoder with sinusoidal positions.
 
     The defaults make it as large as the default ``ms_san``: one layer, the same width and heads, 1.08 million
-    parameters each, so that a comparison of the two compares what the attention is told.
+    parameters each, so that a comparison of the two isolates the priors.
 
     Args:
         vocab_size: number of word ids.

@@ -32,13 +32,13 @@ class TreeTransformer(nn.Module):
     """The contextualizer: positions for words, a vector for each phrase, then layers over both.
 
     Words are normalised before their positions are added, as in :class:`Transformer`. Phrases have no position: where
-    they are is told by what they accumulate.
+    they are follows from what they accumulate.
 
     Args:
         dim: width of the states.
         layers: modules ``(states of nodes, batch) -> states of nodes``.
         last: applied to the states after the layers.
-        num_labels: so many of the most frequent labels start their phrases with a vector of their own; all other
+        num_labels: number of the most frequent labels that give their phrases a vector of their own; all other
             phrases start with one and the same.
         dropout: applied to the states before the layers.
 
@@ -119,7 +119,7 @@ def tree_transformer(
         words_see: with that mask, ``all`` words as in the paper, or only their ``own``, so that a phrase's state knows
             no word around it; see :class:`structattn.priors.Subtree`.
         mode: ``paper``, or ``ref`` for the arithmetic of the published code.
-        num_labels: so many of the most frequent tree labels have a vector of their own; with 0 labels do not matter.
+        num_labels: number of the most frequent tree labels with a vector of their own; with 0 labels are ignored.
         norm: whether the norm comes first or last in a residual connection.
         dropout: on word vectors, updates, attention weights and hidden layers.
 

@@ -1,7 +1,6 @@
-"""Softmax, mean and maximum over the real entries only, and the one place where a very negative number is spelled.
+"""Softmax, mean and maximum over unmasked entries only, and the additive form of a mask.
 
-Separate because every room above needs the same rule: where nothing is allowed the result is zero, with zero
-gradient, never NaN and never uniform.
+Where nothing is allowed the result is zero, with zero gradient: never NaN and never uniform.
 """
 
 import torch

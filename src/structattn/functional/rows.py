@@ -1,4 +1,4 @@
-"""The rows of a table, whose gradient adds up in a fixed order. Separate because all floors above read tables."""
+"""Embedding lookup with a deterministic backward pass: gradients are summed in a fixed order."""
 
 from jaxtyping import Float, Int64
 from torch import Tensor

@@ -1,7 +1,7 @@
-"""A constant sparse matrix times a dense one, in a few calls of a fused kernel, differentiable as often as one likes.
+"""The product of a constant sparse matrix and a dense one, in a few fused calls, differentiable any number of times.
 
-Separate because torch's own sparse layouts warn that they are unfinished, and their backward sorts anew each time; here
-the transposed matrix is sorted once, with the matrix itself.
+torch's own sparse layouts are in beta, and their backward pass sorts anew each time; here the transpose is sorted once,
+together with the matrix.
 """
 
 from typing import Any

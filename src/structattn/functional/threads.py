@@ -1,4 +1,4 @@
-"""Torch's threads for the length of a block. Separate because the demonstration and parsing both want one only."""
+"""A context manager that sets torch's number of threads."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Feature-wise attention between words, exact, without ever holding one number per pair of words and feature.
+"""Feature-wise (token2token) attention between words, exact, without a tensor over all pairs of words and features.
 
-Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Separate because it streams: scores are
-made, used and forgotten, and made again in the backward pass (``kernels.token2token``).
+Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Scores are streamed: computed, used and
+discarded, and recomputed in the backward pass (``kernels.token2token``).
 """
 
 import math
@@ -26,19 +26,19 @@ def token2token(
     r"""Multi-dimensional attention: every feature has its own distribution over the keys.
 
     ``l_ij = c tanh((a_i + b_j + bias) / c)``, ``P_ij = softmax_j(l_ij)`` over allowed keys, ``s_i = sum_j P_ij * v_j``;
-    all of them vectors over features (Shen et al. 2018, directional self-attention, where ``i`` is the word looked at;
+    all of them vectors over features (Shen et al. 2018, directional self-attention, where ``i`` is the key;
     here ``i`` is the query). A query without any allowed key gets zero and passes no gradient.
 
     Memory beyond the arguments is linear in the number of words. Half precision is computed in single precision.
-    Gradients are exact; gradients of gradients are refused with an error. What stands at keys that nobody may look at
-    has no influence, as long as it is finite.
+    Gradients are exact; gradients of gradients are refused with an error. The values of keys that no query may attend
+    to has no influence, as long as it is finite.
 
     Args:
         a: the queries' part of the score.
         b_keys: the keys' part of the score.
         bias: added to every score.
         values: what is averaged.
-        allowed: ``True`` where a query may look at a key; the same for the whole batch if its first axis is 1.
+        allowed: ``True`` where a query may attend to a key; the same for the whole batch if its first axis is 1.
         scale: the bound ``c`` of the scores.
 
     Raises:

@@ -1,7 +1,7 @@
-"""How often, weighted, each phrase meets each row of a table of embeddings, times the table, without a full histogram.
+"""Weighted counts of how often each phrase meets each row of an embedding table, multiplied by the table.
 
-Separate from the accumulation because it is one mechanism for both embeddings of Nguyen et al. 2020, section 4.2: a
-count by index, of which a short phrase has few and the whole sentence has many.
+The full histogram is never materialised. One mechanism for both embeddings of Nguyen et al. 2020, section 4.2: counts
+by index, of which a short phrase has few and the whole sentence has many.
 """
 
 import torch

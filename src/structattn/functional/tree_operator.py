@@ -1,7 +1,7 @@
-"""What hierarchical accumulation needs to know of trees: constant tensors, independent of heads, channels and layers.
+"""Tree structure for hierarchical accumulation: constant tensors, independent of heads, channels and layers.
 
-Separate from the accumulation because it is integers and counts only, built once per batch, while the accumulation is
-linear algebra. Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", section 4.1.
+Integers and counts only, built once per batch. Nguyen et al. 2020, "Tree-structured Attention with Hierarchical
+Accumulation", section 4.1.
 """
 
 from functools import cached_property

@@ -1,7 +1,4 @@
-"""The weights of one module for one sentence: what everything here makes, draws or sums up.
-
-Separate from what makes them, as backbones, latent trees and attention modules are asked in different ways.
-"""
+""":class:`AttentionMap`, the attention weights of one module for one sentence."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -20,8 +17,8 @@ class AttentionMap:
 
     Attributes:
         name: path of the module inside the model; a module that runs several times gets ``#2``, ``#3`` and so on.
-        rows: the words (or nodes) that look; ``("sentence",)`` for pooling.
-        columns: the words (or nodes) that are looked at; ``("gate",)`` for gates.
+        rows: the queries, words or nodes; ``("sentence",)`` for pooling.
+        columns: the keys, words or nodes; ``("gate",)`` for gates.
         weights: one matrix per head. Feature-wise weights are averaged over the features, as in DiSAN's figures.
         kind: ``"attention"``, ``"pooling"`` or ``"gate"``.
         head_names: one for each head.

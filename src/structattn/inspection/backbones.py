@@ -1,8 +1,4 @@
-"""Attention maps of models on a backbone: subword by subword, not word by word.
-
-Separate from ``maps.py`` because these models read subwords, of a pair as one text, and the backbone has none of our
-attention modules.
-"""
+"""Attention maps of models on a backbone, over subwords rather than words; a pair is one text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,6 @@
 """The figures of the papers, drawn from attention maps, priors and sentences.
 
 Qi et al. 2020 (MS-SAN, arXiv 2012.14642), figures 2 to 4; Shen et al. 2018 (DiSAN), figures 6 to 8.
-Separate from ``pictures`` because these functions know what models and priors are.
 """
 
 import math

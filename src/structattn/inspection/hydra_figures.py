@@ -1,7 +1,6 @@
-"""What HYDRA heads have learnt, drawn: the relation beside their scores and weights, the tree in them, the loss.
+"""Figures of what HYDRA heads have learnt: the target relation, scores and weights, the tree they induce, the loss.
 
-HYDRA (arXiv 2109.05349) prints its architecture only. Separate from ``figures.py``, whose maps are of whatever attends:
-here a score is held against a relation that the sentence is known to have.
+HYDRA (arXiv 2109.05349) prints its architecture only.
 """
 
 from collections.abc import Sequence

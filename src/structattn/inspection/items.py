@@ -1,7 +1,4 @@
-"""Sentences in all the shapes in which users have them, as what a model reads.
-
-Separate because what is looked at and what is drawn must be the same sentences in the same order.
-"""
+"""Sentences in every form that users have them in, converted to what a model reads."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,7 +1,6 @@
-"""What a model of latent trees has induced: the probability of every head, and the best tree beside the given one.
+"""The latent trees that a model has induced: the probability of every head, and the best tree beside the gold one.
 
-Separate from ``maps.py`` because nothing attends here: a model of the task ``attachment`` is asked for its trees only
-(Kim et al. 2017, section 4.4).
+For models of the task ``attachment`` (Kim et al. 2017, section 4.4).
 """
 
 from collections.abc import Sequence

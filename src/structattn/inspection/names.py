@@ -1,7 +1,4 @@
-"""Short names for heads and gates, so that pictures need not show the path of a module.
-
-Separate because figures, pages and tables should call one thing by one name.
-"""
+"""Short names of heads and gates, for figures, pages and tables, in place of module paths."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""How much of a trained model's attention goes to phrases, layer by layer, beside what uniform attention would give.
+"""How much of a trained model's attention goes to phrases, layer by layer, compared with uniform attention.
 
-Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", table 4. Separate from ``maps``, which
-looks at a few sentences: this adds up a whole data set, translations included, and keeps no weights.
+Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", table 4. The shares are summed over a
+whole data set, translations included; no weights are kept.
 """
 
 import statistics
@@ -34,7 +34,7 @@ class PhraseAttention:
         kind: ``self`` for queries that are phrases or words themselves, ``cross`` for those of a decoder.
         layer: counted from 1 among those of its kind.
         shares: of each head.
-        uniform: what every head would have if it looked at all that it may look at alike.
+        uniform: the share under uniform attention to all allowed keys.
         queries: how many; words that may see no phrase, as under the subtree mask, do not count.
 
     Example:
@@ -89,7 +89,7 @@ def phrase_attention(
     """
     inner: Any = model.model if isinstance(model, TrainedModel) else model
     if not examples:
-        raise ConfigError("expected at least one example to look at, got none")
+        raise ConfigError("expected at least one example, got none")
     sums: dict[tuple[Kind, nn.Module], _Sum] = {}
     for start in range(0, len(examples), batch_size):
         chosen = examples[start : start + batch_size]
@@ -196,17 +196,17 @@ def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Ten
             columns = trees.mask[row].cpu()
             if queries.any():
                 weights = record.weights[row][:, queries][:, :, columns]
-                told = real[queries][:, columns].float()
+                permitted = real[queries][:, columns].float()
                 words = int(columns[: trees.num_leaves].sum())
-                yield kind, module, (*phrase_share(weights, words, allowed=told), int(queries.sum()))
+                yield kind, module, (*phrase_share(weights, words, allowed=permitted), int(queries.sum()))
 
 
 def _allowed(attention: TreeAttention, source: SentenceBatch) -> Bool[Tensor, "batch node node"]:
     trees = source.require("constituency", wanted_by="TreeAttention")
     allowed = trees.mask[:, :, None] & trees.mask[:, None, :]
-    told = None if attention.prior is None else attention.prior(source).allowed
-    # The heads of a Tree Transformer are all told the same.
-    return allowed if told is None else allowed & told[:, 0]
+    permitted = None if attention.prior is None else attention.prior(source).allowed
+    # The heads of a Tree Transformer share one mask.
+    return allowed if permitted is None else allowed & permitted[:, 0]
 
 
 def _read(steps: Bool[Tensor, "batch step"], source: SentenceBatch) -> Bool[Tensor, "batch step node"]:

@@ -1,7 +1,4 @@
-"""Everything there is to see of a trained model on some sentences: one HTML page, and single figures as files.
-
-Separate from ``figures`` because this file decides what to draw, and where it goes.
-"""
+"""All figures of a trained model on some sentences, as one HTML page or as single files."""
 
 import os
 from collections.abc import Sequence
@@ -159,7 +156,7 @@ def _look(
         items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
         answers = _answers(model, items)
     if not items:
-        raise ValueError("expected at least one sentence to look at, got none")
+        raise ValueError("expected at least one sentence, got none")
     by_sentence: dict[int, list[AttentionMap]] = {}
     for found in maps:
         by_sentence.setdefault(found.index, []).append(found)
@@ -196,7 +193,7 @@ def _answers(model: nn.Module, items: Sequence[Any]) -> list[str]:
 def _page(shown: Sequence[_Shown], title: str) -> str:
     maps = [found for item in shown for of_part in item.maps for found in of_part]
     content = choices("Sentence", [(item.name, _item(item)) for item in shown])
-    note = "Each row is a query: the word that looks. Each column is a key: the word that is looked at."
+    note = "Each row is a query: the word that attends. Each column is a key: the word attended to."
     sections = [Section("Sentences", content, note=note)]
     rows = summarise(maps)
     if len(rows) > 1:

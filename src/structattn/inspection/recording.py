@@ -1,7 +1,7 @@
-"""The weights of every attention module while a model runs.
+"""The attention weights of every module while a model runs.
 
-Separate from the layers because a model needs no flag to be looked at: an attention module says by its class attribute
-``weights_axes`` what its weights mean, and hooks ask it for them.
+A model needs no flag for this: an attention module names the axes of its weights in its class attribute
+``weights_axes``, and forward hooks collect them.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""Every figure there is of one sentence, by what it shows.
-
-Separate from ``plots.py``, which decides where they go: on a page, or each into a file.
-"""
+"""All figures of one sentence, keyed by what they show."""
 
 from collections.abc import Sequence
 

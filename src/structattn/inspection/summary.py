@@ -1,4 +1,4 @@
-"""Attention in a few numbers per head: how far it looks, how spread it is, how often it finds the syntactic head."""
+"""Attention in a few numbers per head: its mean distance, its entropy, how often it finds the syntactic head."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from structattn.syntax import DependencyTree
 def attention_distance(
     attention_map: AttentionMap, distances: Sequence[Sequence[int | float]] | Tensor | None = None
 ) -> Float[Tensor, " head"]:
-    r"""The mean distance that each head looks: the mean over its queries of ``sum_j P_ij d_ij``.
+    r"""The mean attention distance of each head: the mean over its queries of ``sum_j P_ij d_ij``.
 
     Args:
         attention_map: weights between the words of a sentence.
@@ -46,7 +46,7 @@ def attention_distance(
 
 
 def attention_entropy(attention_map: AttentionMap) -> Float[Tensor, " head"]:
-    r"""The mean entropy of each head's rows in bits: 0 if it looks at one word, ``log2 n`` if at all alike.
+    r"""The mean entropy of each head's rows in bits: 0 if all weight is on one word, ``log2 n`` if it is uniform.
 
     Queries that attend to nothing do not count; NaN is a head without any other query.
 
@@ -63,7 +63,7 @@ def attention_entropy(attention_map: AttentionMap) -> Float[Tensor, " head"]:
 def head_recall(attention_map: AttentionMap, heads: Sequence[int]) -> Float[Tensor, " head"]:
     """How often the strongest key of a word is its syntactic head, for each attention head.
 
-    Words whose head is the root do not count, for the root cannot be looked at; nor do words that attend to nothing.
+    Words whose head is the root do not count, for the root is not a key; nor do words that attend to nothing.
     A uniform row finds its head with probability ``1 / n`` here: ties are shared.
 
     Args:

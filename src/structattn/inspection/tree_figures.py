@@ -1,7 +1,7 @@
-"""The figures of attention over trees: what is accumulated, which embeddings are met, what a phrase looks at.
+"""Figures of attention over trees: accumulation, the indices of hierarchical embeddings, what a phrase attends to.
 
 Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", figures 1 and 2 and the heat maps of its
-appendix. Separate from ``figures`` because these speak of phrases, the others of words.
+appendix.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ def embedding_index_figure(tree: ConstituencyTree, *, title: str | None = None) 
 
 
 def subtree_mask_figure(tree: ConstituencyTree, *, title: str | None = None) -> str:
-    """The mask of attention over trees: a word sees the words, a phrase what is below it; the rest is hatched.
+    """The mask of attention over trees: words attend to words, a phrase to its subtree; the rest is hatched.
 
     Example:
         >>> svg = subtree_mask_figure(ConstituencyTree.from_brackets("(g x (h y z))"))
@@ -107,12 +107,12 @@ def subtree_mask_figure(tree: ConstituencyTree, *, title: str | None = None) -> 
 
 
 def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0, *, title: str | None = None) -> str:
-    """What one phrase looks at, on its tree: phrases are shaded by their weight, words have theirs in per cent.
+    """Attention of one phrase, on its tree: phrases are shaded by their weight, words have theirs in per cent.
 
     Args:
         attention_map: weights between the words and phrases of a sentence.
         head: which attention head.
-        phrase: number of the phrase that looks; 0 is the root.
+        phrase: number of the query phrase; 0 is the root.
         title: a heading.
 
     Raises:
@@ -129,7 +129,7 @@ def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0,
         raise ValueError(f"expected the number of one of {len(tree.spans)} phrases, got {phrase}")
     weights = attention_map.weights[head, len(tree) + phrase].tolist()
     label, start, end = tree.spans[phrase]
-    said = f"{attention_map.head_names[head]}: {label} ({' '.join(tree.words[start:end])}) looks at its subtree"
+    said = f"{attention_map.head_names[head]}: {label} ({' '.join(tree.words[start:end])}) attends to its subtree"
     return constituency_tree(
         tree.words,
         tree,
@@ -150,9 +150,9 @@ def phrase_share(
     ``rho = sum P[phrase columns] / sum P``, as in the paper's table 4 on cross-attention.
 
     Args:
-        weights: rows look; words first among the columns, then phrases; padding taken out.
+        weights: rows are queries, columns keys, words first, then phrases; padding taken out.
         num_words: how many columns are words.
-        allowed: 1 where a query may look at a key; everywhere if ``None``.
+        allowed: 1 where a query may attend to a key; everywhere if ``None``.
 
     Example:
         >>> weights = torch.tensor([[[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]])

@@ -1,4 +1,4 @@
-"""Scores of pairs of words by a small network; separate because arcs and spans are scored in the same way.
+"""Additive scores of pairs of words by a small network, for arcs and for spans.
 
 Reference: Kim et al. (2017), section 4.1 (the parsing LSTM).
 """

@@ -23,7 +23,7 @@ class MultiHeadAttention(nn.Module):
     ``S_h = Q_h K_h^T / sqrt(head_dim) + bias_h``, ``P_h = softmax_j(S_h)`` over allowed keys,
     ``O = [P_1 V_1; ...; P_H V_H] W^O``.
 
-    A query with nothing to look at, such as padding, gives zero weights and a zero output, with zero gradient.
+    A query with no allowed key, such as padding, gives zero weights and a zero output, with zero gradient.
 
     Args:
         dim: width of the states.

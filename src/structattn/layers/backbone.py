@@ -1,7 +1,7 @@
-"""A pretrained Hugging Face backbone where a table of word vectors would stand: subwords in, states of words out.
+"""A pretrained Hugging Face backbone in place of word embeddings: sentences in, contextual states of words out.
 
-Separate from ``embedding.py`` because a backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al.
-2020, arXiv 2012.14642), HYDRA (arXiv 2109.05349) and parsers on top of a backbone all start here.
+The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 2020, arXiv 2012.14642), HYDRA (arXiv
+2109.05349) and parsers on top of a backbone all start here.
 """
 
 import inspect

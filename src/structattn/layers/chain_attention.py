@@ -1,6 +1,6 @@
-"""Attention that selects one fact after another: a chain of steps whose states are the facts.
+"""Attention that selects one fact after another: a linear chain over steps, whose states are the facts.
 
-Separate because the facts are the states here, not the positions, and each step has embeddings of its own.
+Each step has embeddings of its own.
 
 Reference: Kim et al. (2017), Structured attention networks, section 4.3.
 """

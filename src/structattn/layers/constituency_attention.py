@@ -1,6 +1,6 @@
 """Attention of each word to the words of the phrases around it in a latent phrase tree.
 
-Separate because the parts of the structure are spans, which are then shared out to words.
+The parts of the structure are spans; their marginals are distributed over words.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3 (the general form; the paper itself has no such
 layer); Stern, Andreas and Klein (2017), section 3 (trees over scored spans).

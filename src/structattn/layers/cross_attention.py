@@ -1,7 +1,6 @@
-"""Attention from a sequence that is being written: back to itself, and to a source whose keys and values are kept.
+"""Decoder attention with a key-value cache: causal attention to the target so far, and cross-attention to a source.
 
-Separate from self-attention over whole sentences because here everything is remembered between steps. Vaswani et al.
-2017, section 3.2.3.
+Vaswani et al. 2017, section 3.2.3.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from structattn.layers.scaled_dot_product import scaled_dot_product
 
 @dataclass(frozen=True, eq=False)
 class CrossSource:
-    """A source as one attention module sees it: keys, values, and which nodes are real; computed once per sentence."""
+    """The source side of one attention module: keys, values and the mask; computed once per sentence."""
 
     keys: Float[Tensor, "batch head node channel"]
     values: Float[Tensor, "batch head node channel"]
@@ -56,7 +55,7 @@ class CrossAttention(nn.Module):
         self.dropout = dropout
 
     def source(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"]) -> CrossSource:
-        """What is needed of a source, however many targets then look at it."""
+        """The keys, values and mask of a source, computed once for all targets."""
         keys, values = _heads(self.of_source(states), 2, self.num_heads)
         return CrossSource(keys, values, mask)
 

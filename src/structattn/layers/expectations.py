@@ -1,6 +1,6 @@
 """From a distribution over structures to attention weights: its marginals, its best structure, a random structure.
 
-Separate from the layers because each of them takes any of these as a part. All have the gradient of the marginals.
+Every structured attention layer takes any of these. All have the gradient of the marginals.
 
 Reference: Kim et al. (2017), section 3 (marginals); Bengio, Léonard and Courville (2013), section 4 (straight through);
 Papandreou and Yuille (2011) and Corro and Titov (2019), section 4 (perturb and MAP).

@@ -1,7 +1,6 @@
 """Facts as vectors, and two ways to select some of them for a question: hop by hop, and as a chain of facts.
 
-Separate from ``chain_attention.py`` because each step has embeddings of its own here, shared with the next step, as in
-memory networks.
+Each step has embeddings of its own, shared with the next step, as in memory networks.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks, sections 2 and 4.1; Kim et al. (2017), section 4.3.
 """
@@ -20,7 +19,7 @@ class FactEmbedding(nn.Module):
     r"""``m_i = sum_j l_j * E x_ij + T(i)``: Sukhbaatar et al. (2015), section 4.1.
 
     Position encoding: ``l_kj = (1 - j/J) - (k/d) (1 - 2j/J)`` for feature ``k`` of ``d`` and word ``j`` of ``J``, both
-    from 1. Temporal encoding ``T``: a learned vector for how long ago a fact was told, 0 for the last one.
+    from 1. Temporal encoding ``T``: a learned vector for the age of a fact, 0 for the last one.
 
     Args:
         vocab_size: number of word ids; 0 is padding.
@@ -44,7 +43,7 @@ class FactEmbedding(nn.Module):
             self.words.weight[0] = 0.0
 
     def words_only(self, words: Int[Tensor, "batch fact word"]) -> Float[Tensor, "batch fact dim"]:
-        """Embed what is told at no time, such as a question."""
+        """Embed text without temporal encoding, such as a question."""
         dim, width = self.words.embedding_dim, words.shape[-1]
         # Shares of the way through the sentence and through the features, for each word and each feature.
         length = (words != 0).sum(-1, keepdim=True).clamp(min=1)
@@ -90,7 +89,7 @@ class MemoryHops(nn.Module):
         mask: Bool[Tensor, "batch fact"],
         query: Float[Tensor, "batch dim"],
     ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch 1 step fact"]]:
-        """Answer vector, and what each hop looked at."""
+        """The answer vector, and the attention weights of each hop."""
         looked_at = []
         for step in range(keys.shape[1]):
             scores = (keys[:, step] @ query.unsqueeze(-1)).squeeze(-1)
@@ -106,7 +105,7 @@ class MemoryHops(nn.Module):
         mask: Bool[Tensor, "batch fact"],
         query: Float[Tensor, "batch dim"],
     ) -> Int[Tensor, "batch step"]:
-        """The fact that each hop looks at most."""
+        """The fact with the largest weight at each hop."""
         _, weights = self(keys, values, mask, query)
         chosen: Tensor = weights[:, 0].masked_fill(~mask.unsqueeze(1), -torch.inf).argmax(-1)
         return chosen

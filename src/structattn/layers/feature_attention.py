@@ -2,7 +2,7 @@
 
 Shen et al. 2018, "DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language Understanding", section 3:
 token2token and source2token self-attention, the DiSA block, and the additive attention they grew from. The paper writes
-``i`` for the word looked at and ``j`` for the word that looks; here rows look and columns are looked at.
+``i`` for the key and ``j`` for the query; here rows are queries and columns are keys.
 """
 
 import math
@@ -30,7 +30,7 @@ class Token2Token(nn.Module):
 
     ``l_ij = c tanh((W_2 h_i + W_1 h_j + b_1) / c)``, ``P_ij = softmax_j(l_ij)`` over allowed keys,
     ``s_i = sum_j P_ij * h_j`` (Shen et al. 2018, directional self-attention; ``i`` and ``j`` swapped). A word with
-    nothing to look at gets zero. Memory is linear in the number of words (``functional.token2token``).
+    no allowed key gets zero. Memory is linear in the number of words (``functional.token2token``).
 
     Args:
         dim: width of the states.

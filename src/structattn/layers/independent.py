@@ -1,6 +1,6 @@
-"""Distributions without structure, to compare with: one choice in each row (softmax), a coin for each entry (sigmoid).
+"""Unstructured baselines as distributions: an independent softmax in each row, or a Bernoulli for each entry.
 
-Separate because simple attention is then structured attention with another distribution, and nothing else changes.
+With these, simple attention is structured attention with another distribution, and nothing else changes.
 
 Reference: Kim et al. (2017), section 2 (softmax) and section 4.2 (sigmoid).
 """

@@ -1,4 +1,4 @@
-"""Evaluation mode for a while: whoever looks at a model leaves every module in the mode it was in."""
+"""Evaluation mode within a block; afterwards every module is in the mode it was in."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

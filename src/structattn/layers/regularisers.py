@@ -1,6 +1,4 @@
-"""Terms to add to a loss: what a structured attention may be asked for besides the task.
-
-Separate because they belong to training, not to a layer: a layer hands out its distribution or its parameter.
+"""Terms that may be added to the loss of a model with structured attention.
 
 Reference: Kim et al. (2017), Structured attention networks, section 4.2; their code adds ``0.005 b`` to the gradient of
 the transitions ``b`` once a batch.

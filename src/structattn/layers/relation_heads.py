@@ -1,8 +1,8 @@
-r"""Query and key maps whose raw scores are trained to be a relation between words: the heads of HYDRA.
+"""Query and key maps whose raw scores are trained to be a relation between words: the heads of HYDRA.
 
 "HYDRA" (arXiv 2109.05349), equations 1 to 4: ``q^h = X W_q^h + b_q^h``, ``k^h = X W_k^h + b_k^h``,
-``M^h = q^h (k^h)^T / sqrt(d_k)``, and ``L_h = (1 / n^2) sum_ij (M*_ij - M^h_ij)^2``. Separate from ``attention.py``
-because these heads are trained before anything attends with them. They need nothing but states and a relation.
+``M^h = q^h (k^h)^T / sqrt(d_k)``, and ``L_h = (1 / n^2) sum_ij (M*_ij - M^h_ij)^2``. The heads are trained before any
+attention is computed with them: states and a relation are all they need.
 """
 
 import math
@@ -197,7 +197,7 @@ def _row_errors(scores: Tensor, target: Tensor, real: Tensor, objective: Objecti
     """For each head and row with a relation, the cross-entropy or divergence of its softmax; zero for other rows."""
     total = target.sum(-1, keepdim=True)
     share = target / total.clamp(min=torch.finfo(target.dtype).tiny)
-    # Rows of padding have nothing to look at; their log-softmax is of zeros, and their share is zero.
+    # Rows of padding have no allowed key; their log-softmax is of zeros, and their share is zero.
     logs = torch.where(real, scores, very_negative(scores.dtype)).log_softmax(-1)
     errors = -(share * torch.where(share > 0, logs, 0.0)).sum(-1)
     if objective == "kl":

@@ -92,7 +92,7 @@ class XLPosition(RelativePosition):
     r"""Sinusoidal relative positions in the scores (Dai et al. 2019, Transformer-XL, equation in section 3.3).
 
     ``S_ij = (q_i . k_j + q_i . W_R R_{i-j} + u . k_j + v . W_R R_{i-j}) / sqrt(dim)`` with the sinusoid ``R``; the sign
-    of ``i - j`` is kept, as attention looks both ways here.
+    of ``i - j`` is kept, as attention is bidirectional here.
 
     Args:
         num_heads: number of heads.

@@ -1,6 +1,6 @@
-"""Scaled dot-product attention under a mask: the fused kernel, or the same with the weights at hand.
+"""Scaled dot-product attention under a mask and a bias: the fused kernel, or an explicit form that returns the weights.
 
-Separate because attention between words, over trees, and from one sequence to another share it.
+Self-attention over words, attention over trees and cross-attention all share it.
 
 Reference: Vaswani et al. (2017), Attention is all you need, equation 1.
 """
@@ -29,10 +29,10 @@ def scaled_dot_product(
     """``softmax(Q K^T / sqrt(channels) + bias) V`` over the allowed keys; zero for a query that has none.
 
     Args:
-        queries: one row for each that looks.
-        keys: one row for each that is looked at.
+        queries: one row for each query.
+        keys: one row for each key.
         values: what is taken from there.
-        allowed: ``True`` where a query may look at a key.
+        allowed: ``True`` where a query may attend to a key.
         bias: added to the scores.
         dropout: share of the weights that is dropped; 0 outside of training.
         term: from the weights after dropout, what is added to the result (relative values); it costs the fused kernel.

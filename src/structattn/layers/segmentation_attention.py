@@ -1,6 +1,6 @@
-"""Attention that selects segments of words: a chain of yes and no over the positions.
+"""Attention that selects segments of words: a two-state linear chain over the positions.
 
-Separate from other attention because several words may be selected, and neighbours depend on each other.
+Several words may be selected, and neighbouring choices depend on each other.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.1 and section 4.2.
 """

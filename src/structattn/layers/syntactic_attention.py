@@ -1,6 +1,6 @@
 """Attention of each word to its head in a latent dependency tree.
 
-Separate because words choose together: their heads must form a tree.
+Words do not choose independently: their heads must form a tree.
 
 Reference: Kim et al. (2017), Structured attention networks, sections 3.2, 4.1 and 4.4.
 """
@@ -102,8 +102,8 @@ class SyntacticAttention(nn.Module):
         scorer: module ``(states with the root in front, mask)`` to a distribution; a `DependencyScorer` if ``None``.
         expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
         with_children: whether the expected sum of the children stands next to the expected head.
-        value_dim: width of the values, if heads are scored by other states than those that are looked at; in the paper
-            (section 4.4) a BiLSTM scores, and projected word vectors are looked at. The states themselves if ``None``.
+        value_dim: width of the values, if they differ from the states that score heads; in the paper
+            (section 4.4) a BiLSTM scores, and projected word vectors are the values. The states themselves if ``None``.
 
     Raises:
         ValueError: if values come without ``value_dim``, or do not come with it.
@@ -154,7 +154,7 @@ class SyntacticAttention(nn.Module):
         values: Float[Tensor, "batch word value"] | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch 1 word word"] | None]:
-        """Attend to heads: the states score, the values (if there are any) are looked at."""
+        """Attend to heads; ``values`` are the states themselves if not given."""
         root = self.root if self.root_value is None else self.root_value
         if (values is None) != (self.root_value is None):
             wanted = "no values" if self.root_value is None else f"values of width {len(root)}"

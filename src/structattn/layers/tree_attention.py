@@ -113,8 +113,8 @@ class TreeAttention(nn.Module):
     Args:
         dim: width of the states.
         num_heads: number of heads.
-        prior: the attention bias of the heads, over words and phrases; by default a phrase sees its subtree and a word
-            all words. With ``None`` everything sees everything.
+        prior: the attention bias of the heads, over words and phrases; by default a phrase attends to its subtree and a
+            word to all words. With ``None`` every node attends to every node.
         accumulation: ``(leaf states, leaf values, phrase values, trees) -> phrase values``; a
             :class:`HierarchicalAccumulation` with its default sizes if ``None``.
         dropout: applied to the weights.

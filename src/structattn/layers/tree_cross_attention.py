@@ -1,8 +1,7 @@
 """Attention from a target sentence to the words and phrases of a source tree.
 
-Separate because its queries come from elsewhere, and what it needs of the source is computed once per sentence, however
-many words are then decoded. Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation",
-section 4.3.
+What depends on the source alone is computed once per sentence, however many words are then decoded. Nguyen et al. 2020,
+"Tree-structured Attention with Hierarchical Accumulation", section 4.3.
 """
 
 import torch
@@ -48,7 +47,7 @@ class TreeCrossAttention(nn.Module):
         )
 
     def source(self, states: Float[Tensor, "batch node dim"], trees: TreeBatch) -> CrossSource:
-        """What is needed of a source, however many targets then look at it.
+        """The keys, values and mask of a source, computed once for all targets.
 
         Args:
             states: of its words, then its phrases.

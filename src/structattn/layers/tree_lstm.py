@@ -135,5 +135,5 @@ def _state(gates: Tensor, remembered: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _sum_to(number: int, children: Children, values: Tensor) -> Tensor:
-    """For each of so many parents, the sum over its children."""
+    """For each parent the sum over its children."""
     return values.new_zeros(number, values.shape[1]).index_add(0, children.parents, values)

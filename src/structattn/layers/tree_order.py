@@ -1,6 +1,6 @@
-"""The order in which a bottom-up pass may treat the nodes of many trees at once: level by level.
+"""The order in which a bottom-up pass visits the nodes of many trees at once: level by level.
 
-Separate because it is integers only, computed once per batch, while the cells that use it are mathematics only.
+Integers only, computed once per batch.
 """
 
 from collections.abc import Callable

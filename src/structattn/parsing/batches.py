@@ -1,13 +1,10 @@
-"""Many sentences through a parser: batches of like length, and sentences too long to be parsed at once.
-
-Separate from the parser, which sees one batch at a time.
-"""
+"""Many sentences through a parser: batches of similar length, and sentences too long to be parsed at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from structattn.syntax import DependencyTree, Sentence
 
-# A batch has at most so many words, padding included, and so many pairs of words.
+# The maximum of a batch, padding included, in words and in pairs of words.
 _WORDS, _PAIRS = 2500, 400_000
 _CONTINUED = "parataxis"
 

@@ -1,7 +1,5 @@
 """Scores of heads, labels and tags from the states of words: deep biaffine attention.
 
-Separate from the encoders below it and from the distributions above it: numbers in, numbers out.
-
 Reference: Dozat and Manning (2017), Deep biaffine attention for neural dependency parsing, section 3 (arXiv
 1611.01734). The paper's scores are columns, one for each dependent; here a row is a word and a column its head.
 """

@@ -1,7 +1,6 @@
-"""Data files as something to parse: documents with labels, and the single sentences of every format of ``data``.
+"""Data files as texts to parse: documents with labels, and the single sentences of every format of ``data``.
 
-Separate from the run over many texts, which knows nothing of files, and from the readers of ``data``, which make
-examples: here a raw text stays raw until a parser has split it.
+A raw text stays raw until a parser has split it.
 """
 
 import dataclasses

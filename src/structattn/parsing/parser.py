@@ -1,6 +1,6 @@
-"""What a parser is: anything that turns words, or raw text, into sentences with trees. And our own, as one of them.
+"""The parser protocol, for anything that turns words or raw text into sentences with trees; and this library's parser.
 
-Separate from the run over many texts (``run.py``), so that another parser needs two methods and no more.
+Another parser needs two methods and no more.
 """
 
 import os

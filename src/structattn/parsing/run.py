@@ -1,7 +1,4 @@
-"""Parsing many texts: in batches, in several processes, through a cache, with a progress bar.
-
-Separate from the parsers, which see one batch of texts and know nothing of the others.
-"""
+"""Parsing many texts: in batches, in several processes, through a cache, with a progress bar."""
 
 import collections
 import contextlib

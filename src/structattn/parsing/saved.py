@@ -1,7 +1,4 @@
-"""Our parser as a folder: ``config.json``, ``model.safetensors``, and its words as JSON or its backbone's tokenizer.
-
-Separate from the parser because building one from options is the business of training and loading alike.
-"""
+"""A trained parser as a folder: ``config.json``, ``model.safetensors``, its vocabulary or its backbone's tokenizer."""
 
 import hashlib
 import os

@@ -1,6 +1,6 @@
-"""Raw text into sentences, by rules: enough for edited English and its like, and the same everywhere.
+"""Rule-based sentence splitting: enough for edited English and similar text, and deterministic.
 
-Separate because a parser takes words; bridges to other parsers bring a splitter of their own.
+Only this library's parser uses it; spaCy and Stanza bring their own.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""A pretrained Hugging Face backbone, fine-tuned, in the place of words and characters.
-
-Separate from ``words.py`` because it needs transformers, and a tokenizer beside the weights.
-"""
+"""The parser's encoder on a pretrained Hugging Face backbone, which is fine-tuned, in place of words and characters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

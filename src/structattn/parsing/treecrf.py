@@ -56,7 +56,7 @@ class Encoder(Protocol):
 
     Attributes:
         kind: name of this kind of encoder in a parser folder.
-        max_length: longer sentences are parsed in stretches of so many words.
+        max_length: longer sentences are parsed in stretches of this many words.
         output_dim: width of the states.
         options: what it was made with, as plain values.
     """

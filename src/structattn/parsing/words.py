@@ -1,7 +1,6 @@
-"""What the parser knows of a word by itself: a vector for frequent words, and one read off its characters for all.
+"""The parser's word representations: a vector for frequent words, and a character convolution for all.
 
-Separate from the scores of trees, which take states from any encoder. Characters are read once for every different
-spelling of a batch, not once for every word.
+Characters are read once for every distinct spelling of a batch, not once for every word.
 
 Reference: Kim (2014), Convolutional neural networks for sentence classification (convolution and maximum over time);
 Dozat and Manning (2017), section 4.2 (a rare word has no vector of its own, and words are dropped in training).

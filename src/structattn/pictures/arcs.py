@@ -1,7 +1,7 @@
-"""Arcs over a line of words: the drawing under dependency trees, comparisons of trees, and attention on a sentence.
+"""Arcs over a line of words: dependency trees, comparisons of trees, and attention on a sentence.
 
-Separate from ``dependency`` because an arc need not belong to a tree. Labelled arcs are stacked in levels, so that
-their labels never collide and crossing arcs stay apart; arcs without labels are smooth curves.
+An arc need not belong to a tree. Labelled arcs are stacked in levels, so that their labels never collide and crossing
+arcs stay apart; arcs without labels are smooth curves.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""The parts of a heat map: its cells, their labels, the colour bar and the legend.
-
-Separate from ``heatmap`` so that other figures (vectors, gates, trees) share one look for one thing.
-"""
+"""The parts of a heat map, shared by vectors, gates and trees: cells, their labels, the colour bar, the legend."""
 
 import math
 from collections.abc import Sequence

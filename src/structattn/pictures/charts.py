@@ -1,7 +1,4 @@
-"""Bars and lines for scores: accuracy against sentence length, attractors or data size, with deviations and counts.
-
-Separate because these pictures show results, not words.
-"""
+"""Bars and lines for scores: accuracy against sentence length, attractors or data size, with deviations and counts."""
 
 from collections.abc import Callable, Sequence
 

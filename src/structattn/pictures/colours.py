@@ -1,8 +1,8 @@
 """Colour as data: two perceptually even colour maps, each for light and for dark paper, and the house's few inks.
 
-Separate because both the SVG writer and the matplotlib export read it. The maps were sampled at equal steps of CIELAB
-distance along smooth curves in OKLCH, with monotone lightness, so equal differences of a value look equally large and
-survive greyscale printing; the diverging map runs from blue to orange, which colour-blind readers tell apart.
+The maps were sampled at equal steps of CIELAB distance along smooth curves in OKLCH, with monotone lightness, so equal
+differences of a value look equally large and survive greyscale printing; the diverging map runs from blue to orange,
+which colour-blind readers tell apart.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """Figures for papers: the same matrices and lines as PNG, PDF or any other format that matplotlib writes.
 
-Separate because only this file needs the extra ``plot``; matplotlib is imported when a figure is saved, and its global
-settings are left alone.
+Needs the extra ``plot``; matplotlib is imported when a figure is saved, and its global settings are left alone.
 """
 
 import math

@@ -1,6 +1,6 @@
 """A lattice: states in rows, steps in columns, and between neighbouring steps a line for each pair of states.
 
-Separate from ``bipartite`` because the nodes have weights of their own, and a path runs through all of them.
+Nodes have weights of their own, and a path runs through all steps.
 
 Reference: Kim et al. (2017), Structured attention networks, section 4.3 and the figure of its fact selection.
 """

@@ -1,7 +1,6 @@
 """Numbers on their way into a picture: nested lists, arrays and tensors become checked rows of floats.
 
-Separate because every picture of a matrix has the same questions to its input. A value is a finite number, or nothing:
-``None`` and minus infinity both mean "not allowed" and are hatched.
+A value is a finite number, or nothing: ``None`` and minus infinity both mean "not allowed" and are hatched.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""The type of every number that a picture takes: whole or not.
+"""The type of every number that a picture takes: integer or float.
 
-Separate because run-time type checkers take ``float`` literally, and pictures are often fed with counts.
+Run-time type checkers take ``float`` literally, and pictures are often given counts.
 """
 
 from typing import TypeAlias

@@ -1,7 +1,7 @@
 """One self-contained HTML file: sections of pictures and tables, and selectors to leaf through many of them.
 
-Separate because a page holds pictures but draws none. Nothing is fetched; without scripts every option of a selector
-is simply shown one after the other, and paper shows what was selected.
+Nothing is fetched; without scripts every option of a selector is simply shown one after the other, and paper shows what
+was selected.
 """
 
 import re

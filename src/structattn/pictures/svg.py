@@ -1,9 +1,8 @@
-"""The small SVG writer under every picture: elements, text that is measured and escaped, two themes in one file.
+"""The SVG writer under every picture: elements, text that is measured and escaped, two themes in one file.
 
-Separate so that the pictures speak only of cells, arcs and words. Each figure is self-contained: no script, no external
-font, no reference to another file, and no ``id`` (so many figures can live in one HTML page). Colours are written
-as plain attributes for light paper, which every converter to PDF understands; a style sheet replaces them by class
-on a dark screen. Paper is always light.
+Each figure is self-contained: no script, no external font, no reference to another file, and no ``id`` (so any number
+of figures can live in one HTML page). Colours are written as plain attributes for light paper, which every converter to
+PDF understands; a style sheet replaces them by class on a dark screen. Paper is always light.
 """
 
 import html

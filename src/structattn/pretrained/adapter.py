@@ -116,7 +116,7 @@ def load_parts(model: "HydraModel", content: Mapping[str, Any], folder: str | os
 def backbone_fingerprint(backbone: nn.Module) -> str:
     """A SHA-256 over all parameters and buffers of a backbone, by name: equal for backbones that compute the same.
 
-    A pooler is left out, as heads do not look at it and some task models lack it.
+    A pooler is left out, as heads do not use it and some task models lack it.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(backbone.state_dict().items()):

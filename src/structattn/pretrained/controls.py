@@ -1,7 +1,4 @@
-"""What HYDRA's pretraining is compared with: trees that say nothing about the sentences they are given to.
-
-Separate from the training, which does not know whose trees it is handed.
-"""
+"""Controls for HYDRA's pretraining: trees that carry no information about their sentences."""
 
 import random
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """How far fine-tuning has moved HYDRA heads from what they were pretrained to be.
 
-HYDRA (arXiv 2109.05349) fine-tunes the heads with the task and does not look at them again; whether the relation
+HYDRA (arXiv 2109.05349) fine-tunes the heads with the task and does not analyse them again; whether the relation
 survives decides what a gain may be put down to.
 """
 

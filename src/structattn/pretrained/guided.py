@@ -107,7 +107,7 @@ class GuidedReader(nn.Module):
 
     Args:
         layer: the layer.
-        relation: what a subword may look at: ``span`` or ``ancestor``, see ``parse_relation``.
+        relation: which keys a subword may attend to: ``span`` or ``ancestor``, see ``parse_relation``.
     """
 
     def __init__(self, layer: GuidedLayer, relation: str) -> None:
@@ -144,7 +144,7 @@ def injected(
     Args:
         vocab_size: plays no part; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder that ``inject`` supports.
-        heads: as in ``ms_san``; repeated if the backbone has a multiple of so many heads.
+        heads: as in ``ms_san``; repeated if the backbone has a multiple of that number of heads.
         layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
         alpha: weight of the distances.
         learnable_alpha: whether it is learnt, one for each head, from that start.

@@ -1,7 +1,7 @@
 """HYDRA heads on a backbone: a wrapper that answers like the backbone, with one more layer and the scores of its heads.
 
 HYDRA (arXiv 2109.05349). In use it needs no parser: trees are needed only while the heads are trained to score them
-(``pretraining.py``). How an adapter folder looks is the business of ``adapter.py``.
+(``pretraining.py``). The adapter folder is that of ``adapter.py``.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ class HydraModel(nn.Module):
             raise ConfigError(f"HYDRA on a backbone of width {settings.hidden_size}: {error}") from None
         self.hydra.to(next(base.parameters()).device)
         self.is_enabled = True
-        # So that saving can tell parts that were never trained from those that were.
+        # Lets saving distinguish parts that were never trained from those that were.
         self._fresh = adapter.fingerprints(self.hydra.parts)
 
     @property
@@ -114,14 +114,14 @@ class HydraModel(nn.Module):
     def hydra_scores(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> Float[Tensor, "batch head subword subword"]:
-        """The heads' raw scores ``M^h``, row = the subword that looks. Finite but meaningless at padding."""
+        """The heads' raw scores ``M^h``, rows are queries. Finite but meaningless at padding."""
         states, _ = self.backbone_states(input_ids, attention_mask, **inputs)
         return self.hydra.heads.scores(states)
 
     def backbone_states(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> tuple[Float[Tensor, "batch subword dim"], Bool[Tensor, "batch subword"]]:
-        """The states that the heads look at, and which of them are real."""
+        """The states that the heads read, and the mask of real ones."""
         given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         mask, place = self._mask(given), place_of(self.base, self.hydra_config.layer)
         output = self.base(**(given if place is None else {**given, "output_hidden_states": True}))

@@ -1,7 +1,7 @@
-"""Where in a backbone the HYDRA layer stands: on top of it, or between two of its layers.
+"""Where in a backbone the HYDRA layer is placed: on top of it, or between two of its layers.
 
-HYDRA (arXiv 2109.05349) puts its layer on top. Separate from the layer itself, which does not know whose states it
-reads; transformers has no place for such a layer, so between two layers a hook puts it in for one call.
+HYDRA (arXiv 2109.05349) puts its layer on top. transformers has no place for such a layer, so between two layers a hook
+inserts it for one call.
 """
 
 import contextlib

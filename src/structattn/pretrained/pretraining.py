@@ -41,10 +41,10 @@ class PretrainingConfig:
     Attributes:
         learning_rate: of AdamW, its highest value, without weight decay; it falls to zero at the end.
         batch_size: sentences a step.
-        epochs: at most so many passes over the sentences.
+        epochs: maximum number of epochs.
         warmup: steps in which the learning rate rises from zero.
         clip: largest norm of the gradient. Scores are products, so one odd sentence can throw the heads far off.
-        patience: stop after so many epochs without a lower loss on the held-out sentences; ``None`` never stops.
+        patience: stop after this number of epochs without a lower loss on the held-out sentences; ``None`` never stops.
         max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
         keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
         control: ``shuffled`` gives every sentence the tree of another one of its length: what is learnt then is not

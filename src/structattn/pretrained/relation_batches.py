@@ -1,7 +1,4 @@
-"""The sentences that heads can be held against: those with the structure, short enough to be read, with their states.
-
-Separate from ``pretraining.py`` because heads are also measured where nothing is trained.
-"""
+"""Batches for pretraining and evaluating heads: sentences with the structure, and the backbone's states of them."""
 
 from collections.abc import Callable, Iterator, Sequence
 

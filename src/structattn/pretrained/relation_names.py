@@ -1,6 +1,6 @@
-"""Names of word-by-word relations and what they mean: ``arc``, ``head:nsubj,obj``, ``ancestor``, ``matrix:coref+self``.
+"""Names of word-by-word relations and their meaning: ``arc``, ``head:nsubj,obj``, ``ancestor``, ``matrix:coref+self``.
 
-Separate from the tensors made of them (``relations.py``) so that a configuration can be checked without a sentence.
+A configuration can be checked without a sentence at hand.
 """
 
 from dataclasses import dataclass

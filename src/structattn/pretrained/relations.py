@@ -1,7 +1,7 @@
 """Relations between words as targets over subwords: trees become the matrices that HYDRA's heads learn.
 
 HYDRA (arXiv 2109.05349), section on the relation matrix; SG-Net's published code for ``span`` and the ``sgnet`` rule.
-A row is the subword that looks, a column the subword that is looked at, and the target is
+Rows are queries, columns are keys, and the target is
 ``M*_ab = R[word(a), word(b)]``.
 """
 
@@ -178,12 +178,12 @@ def _over_subwords(
     """``M*_ab = R[word(a), word(b)]`` as the subword rule has it."""
     row = torch.arange(len(subwords), device=subwords.device)[:, None, None]
     spread = words[row, :, subwords.words[:, :, None], subwords.words[:, None, :]].permute(0, 3, 1, 2)
-    looks = subwords.is_first if config.subword == "first" else subwords.is_word
-    seen = subwords.is_word if config.subword == "all" else subwords.is_first
+    queries = subwords.is_first if config.subword == "first" else subwords.is_word
+    keys = subwords.is_word if config.subword == "all" else subwords.is_first
     own = torch.eye(subwords.ids.shape[1], dtype=torch.bool, device=subwords.device)
-    allowed = looks[:, :, None] & seen[:, None, :]
+    allowed = queries[:, :, None] & keys[:, None, :]
     if config.subword == "sgnet":
-        # A later subword of a word is looked at by itself only; what a word has with itself, its later subwords have
+        # A later subword of a word is a key for itself only; what a word has with itself, its later subwords have
         # with its first.
         alone = own & (subwords.is_word & ~subwords.is_first)[:, :, None]
         return torch.where(alone[:, None], config.target_scale, spread * allowed[:, None])

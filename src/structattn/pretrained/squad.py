@@ -1,7 +1,4 @@
-"""The files of SQuAD (Rajpurkar et al. 2016, 2018): JSON, an article a title, its paragraphs, their questions.
-
-Separate from ``data/readers``, whose examples are sentences with a label: here the answer is a place in a raw text.
-"""
+"""The files of SQuAD (Rajpurkar et al. 2016, 2018): JSON, an article a title, its paragraphs, their questions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The value a prior builds: what attention may look at, and what it should prefer.
+"""The value a prior builds: an attention mask and an attention bias.
 
 Hard and soft stay apart until scores are computed, because ``-inf`` inside a float matrix turns ``0 * prior`` into NaN.
 """
@@ -11,10 +11,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class AttentionBias:
-    """What is allowed and what is preferred, each broadcastable to ``(batch, head, query, key)``.
+    """A mask and a bias, each broadcastable to ``(batch, head, query, key)``.
 
     Attributes:
-        allowed: ``True`` where a query may look at a key; ``None`` allows everything.
+        allowed: ``True`` where a query may attend to a key; ``None`` allows everything.
         bias: added to the scores; ``None`` prefers nothing.
 
     Example:

@@ -1,6 +1,6 @@
 """What a prior is, and the algebra that makes new priors from old ones: ``a + b``, ``alpha * a``, ``PerHead``.
 
-A prior looks at a batch and builds an :class:`AttentionBias`; it never touches scores.
+A prior reads a batch and builds an :class:`AttentionBias`; it never touches scores.
 """
 
 import math

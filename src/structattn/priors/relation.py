@@ -10,11 +10,11 @@ from structattn.priors.prior import Prior
 
 
 class Relation(Prior):
-    """The matrix ``sentence.relations[name]``, rows looking and columns looked at, as a preference or as a mask.
+    """The matrix ``sentence.relations[name]``, rows are queries and columns keys, as a bias or as a mask.
 
     Args:
         name: name of the matrix.
-        as_mask: if true, a query may look at a key where the entry is not zero; otherwise the entry is the bias.
+        as_mask: if true, a query may attend to a key where the entry is not zero; otherwise the entry is the bias.
 
     Raises:
         ValueError: for the name of a tree; trees have priors of their own.

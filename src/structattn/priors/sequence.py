@@ -1,8 +1,8 @@
 """Priors from the order of words alone: directions and linear distance.
 
 They depend on nothing but the number of words, so they are ``(1, 1, n, n)`` and broadcast over batch and heads.
-Rows look and columns are looked at; the papers' index orders differ from this and from each other. DiSAN (Shen et al.
-2018) writes ``M_ij`` with ``i`` the word looked at, and forbids a word to see itself; MS-SAN (arXiv 2012.14642) prints
+Rows are queries and columns are keys; the papers' index orders differ from this and from each other. DiSAN (Shen et al.
+2018) writes ``M_ij`` with ``i`` the key, and forbids a word to attend to itself; MS-SAN (arXiv 2012.14642) prints
 the same formula under a product of queries and keys, but its text means ``key <= query`` for forward, as here.
 """
 
@@ -36,12 +36,12 @@ class SequencePrior(Prior):
 
 
 class Forward(SequencePrior):
-    """A word sees itself and the words before it: ``key <= query`` (MS-SAN); without itself ``key < query`` (DiSAN).
+    """Attention to the word itself and the words before it: ``key <= query`` (MS-SAN), or ``key < query`` (DiSAN).
 
-    MS-SAN, forward mask ``M^f``; Shen et al. 2018, ``M^fw``, there transposed (row = the word looked at).
+    MS-SAN, forward mask ``M^f``; Shen et al. 2018, ``M^fw``, there transposed (rows are keys).
 
     Args:
-        include_self: whether a word sees itself. If not, the first word sees nothing.
+        include_self: whether a word attends to itself. If not, the first word has no allowed key.
 
     Example:
         >>> import torch
@@ -65,12 +65,12 @@ class Forward(SequencePrior):
 
 
 class Backward(SequencePrior):
-    """A word sees itself and the words after it: ``key >= query`` (MS-SAN); without itself ``key > query`` (DiSAN).
+    """Attention to the word itself and the words after it: ``key >= query`` (MS-SAN), or ``key > query`` (DiSAN).
 
     MS-SAN, backward mask ``M^b``; Shen et al. 2018, ``M^bw``, there transposed.
 
     Args:
-        include_self: whether a word sees itself. If not, the last word sees nothing.
+        include_self: whether a word attends to itself. If not, the last word has no allowed key.
 
     Example:
         >>> import torch
@@ -94,7 +94,7 @@ class Backward(SequencePrior):
 
 
 class NotSelf(SequencePrior):
-    """A word sees every word but itself: ``key != query`` (Shen et al. 2018, the diagonal-disabled mask).
+    """Attention to every word but the word itself: ``key != query`` (Shen et al. 2018, the diagonal-disabled mask).
 
     Example:
         >>> import torch

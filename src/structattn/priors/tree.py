@@ -104,7 +104,7 @@ class ConstituencyDistance(Prior):
 
 
 class Subtree(Prior):
-    r"""A phrase sees its subtree, itself included; a word sees all words. Over the nodes: words first, then phrases.
+    r"""A phrase attends to its subtree, itself included; a word to all words. Nodes are words first, then phrases.
 
     Nguyen et al. 2020, the mask ``mu``: ``allowed(q, k)`` is "``k`` is a word" for a word ``q``, and "``k`` lies in the
     subtree of ``q``" for a phrase ``q``.

@@ -1,6 +1,5 @@
 r"""The notation of Penn-style brackets: text to words, tags and spans, and back.
 
-Separate from the tree because a notation has its own escapes, and from files because a tree may also come as a string.
 The conventions (Marcus et al. 1993; Bies et al. 1995):
 
 - brackets inside words and tags are written ``-LRB-``, ``-RRB-``, ``-LCB-`` and so on, and ``/`` and ``*`` inside

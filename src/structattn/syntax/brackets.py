@@ -1,7 +1,4 @@
-"""Files of Penn-style brackets, one tree after the other; also SST's labelled ones.
-
-Separate from the notation (``bracket_text.py``), which trees use too, because reading files builds on trees.
-"""
+"""Files of Penn-style brackets, one tree after the other; also SST's labelled ones."""
 
 import os
 from collections.abc import Iterable, Iterator

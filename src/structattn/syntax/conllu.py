@@ -1,8 +1,8 @@
-r"""CoNLL-U: a treebank file to sentences and back, byte for byte.
+"""CoNLL-U: a treebank file to sentences and back, byte for byte.
 
-Separate because the format has much that a ``Sentence`` does not care about: lemmas, features, ``1-2`` ranges for
-words written together, ``7.1`` nodes for words left out. The ids and heads are understood by the package ``conllu``;
-lines are split here, because that package accepts broken lines and does not know line numbers.
+The format has much that a ``Sentence`` does not hold: lemmas, features, ``1-2`` ranges for words written together,
+``7.1`` nodes for words left out. The ids and heads are read by the package ``conllu``; lines are split here, because
+that package accepts broken lines and does not know line numbers.
 Format: https://universaldependencies.org/format.html
 """
 

@@ -1,7 +1,6 @@
 """Phrase trees over the words of one sentence, kept flat: words, tags and a list of spans.
 
-Separate from bracket text (``bracket_text.py``), which is only one way to write such a tree, and from head rules, which
-are knowledge about English treebanks. A flat tree has no recursion anywhere: depth 10,000 is as good as depth 3.
+A flat tree has no recursion anywhere: depth 10,000 is as good as depth 3.
 """
 
 import operator

@@ -1,7 +1,4 @@
-"""Dependency trees over the words of one sentence: heads, labels, path lengths, projectivity.
-
-Separate from the sentence because a tree is a value of its own, made by readers, parsers and head rules alike.
-"""
+"""Dependency trees over the words of one sentence: heads, labels, path lengths, projectivity."""
 
 import heapq
 import operator

@@ -1,7 +1,7 @@
-"""Opening and replacing text files: the one place that knows about gzip, encodings and half-written files.
+r"""Opening and replacing text files: gzip, encodings, and protection against half-written files.
 
-Separate from the readers because every reader, here and in ``data``, wants the same rules: gzip is recognised by its
-first bytes, text is UTF-8, a line ends at ``\\n`` and nowhere else, and damage is reported with its true line.
+The same rules hold for every reader, here and in ``data``: gzip is recognised by its first bytes, text is UTF-8, a line
+ends at ``\n`` and nowhere else, and damage is reported with its true line.
 """
 
 import contextlib

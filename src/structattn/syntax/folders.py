@@ -1,7 +1,4 @@
-"""JSON files, and whole folders that appear at once: what everything that is saved here has in common.
-
-Separate from the text files of data (``files.py``): these are written by this library and read back by it.
-"""
+"""JSON files, and folders that appear atomically: the common part of everything that this library saves."""
 
 import contextlib
 import json

@@ -1,8 +1,8 @@
 """Which child is the head of a phrase, for Penn Treebank labels.
 
-Separate from the tree because this is knowledge about one annotation scheme. The scheme of priorities is that of
-Magerman (1995, appendix) and Collins (1999, appendix A); directions follow the usual conversion to dependencies, in
-which the last conjunct heads a noun phrase or sentence and the verb, not ``to``, heads an infinitive.
+The scheme of priorities is that of Magerman (1995, appendix) and Collins (1999, appendix A); directions follow the
+usual conversion to dependencies, in which the last conjunct heads a noun phrase or sentence and the verb, not ``to``,
+heads an infinitive.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
 """Which child is the head of a phrase whose label says nothing about syntax, as in the sentiment treebank (SST).
 
-Separate from ``head_rules`` because nothing here comes from a treebank's annotation: closed-class English words tell
-what a leaf is, and a small table of our own tells what two neighbours make together. It is a rough guess, for trees
-that come without tags and without a parser at hand.
+Nothing here comes from a treebank's annotation: closed-class English words give the category of a leaf, and a small
+table gives that of two neighbours together. It is a rough guess, for trees without tags and without a parser at hand.
 """
 
 from collections.abc import Sequence

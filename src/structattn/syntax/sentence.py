@@ -20,7 +20,7 @@ class Sentence:
         tags: one part-of-speech tag a word.
         dependency: dependency tree over the words.
         constituency: phrase tree over the words.
-        relations: named word-by-word matrices, rows look and columns are looked at.
+        relations: named word-by-word matrices, rows are queries and columns are keys.
         metadata: what the file said about the sentence, such as ``sent_id`` or ``label``.
         rows: the lines of a CoNLL-U sentence, split into ten columns; kept by ``read_conllu`` when the fields above
             cannot bring them back (lemmas, features, ``1-2`` ranges, ``7.1`` empty nodes).

@@ -1,7 +1,7 @@
 """Words and subword tokens: which subword belongs to which word, and trees projected onto subwords.
 
-Separate because it knows nothing of any tokenizer: character offsets and word numbers are all it needs. The rules are
-those HYDRA needs (arXiv 2109.05349, wordpieces): a subword takes the relations of its word.
+Character offsets and word numbers are all it needs; no tokenizer is involved. The rules are those of HYDRA (arXiv
+2109.05349, wordpieces): a subword takes the relations of its word.
 """
 
 import bisect
@@ -64,7 +64,7 @@ def project_heads(
     subword: Literal["all", "first"] = "all",
     relation: Literal["arc", "head", "child"] = "arc",
 ) -> list[list[int]]:
-    r"""Carry a dependency tree onto subwords, as a subword-by-subword relation; rows look, columns are looked at.
+    r"""Carry a dependency tree onto subwords, as a subword-by-subword relation; rows are queries, columns are keys.
 
     .. math:: M^*_{ab} = R[w(a), w(b)]
 

@@ -1,7 +1,7 @@
-"""Splitting raw text into words the way treebanks do, for sentences that come without a tokenisation.
+"""Splitting raw text into words as treebanks do, for sentences that come without a tokenisation.
 
-Separate from ``Sentence`` because it is a rule about text, not about sentences. The conventions are those of the Penn
-Treebank (Marcus et al. 1993): punctuation stands alone and clitics are split off (``do n't``, ``John 's``).
+The conventions are those of the Penn Treebank (Marcus et al. 1993): punctuation stands alone and clitics are split off
+(``do n't``, ``John 's``).
 """
 
 import re

@@ -1,7 +1,7 @@
-"""``AttachmentModel``: the latent trees of an encoder, learnt from and compared with given ones.
+"""``AttachmentModel``: an encoder's latent trees, trained and evaluated against gold trees.
 
-Separate because nothing but the scores of heads is asked of the encoder. Its heads can so be trained before it learns
-its own task, and what it has induced afterwards can be measured.
+Only the head scores of the encoder are used. Its heads can thus be pretrained before the encoder learns its own task,
+and the induced trees can be measured afterwards.
 
 Reference: Kim et al. (2017), Structured attention networks, section 4.4 (the pretrained parsing network).
 """

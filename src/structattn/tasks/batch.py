@@ -1,4 +1,4 @@
-"""``TaskBatch``: examples as tensors, with their targets. Separate because both models and training hand it around."""
+"""``TaskBatch``: examples as tensors, with their targets."""
 
 from dataclasses import dataclass, replace
 

@@ -1,6 +1,4 @@
-"""The fact selecting models by name: memory networks, and chains of independent or of connected facts.
-
-Separate because a configuration knows names and options, and the model knows parts.
+"""The fact-selecting models by name: memory networks, and chains of independent or of connected facts.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
 """
@@ -31,8 +29,8 @@ def memn2n(
         vocab_size: number of word ids.
         dim: width of the vectors.
         num_steps: number of hops.
-        num_facts: of longer stories the last so many facts are read.
-        linear_start: so many epochs without softmax.
+        num_facts: maximum number of facts; of longer stories the last ones are read.
+        linear_start: number of epochs without softmax.
     """
     return FactReader(vocab_size, dim, num_steps=num_steps, num_facts=num_facts), MemoryHops()
 
@@ -52,8 +50,8 @@ def chain(
         vocab_size: number of word ids.
         dim: width of the vectors.
         num_steps: number of facts that are selected.
-        num_facts: of longer stories the last so many facts are read.
-        linear_start: so many epochs without softmax.
+        num_facts: maximum number of facts; of longer stories the last ones are read.
+        linear_start: number of epochs without softmax.
         potentials: from keys and queries to the scores of facts and of pairs of facts.
     """
     reader = FactReader(vocab_size, dim, num_steps=num_steps, num_facts=num_facts)

@@ -1,6 +1,6 @@
 """Stories and questions as tensors, and their vectors for every step of a selection.
 
-Separate from the selection itself because memory networks and chains of facts read alike.
+Memory networks and chains of facts both read with it.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks, sections 2.2 and 4.1.
 """
@@ -90,6 +90,6 @@ class FactReader(nn.Module):
         """Keys and values of each step, and the question."""
         number = batch.mask.sum(-1)
         read = torch.stack([table(batch.facts, number) for table in (self.first, *self.others)], 1)
-        # A question is told at no time.
+        # A question has no temporal encoding.
         question = self.first.words_only(batch.question.unsqueeze(1)).squeeze(1)
         return read[:, :-1], read[:, 1:], question

@@ -35,8 +35,8 @@ class FactModel(nn.Module):
         task: what is asked.
         labels: the answers.
         vocabulary: the words.
-        num_facts: of longer stories the last so many facts are read.
-        linear_start: so many epochs the selection takes no softmax.
+        num_facts: maximum number of facts; of longer stories the last ones are read.
+        linear_start: number of epochs without softmax over the facts.
 
     Raises:
         ConfigError: for fewer than two answers, or a negative linear start.
@@ -82,7 +82,7 @@ class FactModel(nn.Module):
         return self.answer.weight.device
 
     def set_epoch(self, epoch: int) -> None:
-        """Told by the training before each epoch, counted from 0: the linear start ends."""
+        """Called before each training epoch, counted from 0: ends the linear start."""
         self.selection.is_linear.fill_(epoch < self.linear_start)
 
     def forward(self, batch: FactBatch) -> Float[Tensor, "batch label"]:
@@ -185,7 +185,7 @@ class FactModel(nn.Module):
         kept = [story[-self.num_facts :] for story in stories]
         most = max(1, *(len(story) for story in kept))
         width = max([1, *(len(fact) for story in kept for fact in story)])
-        # The stories of a batch tell the same few facts again and again.
+        # The stories of a batch repeat the same few facts.
         encode = cache(lambda fact: _padded(self.vocabulary.encode(fact), width))
         words = [[encode(fact) for fact in story] for story in kept]
         questions = [self.vocabulary.encode(example.sentences[1].words) for example in examples]

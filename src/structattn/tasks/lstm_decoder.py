@@ -1,4 +1,4 @@
-"""An LSTM that writes, looking at the source through any attention: softmax, sigmoid, segments, or not at all.
+"""An LSTM decoder with any attention to the source: softmax, sigmoid, segmentation, or none.
 
 No input feeding: what an LSTM reads are the tokens alone, so all its steps are read at once, and the attention of all
 of them is one batch of queries.

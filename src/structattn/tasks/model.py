@@ -1,7 +1,4 @@
-"""What training, evaluation and the command line ask of a model, whatever it answers: a label, a text, facts.
-
-Separate from the models so that none of them knows another.
-"""
+"""The interface of a model that training, evaluation and the command line rely on, whatever it predicts."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +12,7 @@ from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
-# A batch to answer has at most so many pairs of words, unless it is a single example.
+# Maximum number of pairs of words in a batch to predict, unless it is a single example.
 _PAIRS = 8_000_000
 
 Item = Example | Sentence | str | tuple[Sentence | str, ...]

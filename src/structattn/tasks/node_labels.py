@@ -1,8 +1,8 @@
 """Labels for every word and phrase of a tree, learnt in one encoding of the sentence.
 
-Separate because it is the one kind of supervision that looks at the states of an encoder and not at its vector. Socher
-et al. 2013 label every phrase of the Stanford Sentiment Treebank; Tai et al. 2015 and Nguyen et al. 2020 train on all
-of them at once and measure at the root.
+The one kind of supervision here on the states of an encoder rather than on its vector. Socher et al. 2013 label every
+phrase of the Stanford Sentiment Treebank; Tai et al. 2015 and Nguyen et al. 2020 train on all of them at once and
+measure at the root.
 """
 
 from collections.abc import Mapping

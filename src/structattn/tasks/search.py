@@ -1,7 +1,6 @@
-"""Finding a probable sequence, step by step: greedily, or with a beam. Knows nothing of models or words.
+"""Finding a probable sequence, step by step: greedily, or with a beam.
 
-Separate from the decoders because every decoder is searched in the same way: it is a function from the tokens written
-last, and a state, to the logarithms of the probabilities of the next tokens, and the next state.
+A decoder is a function from the last tokens and a state to the log-probabilities of the next tokens and the next state.
 
 Reference: Graves (2012), Sequence transduction with recurrent neural networks, section 2.4 (beam search); Wu et al.
 (2016), Google's neural machine translation system, section 7 (length normalisation, of which this is the plain form).

@@ -26,7 +26,7 @@ class Task:
 
     Attributes:
         name: its key in the table of tasks.
-        format: the format the data set is published in, tried where a file's name and first line tell none.
+        format: the format the data set is published in, tried where a file's name and first line do not identify one.
         arity: 1 for single sentences, 2 for pairs.
         combine: how the sentence vectors become one, see ``structattn.tasks.combine``.
         labels: the classes; ``None`` takes them from the training data.
@@ -140,7 +140,7 @@ class Task:
             format = recognise_format(path)
         target = None
         if "target" in inspect.signature(FORMATS.get(format, read_examples)).parameters:
-            # Readers with a choice of their own, such as SICK's, are told the task's; the others class or score.
+            # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
             default = "score" if self.is_regression else "class"
             target = self.target if format == self.format and self.target is not None else default
         yield from self.prepare(read_examples(path, format=format, phrases=phrases, columns=columns, target=target))

@@ -205,7 +205,7 @@ def tree_transformer_decoder(
     norm: Literal["first", "last"] = "last",
     dropout: float = 0.1,
 ) -> TransformerDecoder:
-    """A Transformer decoder that looks at words and phrases, phrases by hierarchical accumulation.
+    """A Transformer decoder with attention to words and phrases, the latter by hierarchical accumulation.
 
     The encoder must have states of phrases. Options are those of :func:`transformer_decoder` and, for the accumulation,
     of :func:`structattn.encoders.tree_transformer`.

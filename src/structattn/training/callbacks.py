@@ -11,7 +11,7 @@ from structattn.training.trained_model import TrainedModel
 
 
 class Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """Asks for log, evaluation and checkpoint at evenly spaced steps; tells sampler and model when an epoch begins."""
+    """Asks for log, evaluation and checkpoint at evenly spaced steps; notifies sampler and model of each new epoch."""
 
     def __init__(self, model: TrainedModel, sampler: BatchSampler, evaluations: int) -> None:
         self.model = model
@@ -20,7 +20,7 @@ class Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untype
         self.steps = {round(steps * part / evaluations) for part in range(1, evaluations + 1)} - {0}
 
     def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Tell the sampler and the model."""
+        """Notify the sampler and the model."""
         epoch = state.global_step // len(self.sampler)
         self.sampler.set_epoch(epoch)
         self.model.set_epoch(epoch)

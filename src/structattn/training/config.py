@@ -1,6 +1,6 @@
-"""Everything that decides a training run, as one frozen value; a run folder's ``config.yaml`` is exactly this.
+"""The configuration of a training run, as one frozen value; a run folder's ``config.yaml`` is exactly this.
 
-Separate from the run itself so that the command line can read and print it without loading torch's training machinery.
+The command line can read and print it without importing torch's training machinery.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class RunConfig:
         init: folder of a run or model, of any task, from whose encoder this one starts.
         seed: of parameters, dropout and order of the examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
-        folds: cross-validate in so many folds; the training file is then all the data.
+        folds: number of folds of cross-validation; the training file is then all the data.
         fold: train this fold only, counted from 1.
         device: ``"cpu"``, ``"cuda"``, or whichever there is if ``None``.
 

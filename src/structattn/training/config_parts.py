@@ -1,7 +1,4 @@
-"""The parts of a run's configuration: data, classifier, decoder and optimisation, as frozen values.
-
-Separate from the run as a whole because a parser's training has the same optimisation and none of the rest.
-"""
+"""The parts of a run's configuration: data, classifier, decoder and optimisation, as frozen values."""
 
 import math
 from dataclasses import dataclass, field
@@ -54,7 +51,7 @@ class DataConfig:
             all the vectors file has, or none.
         min_count: rarer words of the training data are unknown.
         lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
-        limit: of the training file only so many examples, from its start.
+        limit: maximum number of training examples, from the start of the file.
         generated: number of training examples of tasks that make their own data; dev and test have a fifteenth each.
     """
 
@@ -164,10 +161,10 @@ class OptimizationConfig:
             it may learn faster than the backbone can bear.
         momentum: of ``sgd``.
         batch_size: examples per step and process.
-        batch_tokens: instead of ``batch_size``, at most so many words (or tokens) per step and process, padding
+        batch_tokens: instead of ``batch_size``, the maximum number of words (or tokens) per step and process, padding
             included; the longer one of a sentence and its text counts.
-        epochs: at most so many passes over the training data.
-        patience: stop after so many evaluations without improvement; ``None`` never stops.
+        epochs: maximum number of epochs.
+        patience: stop after this number of evaluations without improvement; ``None`` never stops.
         clip: largest norm of the gradient; ``None`` does not clip.
         schedule: ``linear`` falls to zero at the end of the last epoch; ``inverse_sqrt`` falls with the square root of
             the step after the warm-up (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of
@@ -177,7 +174,7 @@ class OptimizationConfig:
         warmup: share of all steps in which the learning rate rises from zero.
         mixed_precision: ``fp16`` needs a GPU.
         evaluations_per_epoch: evenly spaced; the last is at the end of the epoch.
-        average: what is evaluated and kept has the mean of the parameters at so many latest evaluations.
+        average: number of latest evaluations whose parameters are averaged in what is evaluated and kept.
     """
 
     initial_range: float | None = None

@@ -1,8 +1,4 @@
-"""A plain loop over epochs, with the exact resumption that every run here has.
-
-Separate from ``trainer.py``, whose loop is that of transformers: a parser learns from trees and needs no transformers,
-and a model that marks answers learns from windows of texts.
-"""
+"""A plain loop over epochs with exact resumption, for parsers and question answering; needs no transformers."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The run folder: what lies where, who may write, and that nobody ever sees half a file.
+"""The run folder: its files, its lock, and atomic writes.
 
 ```
 config.yaml             the resolved configuration; ``structattn train --config`` runs it again
@@ -11,7 +11,7 @@ plots/                  for pictures
 result.json             the best evaluation; its presence says that the run is finished
 ```
 
-Separate from the training loop because comparison, prediction and the command line read these folders too.
+Comparison, prediction and the command line read these folders too.
 """
 
 import contextlib

@@ -207,7 +207,7 @@ def _with_places(config: StructAttnConfig) -> dict[str, Any]:
 
 
 def register() -> None:
-    """Tell the ``Auto`` classes of transformers about this model; again is fine."""
+    """Register this model with the ``Auto`` classes of transformers; idempotent."""
     AutoConfig.register(MODEL_TYPE, StructAttnConfig, exist_ok=True)
     AutoModelForSequenceClassification.register(StructAttnConfig, StructAttnForSequenceClassification, exist_ok=True)
 

@@ -1,7 +1,7 @@
-"""Other starts than a module's own: uniform values for all parameters, or the encoder of a trained model.
+"""Initialisation other than a module's own: uniform values for all parameters, or the encoder of a trained model.
 
-Separate from ``checkpoint.py``, which reads whole models: here only the encoder is taken over, by a model of another
-task with a vocabulary of its own: its parameters by name, and word vectors by spelling.
+An encoder may be taken over by a model of another task with another vocabulary: its parameters by name, and word
+vectors by spelling.
 
 Reference: Kim et al. (2017), Structured attention networks, sections 4.1 and 4.2 (uniform values), 4.4 (a parsing
 network trained on heads first).

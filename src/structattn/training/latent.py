@@ -1,6 +1,4 @@
-"""What a run notes of latent trees while it trains: how unsure the encoder is of them.
-
-Separate because it judges no answer, and so is no metric of a task.
+"""Entropy of latent trees, logged while a model trains: how uncertain the encoder is of them.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.2 (the distribution over trees).
 """

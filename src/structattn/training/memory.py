@@ -1,7 +1,4 @@
-"""How much memory a run has taken at most, so that encoders can be compared in it.
-
-Separate because where the figure comes from depends on the device.
-"""
+"""The peak memory of a run, on the CPU or an accelerator, so that encoders can be compared in it."""
 
 import resource
 import sys

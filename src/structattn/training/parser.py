@@ -1,7 +1,6 @@
-"""Training our own parser: a short loop, with the run folder and the exact resumption that every run here has.
+"""Training this library's parser, with the run folder and the exact resumption of every run.
 
-Separate from ``trainer.py`` because a parser is no sentence model: its examples are trees, and its measure is the share
-of right arcs. Needs no transformers.
+Needs no transformers.
 
 Reference: Dozat and Manning (2017), section 4.2 (optimisation).
 """

@@ -1,7 +1,4 @@
-"""Everything that decides the training of a parser, as one frozen value; its run folder's ``config.yaml`` is this.
-
-Separate from the training itself, as the configuration of the other runs is.
-"""
+"""The configuration of a parser's training, as one frozen value; its run folder's ``config.yaml`` is exactly this."""
 
 from dataclasses import dataclass, field
 
@@ -28,8 +25,8 @@ class ParserConfig:
             ``None``, with a backbone 1e-3.
         backbone_learning_rate: the same for the backbone.
         batch_size: sentences per step; 48 if ``None``, with a backbone 16.
-        epochs: at most so many passes over the treebank; 25 if ``None``, with a backbone 5.
-        patience: stop after so many epochs without a better LAS on dev; ``None`` never stops.
+        epochs: maximum number of epochs; 25 if ``None``, with a backbone 5.
+        patience: stop after this number of epochs without a better LAS on dev; ``None`` never stops.
         seed: of parameters, dropout and the order of the sentences.
 
     Raises:

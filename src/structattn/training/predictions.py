@@ -1,4 +1,4 @@
-"""The answers of a run on disk: what ``compare`` reads, and anybody else who wants to look at single examples."""
+"""The predictions of a run on disk, example by example; ``compare`` reads them."""
 
 from collections.abc import Sequence
 from pathlib import Path

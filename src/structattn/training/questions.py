@@ -1,8 +1,7 @@
-"""A run on questions about texts: a backbone, with or without HYDRA heads, learns to mark answers, and is measured.
+"""A run on extractive question answering: a backbone, with or without HYDRA heads, learns to mark answers.
 
-Separate from ``run.py``, whose models answer examples: what is learnt from here are windows of long texts, and what is
-measured are answers of whole questions. HYDRA (arXiv 2109.05349), SQuAD; BERT's recipe (Devlin et al. 2019, section
-4.2: learning rate 5e-5, 3 epochs, batches of 32 for SQuAD 1.1).
+Training is on windows of long texts, evaluation on the answers to whole questions. HYDRA (arXiv 2109.05349), SQuAD;
+BERT's recipe (Devlin et al. 2019, section 4.2: learning rate 5e-5, 3 epochs, batches of 32 for SQuAD 1.1).
 """
 
 import dataclasses
@@ -53,8 +52,8 @@ class QuestionRun:
         adapter: folder of HYDRA heads; the backbone alone without one.
         heads: ``random`` takes the adapter's layer with fresh heads.
         frozen: what stays as it is: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
-        limit: learn from so many questions only, spread evenly over the file.
-        dev_limit: measure on so many questions only, spread evenly over the file.
+        limit: maximum number of training questions, spread evenly over the file.
+        dev_limit: maximum number of evaluation questions, spread evenly over the file.
         max_length: tokens of a window.
         stride: tokens that neighbouring windows share.
         max_answer_length: in tokens.
@@ -277,7 +276,7 @@ def _precision(run: QuestionRun, device: torch.device) -> torch.autocast:
 
 
 def _spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
-    """So many questions, evenly spread, as neighbours ask about one text."""
+    """At most ``limit`` questions, evenly spread, as neighbouring ones are about one text."""
     if limit is None or limit >= len(questions):
         return list(questions)
     return [questions[index * len(questions) // limit] for index in range(limit)]

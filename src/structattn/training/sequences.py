@@ -1,7 +1,6 @@
 """Sequence models for ``checkpoint.py`` and ``preparation.py``: made from data, built from a ``config.json``, written.
 
-Separate because what a text model needs besides its weights (two vocabularies, a tokenizer, a decoder, a search) is
-nothing that other models have.
+Besides its weights a sequence model has two vocabularies, a tokenizer, a decoder and a search.
 """
 
 import dataclasses

@@ -56,7 +56,7 @@ def load_optimizer(optimizer: Any, folder: Path) -> None:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Look into the text files of a checkpoint before anything is restored from them.
+    """Check the text files of a checkpoint before anything is restored from them.
 
     Transformers reads one of them itself, and would not say which file it was that made no sense.
 

@@ -88,7 +88,7 @@ class TrainedModel(nn.Module):
         return self.model.size_of(example) if isinstance(self.model, SequenceModel) else num_words(example)
 
     def set_epoch(self, epoch: int) -> None:
-        """Tell the model which epoch begins, counted from 0, if that matters to it."""
+        """Notify the model of a new epoch, counted from 0, if it has such a schedule."""
         if isinstance(self.model, FactModel):
             self.model.set_epoch(epoch)
 

@@ -1,8 +1,8 @@
-"""The one file that knows ``transformers.Trainer``: our batches, our evaluation, and checkpoints that resume exactly.
+"""A subclass of ``transformers.Trainer`` with this library's batches and evaluation, and exactly resumable checkpoints.
 
-The Trainer keeps the loop, gradient clipping, mixed precision and several processes. It is told neither to evaluate nor
-to save; a callback asks for both at fixed steps, and the methods it then calls are ours. Inheriting from its concrete
-class is how it is meant to be extended.
+The Trainer provides the loop, gradient clipping, mixed precision and several processes. Its own evaluation and saving
+are off; a callback asks for both at fixed steps, and the methods it then calls are overridden here. Inheriting from its
+concrete class is how it is meant to be extended.
 
 Exact resumption rests on three things. A checkpoint is written after each evaluation and put in place by renaming it.
 The order of the examples follows from seed and epoch alone. And the best model and the patience are read off the
@@ -43,7 +43,7 @@ from structattn.training.trained_model import TrainedModel
 
 LOGGER = logging.getLogger("structattn.training")
 _WEIGHTS, _HISTORY, _PLAIN = "model.safetensors", "history.jsonl", "states.json"
-# The entropy of latent trees is a mean over so many development examples.
+# Number of development examples over which the entropy of latent trees is averaged.
 _LOOKED_AT = 500
 
 

@@ -1,7 +1,7 @@
 """Documents of several sentences, each document one example: a forest, and one label.
 
-Separate from ``treebanks``, where a sentence is an example. Nguyen et al. 2020, "Tree-structured Attention with
-Hierarchical Accumulation", encode a review like this: the trees of its sentences side by side.
+Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", encode a review like this: the trees of
+its sentences side by side.
 """
 
 import dataclasses
