@@ -292,7 +292,7 @@ def test_masks_that_do_not_fit_are_refused(mask: str | Prior, message: str) -> N
 
 
 def test_a_prior_that_forbids_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="expects a prior that forbids something, got 'word', which only prefers"):
+    with pytest.raises(ValueError, match="expects a prior that forbids something, got 'word', which has a bias only"):
         Token2Token(4, WordDistance())(torch.zeros(1, 2, 4))
 
 

@@ -178,10 +178,10 @@ def test_the_linear_form_in_single_precision():
 
 def test_the_linear_form_refuses_pairs_of_padding():
     heads, states, _, mask = a_case()
-    with pytest.raises(ValueError, match="pairs of nodes that the mask lets count"):
+    with pytest.raises(ValueError, match="pairs of unmasked nodes"):
         heads.linear_loss(states, torch.tensor([[1, 0, 0, 4]]), mask)
     for outside in ([len(mask), 0, 0, 0], [0, -1, 0, 0], [0, heads.num_heads, 0, 0], [0, 0, mask.shape[1], 0]):
-        with pytest.raises(ValueError, match="pairs of nodes that the mask lets count"):
+        with pytest.raises(ValueError, match="pairs of unmasked nodes"):
             heads.linear_loss(states, torch.tensor([outside]), mask)
 
 

@@ -55,7 +55,7 @@ def test_a_phrase_is_drawn_with_what_it_looks_at() -> None:
 
 def test_the_page_of_a_model_draws_its_trees(tmp_path: Path) -> None:
     page, *_ = save_plots(tmp_path, encoder(), [SENTENCE], formats=["html"], vocabulary=VOCABULARY)
-    assert "looks at its subtree" in page.read_text(encoding="utf-8")
+    assert "attends to its subtree" in page.read_text(encoding="utf-8")
 
 
 def test_uniform_attention_has_the_uniform_share() -> None:

@@ -1,4 +1,4 @@
-"""Sentences become tensors: examples and their readers, vocabulary and vectors, batches, trees, relations."""
+"""From sentences to tensors: examples and their readers, vocabulary and vectors, batches, trees, relations."""
 
 from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example

@@ -1,6 +1,6 @@
 """One labelled item of a data set: one or two sentences, a label, an id.
 
-Single sentences and pairs are one kind of thing, so that every reader, task and model speaks of the same object.
+Single sentences and pairs are one type, shared by every reader, task and model.
 """
 
 import math
@@ -12,7 +12,7 @@ from structattn.syntax import Sentence
 
 @dataclass(frozen=True, init=False)
 class Example:
-    """One or two sentences and what is to be said about them.
+    """One or two sentences and their label.
 
     Attributes:
         sentences: one sentence, or a pair.

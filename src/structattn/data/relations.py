@@ -1,8 +1,7 @@
 """Facts about pairs of words: plain functions from a batch to a ``(batch, query, key)`` tensor.
 
-A fact says nothing about attention; what attention makes of it is a prior's business, and a relation can as well be a
-target to learn. Rows are queries, columns are keys; where either is padding the entry is
-0 or ``False``.
+Priors turn them into attention biases; HYDRA's heads learn them as targets. Rows are queries, columns are keys; where
+either is padding the entry is 0 or ``False``.
 """
 
 import torch

@@ -21,7 +21,7 @@ from structattn.syntax.errors import ConfigError
 class SubwordBatch:
     """A batch of texts (one or two sentences each) as subwords; ``True`` means real.
 
-    The words of a pair are counted through: those of the second sentence follow those of the first.
+    The words of a pair are numbered consecutively: those of the second sentence follow those of the first.
 
     Attributes:
         ids: subword ids of the tokenizer.
@@ -171,15 +171,13 @@ def collate_subwords(
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Refuse a tokenizer that cannot say where its subwords stand in the text.
+    """Raise for a tokenizer without character offsets.
 
     Raises:
         ConfigError: if it is not a fast tokenizer of transformers.
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise ConfigError(
-            f"expected a fast tokenizer, whose subwords know their place in the text, got {type(tokenizer).__name__}"
-        )
+        raise ConfigError(f"expected a fast tokenizer, which has character offsets, got {type(tokenizer).__name__}")
 
 
 def text_of(sentence: Sentence) -> str:

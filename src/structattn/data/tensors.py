@@ -67,7 +67,7 @@ def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
 
 
 def _serialised(tensors: Mapping[str, Tensor]) -> bytes:
-    """The file of some tensors: the same bytes for the same tensors, which safetensors' own header does not promise."""
+    """The bytes of a safetensors file, deterministic, which safetensors' own header is not."""
     content: bytes = safetensors.torch.save(dict(tensors), metadata={"format": "pt", "sha256": _checksum(tensors)})
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])

@@ -1,4 +1,4 @@
-"""Texts as sequences of tokens that a model can write: words, characters, or subwords learnt from the data.
+"""Texts as sequences of tokens that a decoder generates: words, characters, or subwords learnt from the data.
 
 Splitting is lossless up to spacing, so that a text can be decoded from its ids.
 

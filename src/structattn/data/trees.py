@@ -1,8 +1,8 @@
-"""A batch of trees as parent pointers, and every fact about pairs of nodes that follows from them.
+"""A batch of trees as parent pointers, with depths, distances and ancestors of their nodes.
 
-Dependency trees (each node a word) and phrase trees (words first, then phrases) are one kind of thing here, so whatever
-is computed once for one serves the other. The path length is the dependency distance of Qi et al. 2020 (MS-SAN), the
-subtree relation that of subtree masking in Nguyen et al. 2020 (Tree-Structured Attention).
+Dependency trees (each node a word) and phrase trees (words first, then phrases) are one type here. The path length is
+the dependency distance of Qi et al. 2020 (MS-SAN), the subtree relation that of subtree masking in Nguyen et al. 2020
+(Tree-Structured Attention).
 """
 
 from collections.abc import Callable
@@ -103,7 +103,7 @@ class TreeBatch:
         return TreeBatch(self.parents.to(device), self.mask.to(device), labels, num_leaves=self.num_leaves)
 
     def remember(self, name: str, compute: Callable[[], _Fact]) -> _Fact:
-        """What was computed under this name before, or is now: for whatever all layers need of the same trees.
+        """A cached value by name, built on first use: for what all layers need of the same trees.
 
         Example:
             >>> tree = TreeBatch(torch.tensor([[0]]), torch.tensor([[True]]), num_leaves=1)
@@ -111,7 +111,7 @@ class TreeBatch:
             (1, 1)
         """
         if name not in self._known:
-            # A tensor made in inference mode could not be used for training later; a remembered one must be.
+            # A tensor made in inference mode could not be used for training later; a cached one must be.
             with torch.inference_mode(False), torch.no_grad():
                 self._known[name] = compute()
         found: _Fact = self._known[name]

@@ -21,7 +21,7 @@ from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
 from structattn.syntax import ParseError, read_lines, require
 
 _RANGE = 0.05
-# How the table of input embeddings is called: BERT and its kin, GPT-2, LLaMA, T5, ModernBERT, GPT-NeoX, XLNet.
+# The names of the table of input embeddings: BERT and its kin, GPT-2, LLaMA, T5, ModernBERT, GPT-NeoX, XLNet.
 _TABLES = (
     "word_embeddings.weight",
     "wte.weight",

@@ -1,8 +1,8 @@
 """Encoders on top of a pretrained backbone: its ``[CLS]`` state alone, and MS-SAN over the states of its words.
 
 MS-SAN + BERT (Qi et al. 2020, arXiv 2012.14642): BERT's last states in place of word vectors, and the sentence vector
-``r = [r_att ; h_CLS]``, with BERT's raw ``[CLS]`` where max pooling was. Its rival "BERT" has ``h_CLS`` alone. Words
-stand where the paper leaves subwords open: one state for each, so that trees and distances need no translation, and
+``r = [r_att ; h_CLS]``, with BERT's raw ``[CLS]`` where max pooling was. The baseline "BERT" has ``h_CLS`` alone. Words
+stand where the paper leaves subwords open: one state for each, so that trees and distances apply as they are, and
 special tokens play no part in attention.
 """
 
@@ -30,8 +30,8 @@ class ClsState(nn.Module):
 
     Args:
         backbone: gives the states of subwords.
-        reader: ``(backbone, subwords) -> states``, for what the backbone does not do by itself, such as a layer on top
-            of it.
+        reader: ``(backbone, subwords) -> states``, for an addition to the backbone, such as a layer on top of
+            it.
         dropout: applied to the state.
     """
 
@@ -42,7 +42,7 @@ class ClsState(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, *batches: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
-        """Read the texts; longer ones than the backbone takes are cut, the longer sentence of a pair first."""
+        """Read the texts; those longer than the backbone takes are truncated, the longer sentence of a pair first."""
         subwords = self.backbone.tokenize(_texts(batches), truncation=True)
         states = self.backbone(subwords) if self.reader is None else self.reader(self.backbone, subwords)
         first: Tensor = self.dropout(states[:, :1])
@@ -50,7 +50,7 @@ class ClsState(nn.Module):
 
 
 class WordsAndText(nn.Module):
-    """Embedder: the states of the words, and behind them that of the first token, as a node for the whole text.
+    """Embedder: the states of the words, followed by that of the first token, a node for the whole text.
 
     Args:
         backbone: gives the states of subwords.
@@ -77,7 +77,7 @@ class WordsAndText(nn.Module):
 
 
 class WordsOnly(nn.Module):
-    """Contextualizer that works on the words and hands the text's node on as it is.
+    """Contextualizer of the words that leaves the text's node unchanged.
 
     Args:
         contextualizer: ``(states, batch) -> Encoding`` over words.
@@ -95,7 +95,7 @@ class WordsOnly(nn.Module):
 
 
 class BesideText(nn.Module):
-    """Pooler: the words pooled, beside the text's node: ``r = [r_att ; h_CLS]``.
+    """Pooler: the pooled words concatenated with the text's node: ``r = [r_att ; h_CLS]``.
 
     Args:
         pooler: ``(states, mask) -> (vector, weights)`` over words.
@@ -125,11 +125,12 @@ def backbone(
     """A pretrained backbone: the state of its first token (``[CLS]``) is the sentence vector.
 
     Args:
-        vocab_size: plays no part; the backbone has its own subwords.
+        vocab_size: unused; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         layer: which of the backbone's layers to take, as an index into its hidden states.
         is_frozen: keep the backbone as it is.
-        keep_states: keep the states of every text in memory; a frozen backbone then reads it once, not once an epoch.
+        keep_states: cache the states of every text in memory, so that a frozen backbone reads it once, not once an
+            epoch.
         dropout: on the sentence vector.
 
     Raises:
@@ -166,11 +167,12 @@ def ms_san_backbone(
     """MS-SAN over the words of a pretrained backbone, fine-tuned with it; attentive pooling and ``[CLS]`` concatenated.
 
     Args:
-        vocab_size: plays no part; the backbone has its own subwords.
+        vocab_size: unused; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer; its width is that of the states.
         layer: which of the backbone's layers to take.
         is_frozen: keep the backbone as it is.
-        keep_states: keep the states of every text in memory; a frozen backbone then reads it once, not once an epoch.
+        keep_states: cache the states of every text in memory, so that a frozen backbone reads it once, not once an
+            epoch.
         pooling: whether a word has the state of its ``first`` subword or the ``mean`` of all.
         heads: as in ``ms_san``.
         alpha: as in ``ms_san``.

@@ -22,7 +22,7 @@ from structattn.syntax.errors import ConfigError
 
 
 class BiLSTM(nn.Module):
-    """The contextualizer: one LSTM reads forward, one backward, and their states stand side by side.
+    """The contextualizer: a forward and a backward LSTM, their states concatenated.
 
     Layers of ``bidirectional_lstm``, where the equations are.
 

@@ -1,6 +1,6 @@
 """The table of encoders: a name, a builder, and options checked against the builder's signature.
 
-What is not in the table is named by where it is: ``module:function``.
+An encoder outside the table is named ``module:function``.
 """
 
 import difflib
@@ -39,7 +39,7 @@ BUILDERS: dict[str, str] = {
     "injected": "structattn.pretrained.guided:injected",
     "sgnet": "structattn.pretrained.guided:sgnet",
 }
-# Options that count something there must be at least one of.
+# Options that are counts, of at least one.
 _SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")
 
 
@@ -60,7 +60,7 @@ def builder(name: str) -> Callable[..., SentenceEncoder]:
     if name not in BUILDERS and ":" not in name:
         raise ConfigError(
             f"unknown encoder {name!r}{_nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}, "
-            "or module:function for one of your own"
+            "or module:function for your own"
         )
     module, _, function = BUILDERS.get(name, name).partition(":")
     try:

@@ -1,7 +1,7 @@
 """Decomposable attention for pairs of sentences: align, compare, aggregate, with any attention inside each sentence.
 
-An encoder of pairs: both sentences of an example are read together, so tasks on pairs want ``combine`` to be
-``together``.
+An encoder of pairs: both sentences of an example are read together, so tasks on pairs need
+``combine=together``.
 
 Reference: Parikh et al. (2016), A decomposable attention model for natural language inference, section 3; Kim et al.
 (2017), section 4.4.
@@ -61,7 +61,7 @@ class GivenHead(nn.Module):
 
 
 class LatentHead(nn.Module):
-    """The expected head of each word, in the place of a given one: attention needs no more of a batch than its mask.
+    """The expected head of each word in a latent tree, in place of its head in a given tree.
 
     Args:
         attention: ``(states, mask, values=...)`` to ``(output, weights)``.
@@ -93,8 +93,8 @@ class Decomposable(nn.Module):
     Args:
         width: width of the word vectors.
         dim: width of the projected words and of the hidden layers.
-        inside: ``(states, batch, values=...)`` to what stands beside each word: heads are scored by the word vectors,
-            and projected words are the values, as in Kim et al. (2017), section 4.4. Nothing if ``None``.
+        inside: ``(states, batch, values=...)`` to what is concatenated to each word: heads are scored by the word
+            vectors, and projected words are the values, as in Kim et al. (2017), section 4.4. Nothing if ``None``.
         dropout: before each linear map of ``F`` and ``G``.
     """
 
@@ -170,8 +170,8 @@ def decomposable(
 
     Args:
         vocab_size: number of word ids.
-        inside: what stands beside each word: ``none``, the word it chooses (``simple``), its head in the given tree
-            (``hard``), or its expected head in a latent tree (``projective``, ``nonprojective``).
+        inside: what is concatenated to each word: ``none``, the word it chooses (``simple``), its head in the given
+            tree (``hard``), or its expected head in a latent tree (``projective``, ``nonprojective``).
         dim: width of the projected words and of the hidden layers.
         hidden: width of each direction of the LSTM that scores heads.
         embedding_dim: width of the word vectors, if it differs.

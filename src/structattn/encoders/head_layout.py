@@ -26,7 +26,8 @@ DISTANCES = ("word", "dependency", "constituency", "none")
 
 PAPER_HEADS = ("forward/word", "forward/dependency", "forward", "backward/word", "backward/dependency", "backward")
 
-# Name -> heads; the paper's rows. A row without one ingredient keeps the slots of the full model and blanks them.
+# Name -> heads; the paper's rows. A row without one ingredient keeps the heads of the full model and blanks the
+# ingredient.
 ABLATIONS: Mapping[str, tuple[str, ...]] = {
     "san": ("none",) * 6,
     "direction": ("forward",) * 3 + ("backward",) * 3,

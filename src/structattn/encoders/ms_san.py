@@ -2,8 +2,8 @@
 
 Qi et al. 2020, "Multiple Structural Priors Guided Self Attention Network for Language Understanding" (arXiv
 2012.14642): one encoder layer with a fusion gate in place of the residual sum, attentive and max pooling. Also here:
-its twin with one encoder per direction (``ms_san_sep``) and its rivals with relative positions (``relative_shaw``,
-``relative_xl``; Table 4), which share everything but the attention.
+its variant with one encoder per direction (``ms_san_sep``) and its competitors with relative positions
+(``relative_shaw``, ``relative_xl``; Table 4), which share everything but the attention.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class MSSAN(nn.Module):
     r"""The contextualizer of MS-SAN: attention, fusion gate, feed-forward network.
 
     ``O = attention(x)``; ``g = gate(x, O)``; ``y = LayerNorm(g + FFN(g))`` (arXiv 2012.14642, sections on the fusion
-    gate and the feed-forward network). The gate stands where a residual sum would.
+    gate and the feed-forward network). The gate takes the place of a residual sum.
 
     Args:
         attention: ``(states, batch) -> (update, weights)``, a :class:`MultiHeadAttention` with the paper's prior.
@@ -204,7 +204,7 @@ def relative_shaw(
         num_frozen: as in :func:`ms_san`.
         num_heads: number of heads.
         direction: whether the first half of the heads are forward and the second half backward.
-        clip: the largest offset that is told apart.
+        clip: offsets are clipped to this.
         hidden: width of the feed-forward network's hidden layer; ``dim`` if ``None``.
         dropout: as in :func:`ms_san`.
 

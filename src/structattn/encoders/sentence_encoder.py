@@ -1,6 +1,6 @@
-"""The frame of every sentence encoder: embed, contextualise, pool.
+"""The skeleton of every sentence encoder: embed, contextualise, pool.
 
-One final class; the published systems differ only in the three parts they put in.
+One final class; the published systems differ only in its three parts.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from structattn.data import SentenceBatch
 
 @dataclass(frozen=True)
 class Encoding:
-    """What an encoder knows about a batch of sentences.
+    """The output of an encoder for a batch of sentences.
 
     Attributes:
         states: one vector per node; nodes are the words, or the words followed by the phrases.

@@ -1,4 +1,4 @@
-"""Words beside the words they attend to, and nothing else: what structured attention brings, by itself.
+"""Word vectors concatenated with the output of structured attention, and nothing else, to isolate its effect.
 
 Reference: Kim et al. (2017), Structured attention networks, sections 3.2 and 4.1.
 """
@@ -33,7 +33,7 @@ STRUCTURES = ("none", "simple", "projective", "nonprojective", "constituency")
 class ReadingScorer(nn.Module):
     """A scorer that first reads the sentence in both directions: the parsing LSTM of Kim et al. (2017), section 4.1.
 
-    What is attended to are the words; how they are scored follows from their surroundings.
+    The values are the words; their scores depend on context.
 
     Args:
         dim: width of the states.
@@ -86,7 +86,7 @@ class ConcatContext(nn.Module):
 
 
 def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribution:
-    """The distribution over the heads of words that an encoder attends with: its best tree, likelihood or entropy.
+    """The distribution over the heads of words in an encoder's latent attention, for its best tree or entropy.
 
     In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors.
 
@@ -126,7 +126,7 @@ def structured(
     outer_tanh: int = 1,
     dropout: float = 0.0,
 ) -> SentenceEncoder:
-    """Word vectors beside their soft heads in a latent tree, without any other context (Kim et al. 2017, section 4.1).
+    """Word vectors concatenated with their soft heads in a latent tree (Kim et al. 2017, section 4.1).
 
     Args:
         vocab_size: number of word ids.
@@ -136,10 +136,10 @@ def structured(
         hidden: width of each direction of the LSTM that scores the structure; ``dim`` if ``None``.
         embedding_dim: width of the table of word vectors, if it differs.
         num_frozen: number of words whose vectors are not trained.
-        single_root: whether one word only may be headed by the root; dependency trees only.
-        with_children: whether the expected sum of the children stands beside the head; dependency trees only.
+        single_root: whether exactly one word is headed by the root; dependency trees only.
+        with_children: whether the expected sum of the children is concatenated to the head; dependency trees only.
         outer_tanh: how often scores pass a last hyperbolic tangent: once in the paper, twice in one path of its code.
-            Without, they are not bounded, trees can get sharp, and training depends less on where it starts.
+            Without it, scores are unbounded, trees can become peaked, and training depends less on the initialisation.
         dropout: on the word vectors.
 
     Raises:

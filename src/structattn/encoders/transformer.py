@@ -1,4 +1,4 @@
-"""The plain Transformer encoder, the baseline that knows word order from absolute positions only.
+"""The plain Transformer encoder, the baseline with word order from absolute positions only.
 
 Vaswani et al. 2017, section 3; with the norm first as in Xiong et al. 2020, or last as in the original.
 """
@@ -27,8 +27,8 @@ class Transformer(nn.Module):
     """The contextualizer of a Transformer encoder: positions, then layers, then a last step such as a norm.
 
     The word vectors are normalised before the positions are added, so that vectors of any source, learnt or pretrained,
-    stand at the same scale as the sinusoids. (Vaswani et al. multiply by ``sqrt(dim)`` instead, which presumes vectors
-    started at one particular scale.)
+    have the same scale as the sinusoids. (Vaswani et al. multiply by ``sqrt(dim)`` instead, which presumes vectors
+    initialised at one particular scale.)
 
     Args:
         dim: width of the states.
@@ -162,7 +162,7 @@ def transformer(
         num_heads: number of heads.
         hidden: width of the feed-forward networks' hidden layers; ``4 * dim`` if ``None``.
         norm: whether the norm comes first or last in a residual connection.
-        pooler: how states become a sentence vector.
+        pooler: how states are pooled into a sentence vector.
         dropout: on word vectors, updates, attention weights and hidden layers.
 
     Raises:

@@ -43,7 +43,7 @@ class TreeLSTM(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """A state for every node, words first; the roots are what makes the sentence vector."""
+        """A state for every node, words first; the pooler reads the roots."""
         trees = batch.require(self.structure, wanted_by=f"TreeLSTM({self.structure!r})")
         return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=roots(trees))
 

@@ -67,7 +67,7 @@ class TreeTransformer(nn.Module):
         self.last = last
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """A state for every node, words first; the roots are what makes the sentence vector."""
+        """A state for every node, words first; the pooler reads the roots."""
         trees = batch.require("constituency", wanted_by="TreeTransformer")
         words = self.positions(self.norm(states))
         nodes = self.dropout(torch.cat((words, self._phrases(trees).to(words.dtype)), dim=1))
@@ -115,7 +115,7 @@ def tree_transformer(
         hidden: width of the feed-forward networks' hidden layers; ``2 * dim`` if ``None``.
         max_vertical: size of the vertical embedding table; 0 for none.
         max_horizontal: size of the horizontal embedding table; 0 for none.
-        subtree_mask: whether a phrase sees its subtree and a word the words only, rather than everything.
+        subtree_mask: whether a phrase attends to its subtree and a word to words only, rather than to everything.
         words_see: with that mask, ``all`` words as in the paper, or only their ``own``, so that a phrase's state knows
             no word around it; see :class:`structattn.priors.Subtree`.
         mode: ``paper``, or ``ref`` for the arithmetic of the published code.
@@ -140,7 +140,7 @@ def tree_transformer(
     if num_labels < 0:
         raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
     if words_see == "own" and not subtree_mask:
-        raise ConfigError("words_see=own expects subtree_mask, as without it everything sees everything")
+        raise ConfigError("words_see=own expects subtree_mask, as without it every node attends to every node")
     accumulations = [
         HierarchicalAccumulation(dim // num_heads, num_heads, max_vertical, max_horizontal, mode=mode)
         for _ in range(num_layers)
@@ -171,10 +171,10 @@ def length_matched_transformer(
     norm: Literal["first", "last"] = "last",
     dropout: float = 0.1,
 ) -> SentenceEncoder:
-    """A Transformer over as many tokens as the tree has words and phrases, that knows nothing of the tree.
+    """A Transformer over as many tokens as the tree has words and phrases, without the tree.
 
-    The control for length and parameters: what stands for phrases is one vector without a position, with plain
-    attention between all tokens. Options are those of :func:`tree_transformer`.
+    The control for length and parameters: all phrases are one vector without a position, and attention between all
+    tokens is plain. Options are those of :func:`tree_transformer`.
 
     Raises:
         ConfigError: for an unknown norm, or a ``dim`` that does not fit the heads.

@@ -65,7 +65,7 @@ def additive_mask(
 
     Args:
         allowed: ``True`` is allowed; ``None`` allows everything.
-        bias: the preference, broadcastable with ``allowed``; ``None`` prefers nothing.
+        bias: broadcastable with ``allowed``; ``None`` for no bias.
         dtype: type of the scores.
 
     Returns:

@@ -8,12 +8,12 @@ from torch.nn import functional as F
 def take_rows(table: Float[Tensor, "row *rest"], index: Int64[Tensor, "*place"]) -> Float[Tensor, "..."]:
     """``table[index]``, and the same bits in the gradient from run to run.
 
-    The gradient of plain indexing adds to a row that is read several times in the order in which threads come by
-    (``index_put`` with ``accumulate`` on the CPU); the gradient of an embedding is added up row by row.
+    The gradient of plain indexing adds to a row that is read several times in whichever order threads finish
+    (``index_put`` with ``accumulate`` on the CPU); the gradient of an embedding is summed row by row.
 
     Args:
         table: rows of any shape.
-        index: which rows, each as often as wanted; not negative.
+        index: the rows to read, repeats allowed; not negative.
 
     Raises:
         IndexError: for a row that the table does not have.

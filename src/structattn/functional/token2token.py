@@ -31,7 +31,7 @@ def token2token(
 
     Memory beyond the arguments is linear in the number of words. Half precision is computed in single precision.
     Gradients are exact; gradients of gradients are refused with an error. The values of keys that no query may attend
-    to has no influence, as long as it is finite.
+    to have no influence, as long as they are finite.
 
     Args:
         a: the queries' part of the score.

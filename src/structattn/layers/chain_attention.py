@@ -22,7 +22,7 @@ ChainPotentials = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 def unary_potentials(
     keys: Float[Tensor, "batch step fact dim"], queries: Float[Tensor, "batch step dim"]
 ) -> tuple[Float[Tensor, "batch step fact"], Float[Tensor, "batch step-1 fact fact"]]:
-    """``theta_k(i) = <m_i^k, u^k>``, and steps that know nothing of each other: Kim et al. (2017), section 4.3.
+    """``theta_k(i) = <m_i^k, u^k>``, and steps that are independent of each other: Kim et al. (2017), section 4.3.
 
     Args:
         keys: ``m_i^k``.

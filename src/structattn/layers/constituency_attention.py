@@ -68,7 +68,7 @@ class SpanScorer(nn.Module):
 
 
 class ConstituencyAttention(nn.Module):
-    r"""The expected surroundings of each word under a distribution over phrase trees.
+    r"""The expected phrase context of each word under a distribution over phrase trees.
 
     ``context_j = sum over spans (i, k) around j of p(i, k) mean(x_i .. x_{k-1})``: in the general form
     ``E_z[f(x, z)]`` of Kim et al. (2017), section 3, with ``f`` the sum of the means of all spans that hold the word,
@@ -81,7 +81,7 @@ class ConstituencyAttention(nn.Module):
         dim: width of the states.
         scorer: module ``(states, mask)`` to a distribution over spans; a `SpanScorer` if ``None``.
         expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
-        total: what the weights of a word shall sum to; left alone if ``None``.
+        total: the sum that the weights of a word are scaled to; unscaled if ``None``.
 
     Example:
         >>> attention = ConstituencyAttention(4, total=1.0)
@@ -108,14 +108,14 @@ class ConstituencyAttention(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"], *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
-        """Attend to surroundings."""
+        """Attend to the phrases around each word."""
         distribution: PartDistribution = self.scorer(states, mask)
         weights = normalised(word_weights(self.expectation(distribution)), self.total)
         return weights @ states, weights.unsqueeze(1) if need_weights else None
 
 
 def word_weights(spans: Float[Tensor, "*batch fencepost fencepost"]) -> Float[Tensor, "*batch word word"]:
-    """Each span shared out to its words: ``a_jl = sum over spans (i, k) around j and l of spans[i, k] / (k - i)``.
+    """Span weights over words: ``a_jl = sum over spans (i, k) around j and l of spans[i, k] / (k - i)``.
 
     Args:
         spans: weight of each span between fenceposts; what is no span has none.

@@ -106,14 +106,14 @@ class CausalAttention(nn.Module):
         self.dropout = dropout
 
     def nothing(self, rows: int) -> Float[Tensor, "row 2 head 0 channel"]:
-        """What is remembered before the first step: keys and values of no step."""
+        """The empty cache before the first step: keys and values of no step."""
         weight = self.output.weight
         return weight.new_zeros(rows, 2, self.num_heads, 0, weight.shape[0] // self.num_heads)
 
     def forward(
         self, states: Float[Tensor, "row step dim"], before: Float[Tensor, "row 2 head before channel"]
     ) -> tuple[Float[Tensor, "row step dim"], Float[Tensor, "row 2 head total channel"]]:
-        """Attend, and remember the keys and values of these steps too."""
+        """Attend, and add the keys and values of these steps to the cache."""
         queries, *own = _heads(self.project(states), 3, self.num_heads)
         remembered = torch.cat((before, torch.stack(own, 1)), dim=3)
         total, new = remembered.shape[3], states.shape[1]

@@ -1,4 +1,4 @@
-"""Word embeddings: the one door through which words become vectors, with the papers' rules for unknown words."""
+"""Word embeddings, with the papers' rules for unknown words."""
 
 import torch
 from jaxtyping import Float
@@ -17,7 +17,7 @@ class WordEmbedding(nn.Module):
 
     Args:
         vocab_size: number of word ids, padding and unknown included.
-        dim: width of the states that come out.
+        dim: width of the output.
         embedding_dim: width of the table if it differs from ``dim``; then a linear map without bias follows.
         num_frozen: number of words at the end of the vocabulary whose vectors are not trained.
         dropout: applied to the states.

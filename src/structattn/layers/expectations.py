@@ -116,7 +116,7 @@ class GumbelNoise(nn.Module):
 
 
 def checked_temperature(temperature: float, *, wanted_by: str) -> float:
-    """The temperature, if it is one; everything that is scored is divided by it.
+    """The temperature, checked; all scores are divided by it.
 
     Example:
         >>> checked_temperature(0.5, wanted_by="SpanScorer")

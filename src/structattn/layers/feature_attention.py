@@ -26,7 +26,7 @@ _DIRECTIONS: dict[str, tuple[type[Prior], dict[str, bool]]] = {
 
 
 class Token2Token(nn.Module):
-    r"""The attention inside a DiSA block: words attend to words, each feature on its own, as far as a mask allows.
+    r"""The attention inside a DiSA block: masked self-attention with a separate distribution for each feature.
 
     ``l_ij = c tanh((W_2 h_i + W_1 h_j + b_1) / c)``, ``P_ij = softmax_j(l_ij)`` over allowed keys,
     ``s_i = sum_j P_ij * h_j`` (Shen et al. 2018, directional self-attention; ``i`` and ``j`` swapped). A word with
@@ -35,7 +35,7 @@ class Token2Token(nn.Module):
     Args:
         dim: width of the states.
         mask: ``"forward"`` (``j < i``), ``"backward"`` (``j > i``), ``"diagonal"`` (``j != i``), or a prior of which
-            the allowed part counts, for example ``Relation("link", as_mask=True)``.
+            the mask is used, for example ``Relation("link", as_mask=True)``.
         scale: the bound ``c`` of the scores.
         dropout: applied once to what enters both ``W_1`` and ``W_2``; values and weights are not dropped.
 
@@ -100,7 +100,7 @@ class Token2Token(nn.Module):
         allowed = self.prior(batch).allowed
         if allowed is None:
             raise ValueError(
-                f"Token2Token expects a prior that forbids something, got {self.prior.name!r}, which only prefers"
+                f"Token2Token expects a prior that forbids something, got {self.prior.name!r}, which has a bias only"
             )
         if allowed.shape[1] != 1 or allowed.shape[-1] not in (1, batch.mask.shape[1]):
             raise ValueError(
@@ -268,7 +268,7 @@ def _prior(mask: str | Prior) -> Prior:
 
 
 def _as_batch(states: Tensor, batch: SentenceBatch | Tensor | None) -> SentenceBatch:
-    """A batch that knows at least which words are real."""
+    """A batch that has at least a word mask."""
     if not isinstance(batch, SentenceBatch):
         mask = states.new_ones(states.shape[:2], dtype=torch.bool) if batch is None else batch
         batch = SentenceBatch(mask.long(), mask, mask.sum(1))

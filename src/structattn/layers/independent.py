@@ -59,7 +59,7 @@ class IndependentChoice:
 
 @dataclass(frozen=True, eq=False)
 class IndependentSelection:
-    """Each allowed key is selected or not, whatever the others do: ``p(z_k = 1) = sigmoid(scores_k)``.
+    """Each allowed key is selected or not, independently of the others: ``p(z_k = 1) = sigmoid(scores_k)``.
 
     Attributes:
         scores: score of each key.
@@ -94,6 +94,6 @@ class IndependentSelection:
             return (uniform < probabilities).to(probabilities.dtype)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
-        """Sum of the entropies of the coins."""
+        """Sum of the entropies of the Bernoulli variables."""
         coins = functional.softplus(self.scores) - self.scores * self.scores.sigmoid()
         return coins.masked_fill(~self.allowed, 0.0).sum(-1)

@@ -1,4 +1,4 @@
-"""Linear maps as every layer here starts them, in one place so that no layer starts differently by accident."""
+"""Linear maps with the initialisation that every layer here uses."""
 
 from torch import nn
 
@@ -7,8 +7,8 @@ def glorot_linear(inputs: int, outputs: int, *, bias: bool = True, blocks: int =
     """A linear map with Glorot-uniform weights and zero bias (Glorot and Bengio 2010, equation 16).
 
     Args:
-        inputs: width of what comes in.
-        outputs: width of what goes out.
+        inputs: width of the input.
+        outputs: width of the output.
         bias: whether there is a bias.
         blocks: number of equal maps stacked in this one, each of which is started as if it stood alone.
 

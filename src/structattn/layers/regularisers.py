@@ -12,7 +12,7 @@ from torch import Tensor
 
 @runtime_checkable
 class HasEntropy(Protocol):
-    """A distribution that knows how unsure it is, such as a ``StructuredDistribution``."""
+    """A distribution with an entropy, such as a ``StructuredDistribution``."""
 
     def entropy(self) -> Tensor:
         """Entropy in nats, one for each structure of the batch."""
@@ -23,7 +23,7 @@ def squared_norm(parameter: Float[Tensor, "..."], strength: float = 0.005) -> Fl
     r"""``strength / 2 sum_i b_i^2``, whose gradient is ``strength b``: Kim et al. (2017), on the transitions.
 
     Args:
-        parameter: what shall stay small, such as ``TwoStateChain.transition``.
+        parameter: the parameter to regularise, such as ``TwoStateChain.transition``.
         strength: how much of the parameter is added to its gradient.
 
     Example:
@@ -35,7 +35,7 @@ def squared_norm(parameter: Float[Tensor, "..."], strength: float = 0.005) -> Fl
 
 
 def entropy_term(distribution: HasEntropy, strength: float) -> Float[Tensor, ""]:
-    """``strength`` times the mean entropy: positive asks for sure choices, negative for unsure ones.
+    """``strength`` times the mean entropy: a positive strength favours peaked distributions, a negative one flat ones.
 
     Args:
         distribution: what a scorer or ``SyntacticAttention.distribution`` returns.

@@ -73,7 +73,7 @@ class RelationHeads(nn.Module):
         objective: Objective = "mse",
         reduction: Reduction = "sentences",
     ) -> Float[Tensor, ""]:
-        """How far the scores are from the relation, see :func:`relation_loss`.
+        """The loss of the scores against the relation, see :func:`relation_loss`.
 
         A relation of shape ``(batch, node, node)``, numbers or bool, is every head's target; one of
         ``(batch, head, node, node)`` gives each head its own.
@@ -109,7 +109,7 @@ class RelationHeads(nn.Module):
         limits = pairs.new_tensor([len(mask), self.num_heads, mask.shape[1], mask.shape[1]])
         is_inside = bool(((pairs >= 0) & (pairs < limits)).all())
         if not is_inside or not bool((mask[sentence, query] & mask[sentence, key]).all()):
-            raise ValueError("linear_loss expects pairs of nodes that the mask lets count")
+            raise ValueError("linear_loss expects pairs of unmasked nodes")
         with torch.autocast(device_type=states.device.type, enabled=False):
             queries, keys = (part * mask[:, None, :, None] for part in self._maps(states))
             squares = ((queries.mT @ queries) * (keys.mT @ keys)).sum((-1, -2)) / self.head_dim
@@ -141,7 +141,7 @@ def relation_loss(
     objective: Objective = "mse",
     reduction: Reduction = "sentences",
 ) -> Float[Tensor, ""]:
-    r"""How far scores are from a relation, over the pairs of nodes that the mask lets count.
+    r"""The loss of scores against a target relation, over the pairs of unmasked nodes.
 
     ``mse`` is HYDRA's equation 4. The others are ours: ``bce`` reads scores as log odds, a related pair weighing as
     much as all unrelated ones together (``(1 - p) / p`` for a share ``p`` of related pairs in the batch); ``ce`` is the

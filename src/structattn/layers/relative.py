@@ -18,7 +18,7 @@ from structattn.layers.positions import sinusoids
 
 
 class RelativePosition(nn.Module, ABC):
-    """What relative positions add to attention: a term of the scores and, for some, a term of the values."""
+    """The interface of relative positions: a term of the scores and, for some, a term of the values."""
 
     @abstractmethod
     def scores(
@@ -43,7 +43,7 @@ class ShawPosition(RelativePosition):
 
     Args:
         head_dim: width of a head.
-        clip: the largest offset told apart, ``k``; each table has ``2 k + 1`` rows.
+        clip: offsets are clipped to this, ``k``; each table has ``2 k + 1`` rows.
 
     Raises:
         ValueError: for a negative ``clip``.

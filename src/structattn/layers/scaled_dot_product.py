@@ -31,7 +31,7 @@ def scaled_dot_product(
     Args:
         queries: one row for each query.
         keys: one row for each key.
-        values: what is taken from there.
+        values: one row for each key.
         allowed: ``True`` where a query may attend to a key.
         bias: added to the scores.
         dropout: share of the weights that is dropped; 0 outside of training.

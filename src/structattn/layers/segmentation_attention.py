@@ -133,7 +133,7 @@ class TwoStateChain(nn.Module):
 
 
 class SigmoidSelection(nn.Module):
-    """Scores to independent coins, the chain without transitions: sigmoid attention, Kim et al. (2017), section 4.2.
+    """Scores to independent Bernoulli variables, a chain without transitions: Kim et al. (2017), section 4.2.
 
     Example:
         >>> SigmoidSelection()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0).marginals()
@@ -143,7 +143,7 @@ class SigmoidSelection(nn.Module):
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> IndependentSelection:
-        """Coins for each query, of the first ``lengths`` keys."""
+        """Bernoulli variables for each query, of the first ``lengths`` keys."""
         return IndependentSelection(scores / temperature, _real(lengths, scores))
 
 
@@ -163,7 +163,7 @@ class SoftmaxSelection(nn.Module):
 
 
 class SegmentationScorer(nn.Module):
-    r"""Bilinear scores ``theta_i = x_i^T W q`` and what is to be made of them: Kim et al. (2017), sections 2 and 4.2.
+    r"""Bilinear scores ``theta_i = x_i^T W q`` and a distribution over selections: Kim et al. (2017), 2 and 4.2.
 
     Args:
         dim: width of the states.
@@ -222,7 +222,7 @@ class SegmentationAttention(nn.Module):
         query_dim: width of the queries; ``dim`` if ``None``.
         scorer: module ``(states, mask, queries)`` to a distribution; a `SegmentationScorer` if ``None``.
         expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
-        total: what the weights of a query shall sum to; left alone if ``None``.
+        total: the sum that the weights of a query are scaled to; unscaled if ``None``.
 
     Example:
         >>> attention = SegmentationAttention(4, 6, total=2.0)
@@ -256,7 +256,7 @@ class SegmentationAttention(nn.Module):
         queries: Float[Tensor, "batch query query_dim"] | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch query_or_key dim"], Float[Tensor, "batch 1 query_or_key key"] | None]:
-        """Select; without queries every word asks, and padding gets zeros."""
+        """Select; without queries every word is a query, and padding gets zeros."""
         weights = self.expectation(self.scorer(states, mask, states if queries is None else queries))
         if queries is None:
             weights = weights.masked_fill(~mask.unsqueeze(-1), 0.0)

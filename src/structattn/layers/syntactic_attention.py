@@ -23,7 +23,7 @@ DependencyFamily = Callable[[Tensor, Tensor], PartDistribution]
 def independent_heads(scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"]) -> IndependentChoice:
     """Simple attention, ``p(head of j = i) = softmax_i(theta_ij)``: Kim et al. (2017), section 4.1.
 
-    No tree is asked for: every word chooses by itself, and may choose itself.
+    There is no tree constraint: every word chooses independently, and may choose itself.
 
     Args:
         scores: row = word, column = CoNLL id of its head, 0 for the root.

@@ -126,7 +126,7 @@ def roots(trees: TreeBatch) -> Bool[Tensor, "batch node"]:
 
 
 def _state(gates: Tensor, remembered: Tensor | None) -> tuple[Tensor, Tensor]:
-    """State and memory from the raw gates ``i, o, u`` and what is remembered of the children."""
+    """State and memory cell from the raw gates ``i, o, u`` and the forgotten memory of the children."""
     enter, leave, update = gates.chunk(3, dim=-1)
     memory = enter.sigmoid() * update.tanh()
     if remembered is not None:

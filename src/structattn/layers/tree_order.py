@@ -53,7 +53,7 @@ class TreeOrder:
         is_root = parent == torch.arange(batch * width, device=parent.device)
         real = trees.mask.flatten().nonzero().squeeze(1)
         num_levels = int(level.max()) + 1 if len(real) else 0
-        # Roots go to a level above all others, where nobody asks for them.
+        # Roots go to a level above all others, which no cell reads.
         goal = torch.where(is_root, num_levels, level[parent])
 
         #: flat indices ``sentence * width + column`` of the real nodes, in order.

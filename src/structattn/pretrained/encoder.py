@@ -56,7 +56,7 @@ def hydra(
     """A pretrained backbone with HYDRA heads on top; needs no parser.
 
     Args:
-        vocab_size: plays no part; the backbone has its own subwords.
+        vocab_size: unused; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         adapter: folder that ``structattn hydra pretrain`` wrote.
         heads: ``random`` takes the adapter's layer with fresh heads, the control for what their pretraining is worth.

@@ -142,7 +142,7 @@ def injected(
     """A pretrained backbone with priors in its own heads; the state of its first token is the sentence vector.
 
     Args:
-        vocab_size: plays no part; the backbone has its own subwords.
+        vocab_size: unused; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder that ``inject`` supports.
         heads: as in ``ms_san``; repeated if the backbone has a multiple of that number of heads.
         layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
@@ -191,7 +191,7 @@ def sgnet(
     """A pretrained backbone with SG-Net's layer on top, whose mask comes from the tree of each sentence.
 
     Args:
-        vocab_size: plays no part; the backbone has its own subwords.
+        vocab_size: unused; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         relation: ``span`` or ``ancestor``, see ``parse_relation``.
         num_heads: number of heads; as many as the backbone has if ``None``.

@@ -1,4 +1,4 @@
-"""Priors: what attention should make of a structure, as values that add and scale."""
+"""Priors: attention masks and biases computed from a structure, as values that can be added and scaled."""
 
 from structattn.priors.bias import AttentionBias
 from structattn.priors.per_head import PerHead

@@ -1,6 +1,7 @@
 """The value a prior builds: an attention mask and an attention bias.
 
-Hard and soft stay apart until scores are computed, because ``-inf`` inside a float matrix turns ``0 * prior`` into NaN.
+Mask and bias are kept apart until scores are computed, because ``-inf`` inside a float matrix turns ``0 * prior`` into
+NaN.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ class AttentionBias:
 
     Attributes:
         allowed: ``True`` where a query may attend to a key; ``None`` allows everything.
-        bias: added to the scores; ``None`` prefers nothing.
+        bias: added to the scores; ``None`` for no bias.
 
     Example:
         >>> import torch
@@ -30,13 +31,13 @@ class AttentionBias:
     bias: Float[Tensor, "#batch #head #query #key"] | None = None
 
     def __add__(self, other: "AttentionBias") -> "AttentionBias":
-        """Allowed where both allow; preferences add."""
+        """The intersection of both masks, and the sum of both biases."""
         if not isinstance(other, AttentionBias):
             return NotImplemented
         return AttentionBias(_both(self.allowed, other.allowed), _sum(self.bias, other.bias))
 
     def scaled(self, weight: int | float | Float[Tensor, ""] | Float[Tensor, " head"]) -> "AttentionBias":
-        """The same permissions with the preference multiplied by ``weight``, one number or one per head."""
+        """The same mask with the bias multiplied by ``weight``, one number or one per head."""
         if self.bias is None:
             return self
         if isinstance(weight, Tensor) and weight.dim() == 1:

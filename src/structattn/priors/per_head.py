@@ -1,4 +1,4 @@
-"""A different prior for every attention head, evaluated together: what makes MS-SAN one attention call."""
+"""A different prior for every attention head, evaluated together, so that MS-SAN is one attention call."""
 
 from collections.abc import Hashable, Sequence
 
@@ -15,7 +15,7 @@ class PerHead(Prior):
 
     MS-SAN (arXiv 2012.14642), section on multi-mask multi-head attention: ``M_h = M_dir(h) + alpha * M_dis(h)``.
 
-    Every prior is first taken apart into scaled base priors. Each distinct base prior is then evaluated once and spread
+    Every prior is first decomposed into scaled base priors. Each distinct base prior is then evaluated once and spread
     over the heads that use it by a vector of weights, so the work does not grow with the number of heads, and priors
     that depend on positions only stay ``(1, head, n, n)`` until they meet one that depends on the sentence.
 

@@ -1,4 +1,4 @@
-"""What a prior is, and the algebra that makes new priors from old ones: ``a + b``, ``alpha * a``, ``PerHead``.
+"""The base class of priors, and their algebra: ``a + b``, ``alpha * a``, ``PerHead``.
 
 A prior reads a batch and builds an :class:`AttentionBias`; it never touches scores.
 """
@@ -17,9 +17,9 @@ from structattn.priors.bias import AttentionBias
 
 
 class Prior(nn.Module, ABC):
-    """What attention should make of a structure: a module whose forward turns a batch into an ``AttentionBias``.
+    """A module whose forward turns a batch, and the structure it carries, into an ``AttentionBias``.
 
-    ``a + b`` allows what both allow and adds the preferences; ``alpha * a`` scales the preference only, where ``alpha``
+    ``a + b`` intersects the masks and adds the biases; ``alpha * a`` scales the bias only, where ``alpha``
     is a number, a tensor or ``nn.Parameter`` with one value or one per head, or a :class:`LearntAlpha`.
 
     Example:
@@ -36,7 +36,7 @@ class Prior(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, batch: SentenceBatch) -> AttentionBias:
-        """What is allowed and preferred in this batch."""
+        """The mask and the bias for this batch."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class LearntAlpha(nn.Module):
 
 
 class Sum(Prior):
-    """``a + b``: allowed where both allow; preferences add.
+    """``a + b``: the intersection of the masks and the sum of the biases.
 
     Raises:
         ValueError: if the two are made for different numbers of heads.
@@ -140,7 +140,7 @@ class Sum(Prior):
 
 
 class Scaled(Prior):
-    """``alpha * a``: the same permissions, the preference multiplied by ``alpha``.
+    """``alpha * a``: the same mask, the bias multiplied by ``alpha``.
 
     Raises:
         ValueError: if ``alpha`` is a number that is not finite, a tensor with more than one axis, or has a weight per
@@ -185,7 +185,7 @@ class Scaled(Prior):
         return tuple(Term(term.base, number * term.factor, term.alphas) for term in self.prior.terms())
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
-        """Evaluate, then scale the preference."""
+        """Evaluate, then scale the bias."""
         value: AttentionBias = self.prior(batch)
         return value.scaled(self.alpha() if isinstance(self.alpha, nn.Module) else float(self.alpha))
 
@@ -212,7 +212,7 @@ def num_weights(alpha: nn.Module) -> int | None:
 
 
 class _Given(nn.Module):
-    """A tensor or parameter given as ``alpha``, wrapped so that it travels, saves and trains with the prior."""
+    """A tensor or parameter given as ``alpha``, registered, so that it moves, saves and trains with the prior."""
 
     alpha: Tensor
 

@@ -15,7 +15,7 @@ from structattn.data import SentenceBatch, TreeBatch
 from structattn.priors.bias import AttentionBias
 from structattn.priors.prior import Prior
 
-# What to do with a sentence without a tree: refuse it, prefer nothing, or prefer near words.
+# For a sentence without a tree: an error, no bias, or a bias by word distance.
 Missing = Literal["error", "none", "word"]
 WordsSee = Literal["all", "own"]
 
@@ -26,8 +26,8 @@ class DependencyDistance(Prior):
     MS-SAN, ``M^dp``. Several roots hang below one virtual root that is not a word, so two roots are 2 apart.
 
     Args:
-        missing: what to do with a sentence without a tree: ``"error"`` refuses it, ``"none"`` prefers nothing there
-            (the head becomes plain), ``"word"`` uses the word distance there.
+        missing: what to do with a sentence without a tree: ``"error"`` raises, ``"none"`` has no bias there,
+            ``"word"`` uses the word distance there.
 
     Raises:
         ValueError: for another value of ``missing``.
@@ -144,7 +144,7 @@ class Subtree(Prior):
         return type(self), self.words_see
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
-        """What is allowed, shape ``(batch, 1, node, node)``."""
+        """The mask, shape ``(batch, 1, node, node)``."""
         tree = _tree(batch, "constituency", "error", wanted_by="Subtree")
         if tree is None:
             return AttentionBias(batch.mask[:, None, :, None] & batch.mask[:, None, None, :])

@@ -1,4 +1,4 @@
-"""What is asked of an encoder: tasks, the model that answers them, and the metrics that judge the answers."""
+"""Tasks, the models that learn them, and the metrics of their predictions."""
 
 from structattn.tasks.attachment import AttachmentModel
 from structattn.tasks.batch import TaskBatch

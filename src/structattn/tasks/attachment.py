@@ -27,11 +27,11 @@ from structattn.tasks.task import Task
 class AttachmentModel(nn.Module):
     r"""``p(tree | sentence)`` as the encoder attends with it; the loss is ``-sum log p(tree) / sum of words``.
 
-    An encoder of projective trees learns from given trees that are not projective after these are made so.
+    For an encoder of projective trees, gold trees that are not projective are projectivised first.
 
     Args:
         encoder: one that attends to heads, see ``latent_trees``.
-        task: what is asked.
+        task: the task.
         vocabulary: the words.
 
     Raises:

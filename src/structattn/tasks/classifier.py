@@ -1,4 +1,4 @@
-"""The last layers of a model, and what they are trained against: a classifier and the targets of ordinal regression."""
+"""The classifier on top of an encoder, and the target distributions of ordinal regression."""
 
 from collections.abc import Mapping, Sequence
 
@@ -94,7 +94,7 @@ def score_targets(scores: Sequence[float], score_range: tuple[float, float]) -> 
         if not low <= score <= high:
             raise ValueError(f"expected a score in [{low}, {high}], got {score}")
     position = torch.tensor(scores, dtype=torch.float64)[:, None] - low
-    # The two conditions are one: a hat of width 1 around the score.
+    # Both cases are one: a triangular function of width 1 around the score.
     classes = torch.arange(int(high - low) + 1, dtype=torch.float64)
     return (1 - (position - classes).abs()).clamp(min=0).float()
 

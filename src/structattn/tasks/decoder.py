@@ -1,7 +1,7 @@
-"""What a sequence model asks of a decoder, and the table of decoders by name.
+"""The decoder interface of sequence models, and the table of decoders by name.
 
-A decoder turns what an encoder knows into a text, token by token. It has two faces: all steps of known texts at once,
-for training, and one step after another, for search. Both must give the same probabilities.
+A decoder generates a text from an encoding, token by token: all steps of a known text at once in training, and one step
+at a time in search. Both must give the same probabilities.
 """
 
 import importlib
@@ -22,25 +22,25 @@ from structattn.tasks.search import State
 
 @runtime_checkable
 class Decoder(Protocol):
-    """A module that writes.
+    """A module that generates text.
 
-    ``__call__`` is ``forward``: scores before softmax of every next token, given the tokens before it; the first of
-    them is the begin, and padding is on the right. ``start`` and ``step`` do the same one token at a time; each tensor
-    of a state has the row first, so that a search may keep some rows and repeat others.
+    ``__call__`` is ``forward``: logits of every next token, given the tokens before it; the first of
+    them is the begin token, and padding is on the right. ``start`` and ``step`` do the same one token at a time; each
+    tensor of a state has the row first, so that a search may keep some rows and repeat others.
     """
 
     def __call__(
         self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of the next token at each step, before softmax."""
+        """Logits of the next token at each step."""
         ...
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
-        """What is remembered before the first token, with a row for each sentence."""
+        """The state before the first token, with a row for each sentence."""
         ...
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Scores of the next token, before softmax, and what is remembered afterwards."""
+        """Logits of the next token, and the next state."""
         ...
 
 
@@ -65,12 +65,12 @@ def decoder_builder(name: str) -> Callable[..., Decoder]:
 
 
 def build_decoder(name: str, encoder: SentenceEncoder, vocab_size: int, **options: Any) -> Decoder:
-    """Build a decoder by name for what an encoder gives.
+    """Build a decoder by name for an encoder.
 
     Args:
         name: a key of ``DECODERS``.
-        encoder: what it shall read from.
-        vocab_size: number of tokens that it may write, the special ones included.
+        encoder: the encoder it attends to.
+        vocab_size: number of tokens of the target side, the special ones included.
         **options: keyword arguments of the builder.
 
     Raises:

@@ -72,7 +72,7 @@ def build_fact_model(
 
     Args:
         name: ``memn2n``, ``unary`` or ``binary``.
-        task: what is asked.
+        task: the task.
         labels: the answers.
         vocabulary: the words.
         **options: ``dim``, ``num_steps``, ``num_facts``, ``linear_start``.

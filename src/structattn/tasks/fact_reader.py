@@ -63,16 +63,16 @@ class FactReader(nn.Module):
     The question is read with the first table; step ``k`` compares with table ``k`` and brings back table ``k + 1``
     (adjacent tying: Sukhbaatar et al. 2015, section 2.2).
 
-    The last table starts with four times the standard deviation of the others, .2. What it brings back holds the answer
-    then sooner than what other steps bring back, so that the last step looks for the fact with the answer and the steps
-    before it for the facts that lead there. From tables alike, chains take their facts in either order; and from the
+    The last table starts with four times the standard deviation of the others, .2. Its values carry the answer earlier
+    in training than those of other steps, so that the last step selects the fact with the answer and the steps before
+    it the facts that lead there. From tables alike, chains take their facts in either order; and from the
     variance of one tenth in the code of Kim et al. (2017) models learn more stories by heart.
 
     Args:
         vocab_size: number of word ids.
         dim: width of the vectors.
         num_steps: number of facts that are selected.
-        num_facts: most facts that are remembered.
+        num_facts: maximum number of facts.
     """
 
     def __init__(self, vocab_size: int, dim: int, *, num_steps: int, num_facts: int) -> None:

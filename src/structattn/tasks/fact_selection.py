@@ -1,6 +1,6 @@
 """Answering a question about a story by selecting some of its facts: memory networks and chains of facts.
 
-It has the face of ``SentenceModel``; the story and the question are the two sentences of an example.
+It has the interface of ``SentenceModel``; the story and the question are the two sentences of an example.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
 """
@@ -32,7 +32,7 @@ class FactModel(nn.Module):
     Args:
         encoder: a `FactReader`.
         selection: a `MemoryHops` or a `FactChain`.
-        task: what is asked.
+        task: the task.
         labels: the answers.
         vocabulary: the words.
         num_facts: maximum number of facts; of longer stories the last ones are read.

@@ -1,7 +1,7 @@
 """An LSTM decoder with any attention to the source: softmax, sigmoid, segmentation, or none.
 
-No input feeding: what an LSTM reads are the tokens alone, so all its steps are read at once, and the attention of all
-of them is one batch of queries.
+No input feeding: the LSTM reads the tokens alone, so all steps run at once, and their attention is one batch of
+queries.
 
 Reference: Luong, Pham and Manning (2015), section 3.1 (global attention, equations 5 and 6); Kim et al. (2017), section
 4.2 and the authors' code.
@@ -78,12 +78,12 @@ class LSTMDecoder(nn.Module):
     def forward(
         self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of the next token at each step, before softmax."""
+        """Logits of the next token at each step."""
         scores, _ = self._read(tokens, self.start(encoding, source))
         return scores
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
-        """What is remembered before the first token."""
+        """The state before the first token."""
         rows = len(encoding.states)
         if self.bridge is None:
             both = encoding.states.new_zeros(rows, 2, self.num_layers, self.dim)
@@ -92,7 +92,7 @@ class LSTMDecoder(nn.Module):
         return {"states": encoding.states, "mask": encoding.mask, "hidden": both[:, 0], "cell": both[:, 1]}
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Scores of the next token, before softmax, and what is remembered afterwards."""
+        """Logits of the next token, and the next state."""
         scores, (hidden, cell) = self._read(last.unsqueeze(1), state)
         return scores.squeeze(1), {**state, "hidden": hidden, "cell": cell}
 
@@ -121,13 +121,13 @@ def lstm_decoder(
     """An LSTM with attention over the states of an encoder.
 
     Args:
-        encoder: what it reads from.
+        encoder: the encoder it attends to.
         vocab_size: number of tokens.
         dim: width of the tokens and of the states; that of the encoder's states if ``None``.
         num_layers: number of layers.
-        attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a chain of yes and no).
-        total: what the weights of a step shall sum to; 2 for segmentation if ``None``, as in the paper (lambda), and
-            left alone for the others.
+        attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a two-state chain).
+        total: the sum that the weights of a step are scaled to; 2 for segmentation if ``None``, as in the paper
+            (lambda), and unscaled for the others.
         initial: whether the LSTM starts from the sentence ``vector`` or from ``zero``.
         dropout: on the tokens, between the layers and before the scores.
 

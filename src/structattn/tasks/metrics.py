@@ -1,5 +1,4 @@
-"""The figures a task is judged by, in numpy: accuracy, macro F1, Matthews, Pearson, Spearman, mean squared error, and
-those of texts (``sequence_metrics.py``).
+"""Metrics, in numpy: accuracy, macro F1, Matthews, Pearson, Spearman, mean squared error, and those of texts.
 
 Each metric is written once, over weighted examples. With weights of one it is the metric; with the counts of a resample
 it is the metric of that resample, which is how ``training.significance`` runs ten thousand of them at once.
@@ -34,7 +33,7 @@ class Metric:
         is_numeric: whether it compares numbers; otherwise it compares labels.
         greater_is_better: whether a larger value is a better one.
         function: ``(gold, predicted, weights) -> values``, one value for each row of weights.
-        concerns: which examples it is about, by their gold answers; all if ``None``.
+        concerns: which examples it is computed on, by their gold answers; all if ``None``.
 
     Example:
         >>> metric("accuracy").value(["a", "b"], ["a", "a"])
@@ -48,7 +47,7 @@ class Metric:
     concerns: Callable[[np.ndarray], np.ndarray] | None = None
 
     def concerns_any(self, gold: Labels | Scores) -> bool:
-        """Whether there is an example that it is about."""
+        """Whether there is an example that it is computed on."""
         return self.concerns is None or bool(self.concerns(np.asarray(gold)).any())
 
     def value(self, gold: Labels | Scores, predicted: Labels | Scores) -> float:
@@ -88,7 +87,7 @@ def metric(name: str) -> Metric:
 
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
-    """Share of examples whose label was found.
+    """Share of examples whose predicted label is the gold one.
 
     Example:
         >>> accuracy(["a", "b", "b", "c"], ["a", "b", "a", "c"])

@@ -22,8 +22,8 @@ Item = Example | Sentence | str | tuple[Sentence | str, ...]
 class TaskModel(Protocol):
     """A module that learns a task.
 
-    ``forward(batch)`` scores what ``collate`` made, and ``loss_of`` judges the scores; they are apart because several
-    processes may only wrap ``forward``.
+    ``forward(batch)`` scores what ``collate`` made, and ``loss_of`` gives the loss of the scores; distributed training
+    wraps ``forward`` only.
     """
 
     task: Task
@@ -65,7 +65,7 @@ class TaskModel(Protocol):
 
 
 def example_of(item: Item, index: int, task: Task) -> Example:
-    """An example from whatever a caller may hand in; texts are split into words.
+    """An example from an example, sentence, text or tuple; texts are split into words.
 
     Args:
         item: example, sentence, text, or tuple of these.
@@ -100,7 +100,7 @@ def examples_of(items: Sequence[Item], task: Task, *, batch_size: int) -> list[E
     Args:
         items: as ``example_of`` takes them.
         task: says how many sentences an example has.
-        batch_size: how many examples shall run at a time.
+        batch_size: examples per batch.
 
     Raises:
         ConfigError: if the batch size is below 1.

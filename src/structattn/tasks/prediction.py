@@ -1,4 +1,4 @@
-"""What a model says about examples, and how good that is. Values only."""
+"""Predictions and evaluations, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says about one example.
+    """A model's prediction for one example.
 
     Attributes:
         id: the example's id, or its position if it has none.
         label: the most probable label; ``None`` for regression.
         score: the predicted score; ``None`` for classification.
         probabilities: probability of every class; for regression the classes are the whole scores. Texts have none.
-        text: the text that was written; ``None`` for labels and scores.
-        facts: the facts that the answer rests on, counted from 0 in the story; ``None`` where there is no story.
-        log_probability: the logarithm of the probability of the text, divided as its search was asked to.
+        text: the generated text; ``None`` for labels and scores.
+        facts: the facts selected for the answer, counted from 0 in the story; ``None`` where there is no story.
+        log_probability: the log-probability of the text, length-normalised as in its search.
     """
 
     id: str
@@ -28,7 +28,7 @@ class Prediction:
 
     @property
     def answer(self) -> str | float:
-        """The label, the score or the text, whichever the task asks for."""
+        """The label, the score or the text, whichever the task predicts."""
         if self.text is not None:
             return self.text
         return self.label if self.label is not None else float(self.score or 0.0)
@@ -36,7 +36,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions and how good they are.
+    """Predictions and their metrics.
 
     Attributes:
         metrics: value of each metric of the task. ``unseen_labels`` is there when some gold labels are none of the

@@ -14,10 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 State = Mapping[str, Tensor]
-"""What a decoder remembers; the first axis of each tensor is the row, one for each sequence that is being written."""
+"""The state of a decoder; the first axis of each tensor is the row, one for each hypothesis."""
 
 Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row token"], State]]
-"""From the last tokens ``(row,)`` and a state to logarithms of probabilities ``(row, token)`` and the next state."""
+"""From the last tokens ``(row,)`` and a state to log-probabilities ``(row, token)`` and the next state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class SearchResult:
 
     Attributes:
         tokens: ``(batch, step)``, each up to and including its end; 0 after it.
-        scores: the logarithm of the probability of each, divided as the search was asked to.
+        scores: the log-probability of each, length-normalised.
     """
 
     tokens: Int[Tensor, "batch step"]
@@ -38,7 +38,7 @@ def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], be
 
     Args:
         step: the model.
-        state: what the model remembers before the first token, a row for each sequence.
+        state: the model's state before the first token, a row for each sequence.
         limits: how many tokens each sequence may have, its end included; at its limit a sequence must end.
         begin: the token that stands before the first one.
         end: the token that ends a sequence.

@@ -1,6 +1,6 @@
 """``SentenceModel``: any encoder under any task. It turns examples into batches, batches into a loss, and answers.
 
-Training asks a model for ``collate`` and ``loss``; everybody else for ``predict`` and ``evaluate``.
+Training calls ``collate`` and ``loss``; inference calls ``predict`` and ``evaluate``.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class SentenceModel(nn.Module):
 
     Args:
         encoder: gives ``Encoding.vector`` of width ``encoder.output_dim``.
-        task: what is asked.
+        task: the task.
         labels: the classes, where the task takes them from its training data.
         dropout: on the inputs of both layers of the classifier.
         vocabulary: needed to work on examples and texts rather than on batches.
@@ -41,9 +41,10 @@ class SentenceModel(nn.Module):
         activation: of the hidden layer; by default a sigmoid for ``tai`` and ReLU otherwise.
         output_bias: whether the last layer has a bias.
         nodes: train on the label of every word and phrase of a tree in one encoding of the sentence, rather than on
-            the sentence's alone. The encoder must have a state for each of them; answers are the sentence's as ever.
+            the sentence's alone. The encoder must have a state for each of them; predictions are still for the
+            sentence.
         trees: the phrase trees that sentences get before they are encoded, see ``PhraseTrees``.
-        unary: what becomes of chains of phrases in them, likewise.
+        unary: treatment of unary chains in them, likewise.
         tree_seed: of random trees.
 
     Raises:
@@ -100,7 +101,7 @@ class SentenceModel(nn.Module):
         self._indices = {label: index for index, label in enumerate(classes)}
 
     def forward(self, batch: TaskBatch) -> Float[Tensor, "batch *node label"]:
-        """Class scores before softmax: of each sentence, or of each node in a batch that has labels for nodes.
+        """Logits: of each sentence, or of each node in a batch that has labels for nodes.
 
         Raises:
             ConfigError: if there are labels for nodes, but the encoder has no states of phrases.

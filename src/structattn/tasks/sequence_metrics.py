@@ -1,7 +1,7 @@
 """Metrics of texts, and of trees written as texts, in the form of ``metrics.py``: one value for each row of weights.
 
-BLEU is sacrebleu's: its counts for each sentence, its formula for each weighted sum of counts. So a resample of the
-paired bootstrap is scored as sacrebleu would score it.
+BLEU is sacrebleu's: its counts for each sentence, its formula for each weighted sum of counts. A resample of the paired
+bootstrap is thus scored as sacrebleu would score it.
 
 Reference: Papineni et al. (2002), BLEU; Post (2018), A call for clarity in reporting BLEU scores; Kim et al. (2017),
 section 4.1 (the longest correct prefix).
@@ -27,7 +27,7 @@ def bleu_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
     metric = require("sacrebleu.metrics", "mt").BLEU(effective_order=True)
     rows = []
     for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True):
-        # The score of a single sentence is not used, only what it was counted from.
+        # The score of a single sentence is not used, only its counts.
         one = metric.sentence_score(answer, [text])
         rows.append([*one.counts, *one.totals, one.sys_len, one.ref_len])
     # sacrebleu counts in whole numbers, which the weights of resamples are.

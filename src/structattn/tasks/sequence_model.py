@@ -1,7 +1,7 @@
-"""``SequenceModel``: an encoder and a decoder that answer a sentence with a text, such as its translation.
+"""``SequenceModel``: an encoder and a decoder from a sentence to a text, such as its translation.
 
-It has the face of ``SentenceModel`` (``collate``, ``loss_of``, ``predict``, ``measure``), so that training, evaluation
-and the command line treat both alike. The text of an example is its label.
+It has the interface of ``SentenceModel`` (``collate``, ``loss_of``, ``predict``, ``measure``), so that training,
+evaluation and the command line treat both alike. The text of an example is its label.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ from structattn.tasks.task import Task
 
 @dataclass(frozen=True)
 class Search:
-    """How texts are searched.
+    """Options of the search for a text.
 
     Attributes:
-        beam: how many unfinished texts are kept; 1 is greedy.
+        beam: number of unfinished hypotheses; 1 is greedy.
         length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
         max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
     """
@@ -52,7 +52,7 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class SequenceBatch:
-    """Sources and the texts they are to be answered with, as tensors.
+    """Source sentences and target texts as tensors.
 
     Attributes:
         source: the sentences, tokenized.
@@ -82,7 +82,7 @@ class SequenceBatch:
 
 
 class TextProcessor(NamedTuple):
-    """How texts become ids: the vocabulary of the sources, how their words are split, and what can be written."""
+    """From texts to ids: the vocabulary and splitter of the source side, and the vocabulary of the target side."""
 
     source: Vocabulary
     target: TextVocabulary
@@ -97,12 +97,12 @@ class SequenceModel(nn.Module):
 
     Args:
         encoder: reads the source.
-        decoder: writes the text.
-        task: what is asked.
-        texts: how texts become ids.
-        trees: the phrase trees that sources get before they are encoded.
+        decoder: generates the text.
+        task: the task.
+        texts: from texts to ids.
+        trees: the phrase trees of source sentences.
         label_smoothing: ``epsilon``.
-        search: how texts are searched.
+        search: options of the search.
 
     Raises:
         ConfigError: for a label smoothing that is no share below 1.
@@ -155,7 +155,7 @@ class SequenceModel(nn.Module):
         return next(self.parameters()).device
 
     def forward(self, batch: SequenceBatch) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of every next token of the texts, before softmax."""
+        """Logits of every next token of the texts."""
         scores: Tensor = self.decoder(self.encoder(batch.source), batch.source, batch.inputs)
         return scores
 
@@ -246,7 +246,7 @@ class SequenceModel(nn.Module):
         return retokenize(self.trees(sentence), self.texts.splitter)
 
     def size_of(self, example: Example) -> int:
-        """What an example costs: the longer one of its source and its text, in tokens."""
+        """The length of an example: that of its source or its text, the longer one, in tokens."""
         text = example.label if isinstance(example.label, str) else ""
         source = len(retokenize(example.sentences[0], self.texts.splitter))
         return max(source, len(self.texts.target.splitter.split(text)) + 1)

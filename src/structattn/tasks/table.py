@@ -1,4 +1,4 @@
-"""The built-in tasks: the data sets of the papers, and generic ones for everybody's own files."""
+"""The built-in tasks: the data sets of the papers, and generic ones for your own files."""
 
 import difflib
 from collections.abc import Mapping

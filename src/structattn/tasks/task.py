@@ -1,6 +1,6 @@
-"""What is asked of an encoder, as a value: labels or scores, one sentence or two, how they combine, what is measured.
+"""A task as a value: labels or scores, one sentence or two, how they combine, the metrics.
 
-A task knows nothing of models; ``SentenceModel`` puts an encoder under it. New tasks are made with
+A task is independent of models; ``SentenceModel`` combines it with an encoder. New tasks are made with
 ``dataclasses.replace`` or by calling ``Task``; ``structattn.tasks.table`` holds those of the papers.
 """
 
@@ -38,7 +38,7 @@ class Task:
             ``read_examples``).
         classifier_hidden: width of the classifier's hidden layer.
         target: which of several answers in the file is asked for, where its reader offers a choice.
-        answer: what an example is answered with, and so which kind of model learns it: a ``label`` (or score); a
+        answer: what is predicted for an example, and so which kind of model learns it: a ``label`` (or score); a
             ``text``, which is then the label of the example; ``facts``, on which the label rests; or a dependency
             ``tree``, whose heads are the label.
         generated: name of a generator in ``GENERATORS`` that makes the data where no file is named.

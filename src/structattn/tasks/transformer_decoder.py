@@ -1,7 +1,8 @@
-"""The Transformer that writes: to a source of words, or to the words and phrases of a source tree.
+"""Transformer decoders with attention to the words, or to the words and phrases of a tree, of the source.
 
 Vaswani et al. 2017, section 3; Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", section
-4.3. What a source gives, its accumulated values included, is computed once per sentence; own keys and values grow.
+4.3. Keys and values of the source, accumulated ones included, are computed once per sentence; those of the target are
+cached.
 """
 
 import math
@@ -32,7 +33,7 @@ Look = Callable[[nn.Module, Encoding, SentenceBatch], CrossSource]
 
 
 class DecoderLayer(nn.Module):
-    """Attention to what was written, attention to the source, a feed-forward network, each in a residual connection.
+    """Causal self-attention, attention to the source, a feed-forward network, each in a residual connection.
 
     Args:
         own: ``(states, before) -> (update, remembered)``.
@@ -76,12 +77,12 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """Tokens with positions, layers, and scores by the same table that the tokens come from.
+    """Token embeddings with positions, layers, and logits from the same table (tied embeddings).
 
     Args:
         vocab_size: number of tokens.
         dim: width of the tokens and of the states.
-        layers: what stands between tokens and scores.
+        layers: the layers between the embeddings and the logits.
         last: applied to the states after the layers.
         look: ``(cross-attention, encoding, source) -> what the attention needs of the source``.
         dropout: applied to the tokens.
@@ -119,12 +120,12 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
     ) -> Float[Tensor, "batch step vocabulary"]:
-        """Scores of the next token at each step, before softmax."""
+        """Logits of the next token at each step."""
         scores, _ = self._read(tokens, self.start(encoding, source))
         return scores
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
-        """What is remembered before the first token: the source as each layer sees it, and no steps."""
+        """The state before the first token: the source's keys and values for each layer, and no steps."""
         state: dict[str, Tensor] = {}
         for number, layer in enumerate(self._layers()):
             seen = self.look(layer.cross, encoding, source)
@@ -133,7 +134,7 @@ class TransformerDecoder(nn.Module):
         return state
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Scores of the next token, before softmax, and what is remembered afterwards."""
+        """Logits of the next token, and the next state."""
         scores, after = self._read(last.unsqueeze(1), state)
         return scores.squeeze(1), after
 
@@ -164,7 +165,7 @@ def transformer_decoder(
     """A Transformer decoder, as wide as the states of the encoder.
 
     Args:
-        encoder: what it reads from.
+        encoder: the encoder it attends to.
         vocab_size: number of tokens.
         num_layers: number of layers.
         num_heads: number of heads.

@@ -1,4 +1,4 @@
-"""bAbI: stories told one fact a line, with questions in between, their answers and the facts that support them.
+"""bAbI: stories with one fact a line, questions in between, their answers and supporting facts.
 
 An example is a story and a question. What a story is made of is in the metadata of its sentence, so that a story may be
 read as one long sentence too; ``facts_of`` takes it apart again.

@@ -14,7 +14,7 @@ from structattn.data.phrase_trees import join_sentences
 from structattn.data.readers.fields import Place, check_target, label_of
 from structattn.syntax import ParseError, Sentence, read_conllu
 
-# What a sentence says of itself, rather than of its document.
+# Metadata of a sentence, rather than of its document.
 _OF_A_SENTENCE = ("sent_id", "text")
 
 

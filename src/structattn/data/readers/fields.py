@@ -1,4 +1,4 @@
-"""What every reader does with one field of a line: text to a sentence, text to a label."""
+"""Parsing one field of a line: text to a sentence, text to a label."""
 
 import json
 import math

@@ -1,6 +1,6 @@
 """Parallel text: a sentence and its translation, as two line-aligned files or one table of two columns.
 
-The translation is the label of the example, so that everything that reads, splits or writes examples fits as it is.
+The translation is the label of the example.
 """
 
 import itertools
