@@ -128,7 +128,11 @@ def failing(error: BaseException) -> Callable[..., Iterator[str]]:
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (RuntimeError("two\nlines"), 1, "structattn: error: RuntimeError: two lines (this is our mistake; --debug"),
+        (
+            RuntimeError("two\nlines"),
+            1,
+            "structattn: error: RuntimeError: two lines (this is a bug in structattn; --debug",
+        ),
         (ConfigError("no such thing"), 2, "structattn: error: no such thing\n"),
         (FileNotFoundError(2, "No such file or directory", "a.txt"), 2, "a.txt: no such file or directory\n"),
         (OSError(28, "No space left on device"), 2, "structattn: error: no space left on device\n"),

@@ -127,4 +127,4 @@ def test_mistakes(made, capsys):
     tokenizer.save_pretrained(made / "other")
     pair = ["--backbone", str(made / "other"), "--adapter", str(made / "adapter")]
     assert main([*words, *pair, "--run", str(made / "same")]) == 2
-    assert "cut words into different subwords" in capsys.readouterr().err
+    assert "have different vocabularies" in capsys.readouterr().err

@@ -189,11 +189,11 @@ def test_the_backbone_alone_is_a_model_of_transformers(
         assert main(words) == 2
         assert "holds a finished run" in capsys.readouterr().err
         assert main([*words, "--resume"]) == 0
-        assert "3 questions learnt from" in capsys.readouterr().out
+        assert "3 training questions" in capsys.readouterr().out
         assert main([*words, "--seed", "2", "--resume"]) == 2
         assert "cannot resume with another seed" in capsys.readouterr().err
         assert main([*words, "--seed", "2", "--overwrite"]) == 0
-        assert "3 questions learnt from" in capsys.readouterr().out
+        assert "3 training questions" in capsys.readouterr().out
         assert main([*words, "--heads", "random"]) == 2
         assert "give an adapter" in capsys.readouterr().err
 

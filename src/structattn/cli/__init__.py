@@ -1,4 +1,4 @@
-"""The command line: one small file per verb, each a typed function that calls the library and yields lines."""
+"""The command line: one small file per command, each a typed function that calls the library and yields lines."""
 
 from structattn.cli.program import main
 

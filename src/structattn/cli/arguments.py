@@ -39,7 +39,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     """
     parser, whole = _parser(command, verb)
     try:
-        # Help and --print_config answer and leave; both did what was asked.
+        # Help and --print_config print and exit with success.
         values = parser.instantiate(parser.parse_args([_underscored(word) for word in arguments]))
     except SystemExit:
         return None
@@ -105,7 +105,7 @@ def _with_file(message: str, arguments: Sequence[str]) -> str:
 
 
 def _in_one_sentence(message: str, options: Sequence[str]) -> str:
-    """Say jsonargparse's message in the words of the command line, with the known options where one was unknown."""
+    """Rephrase jsonargparse's message for the command line, with the known options where one was unknown."""
     message = re.sub(
         r'Parser key "([\w.]+)":\s+', lambda key: f"{_spelt(key[1], options)}: ", " ".join(message.split())
     )

@@ -40,7 +40,7 @@ def _lines(found: Comparison, flips: int) -> Iterator[str]:
 
 
 def _chosen(found: Comparison) -> Iterator[str]:
-    """All test figures of each system by what the development data choose."""
+    """Test figures of each system for the runs selected on dev."""
     rows = [(group.name, which, values) for group in found.groups for which, values in group.chosen.items()]
     if rows:
         names = list(dict.fromkeys(name for _, _, values in rows for name in values))

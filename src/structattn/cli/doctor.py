@@ -1,4 +1,4 @@
-"""``structattn doctor``: what this installation has, and the command that brings what it lacks."""
+"""``structattn doctor``: what this installation has, and how to install what it lacks."""
 
 import importlib.metadata
 import json as jsonlib

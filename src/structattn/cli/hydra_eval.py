@@ -1,4 +1,4 @@
-"""``structattn hydra eval``: what heads know of a treebank, and what fine-tuning has made of them."""
+"""``structattn hydra eval``: heads on a treebank, and their drift in fine-tuning."""
 
 import json as jsonlib
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def command(
     if (backbone is None) != (adapter is None) or (adapter is None and run is None):
         raise ConfigError("hydra eval: expected --backbone BACKBONE --adapter ADAPTER, or --run RUN, or all three")
     sentences = list(read_conllu(treebank))
-    # For the drift both backbones are asked again about every sentence.
+    # The drift needs the states of both backbones for every sentence.
     keep = adapter is not None and run is not None
     measured: dict[str, _Measured] = {}
     if backbone is not None and adapter is not None:
@@ -87,7 +87,7 @@ def _drift(before: _Measured, after: _Measured) -> tuple[float, ...]:
     if before.layer.heads.num_heads != after.layer.heads.num_heads:
         raise ConfigError("hydra eval: the adapter and the run have different numbers of heads")
     if before.batches.backbone.tokenizer.get_vocab() != after.batches.backbone.tokenizer.get_vocab():
-        raise ConfigError("hydra eval: the backbones of the adapter and of the run cut words into different subwords")
+        raise ConfigError("hydra eval: the backbones of the adapter and of the run have different vocabularies")
     with evaluating(before.batches.backbone), evaluating(after.batches.backbone):
         return head_drift(
             (

@@ -39,12 +39,12 @@ def command(
 
     Args:
         treebank: a CoNLL-U file.
-        settings: how the heads are trained.
+        settings: options of training.
         backbone: the folder of a Hugging Face encoder with a fast tokenizer.
         out: the adapter folder.
         dev: a CoNLL-U file to report on; a tenth of the treebank is held out without one.
         limit: maximum number of sentences of the treebank.
-        relation: what to score: arc, head, child, ancestor, span, distance; one name, or one a head with spaces
+        relation: the target: arc, head, child, ancestor, span, distance; one name, or one a head with spaces
             between.
         layer_style: residual, attention, gated or transformer.
         num_heads: number of heads; as many as the backbone has by default.

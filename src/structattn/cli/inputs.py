@@ -1,4 +1,4 @@
-"""What a trained model is asked about: a data file, plain text one sentence a line, or stdin."""
+"""Inputs of a trained model: a data file, plain text with one sentence a line, or stdin."""
 
 import itertools
 import sys
@@ -21,7 +21,7 @@ def read_inputs(task: Task, source: str, *, format: str | None = None) -> Iterat
     """Stream the examples of a file or of stdin; labels are not needed.
 
     Args:
-        task: what they are for.
+        task: their task.
         source: a path, or ``-`` for stdin.
         format: a data format, or ``"text"``; recognised from a file, and ``"text"`` for stdin, if ``None``.
 

@@ -1,4 +1,4 @@
-"""``structattn list``: the names that options take, one line each, with what they stand for."""
+"""``structattn list``: the names that options take, with a one-line summary each."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ Entries = dict[str, tuple[str, dict[str, Any]]]
 
 
 def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
-    """The encoders, tasks, priors or structures there are, one line each.
+    """The available encoders, tasks, priors or structures, one line each.
 
     Args:
         what: which of them.

@@ -43,7 +43,7 @@ def command(
         whole: make one sentence of each line of text, with a root for each sentence in it.
         brackets: a file for the phrase trees that follow from the dependencies.
         cache: a file that keeps parses; by default one beside --out, removed when --out is complete.
-        processes: how many processes parse; the result does not depend on it.
+        processes: number of processes; the result does not depend on it.
         batch_size: texts that are parsed, and kept in the cache, at a time.
     """
     if skip < 0 or (limit is not None and limit < 1):

@@ -1,4 +1,4 @@
-"""``structattn parser eval``: how much of a treebank a parser gets right, and how fast it is."""
+"""``structattn parser eval``: attachment scores and speed of a parser on a treebank."""
 
 import dataclasses
 import json as jsonlib
@@ -18,8 +18,8 @@ def command(
     Args:
         treebank: a CoNLL-U file with the right trees.
         parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or FILE.conllu.
-        processes: how many processes parse.
-        batch_size: sentences that a process is given at a time.
+        processes: number of processes.
+        batch_size: sentences per batch and process.
         json: print one JSON object.
     """
     gold = read_gold(treebank)

@@ -44,13 +44,13 @@ def command(
         encoder: options of the encoder, such as --encoder.hidden 300.
         scorer: options of the biaffine scorer, such as --scorer.arc_dim 300.
         min_count: rarer words are known by their characters only.
-        learning_rate: its highest value; 2e-3, with a backbone 1e-3 by default.
+        learning_rate: peak learning rate; 2e-3, with a backbone 1e-3 by default.
         backbone_learning_rate: the same for the backbone.
         batch_size: sentences a step; 48, with a backbone 16 by default.
         epochs: maximum number of epochs; 25 by default, with a backbone 5.
         patience: stop after this number of epochs without a better LAS.
         seed: of parameters, dropout and order.
-        resume: go on with the interrupted run in --out.
+        resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object.
     """

@@ -1,4 +1,4 @@
-"""``structattn phrases``: how much of a trained run's attention goes to phrases, beside uniform attention."""
+"""``structattn phrases``: the share of a trained model's attention that goes to phrases, against uniform attention."""
 
 import csv
 import io
@@ -26,11 +26,11 @@ def command(
     picture: str | None = None,
     trust_code: bool = False,
 ) -> Iterator[str]:
-    """The share of attention on phrases in each layer of a model that attends over trees, beside the uniform share.
+    """The share of attention on phrases in each layer of a model that attends over trees, against the uniform share.
 
     Args:
         run: a run folder, or the folder of a saved model.
-        data: a file of examples, with texts for models that write; the development data of the run by default.
+        data: a file of examples, with texts for models that generate; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
         limit: maximum number of examples, from the start.
         format: text, markdown, or csv with a line for each head.

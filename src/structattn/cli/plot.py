@@ -23,7 +23,7 @@ def command(
     out: str | None = None,
     trust_code: bool = False,
 ) -> Iterator[str]:
-    """Draw what a trained run attends to: heat maps for each head, gates, pooling weights, trees.
+    """Draw the attention of a trained model: heat maps for each head, gates, pooling weights, trees.
 
     Args:
         run: a run folder, or the folder of a saved model.

@@ -1,4 +1,4 @@
-"""``structattn predict``: the answers of a trained run, one JSON line for each example."""
+"""``structattn predict``: the predictions of a trained model, one JSON line for each example."""
 
 import json as jsonlib
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def command(
         data: a file in any data format, with or without labels; - reads stdin.
         format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
-        batch_size: how many examples run at a time.
+        batch_size: examples per batch.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if batch_size < 1:

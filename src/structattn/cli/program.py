@@ -1,7 +1,7 @@
 """From the words after ``structattn`` to an exit code: the one place that prints results and errors.
 
-A verb yields lines; they are the results and go to stdout. Whatever else is printed while a verb runs is a log and
-goes to stderr, so a pipe never reads a progress bar. Nothing heavy is imported before a verb runs.
+A command yields lines; they are the results and go to stdout. Whatever else is printed while it runs is a log and
+goes to stderr, so a pipe never reads a progress bar. Nothing heavy is imported before a command runs.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ VERBS = {
     "predict": "one JSON line for each example of a file",
     "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
-    "phrases": "how much attention of a trained run goes to phrases, beside uniform attention",
+    "phrases": "share of attention on phrases of a trained model, against uniform attention",
     "parse": "raw text to CoNLL-U with trees, by a parser of your choice",
     "parser train": "a dependency parser of your own from a treebank",
-    "parser eval": "how many arcs of a treebank a parser finds, and how fast it is",
+    "parser eval": "attachment scores and speed of a parser on a treebank",
     "hydra pretrain": "HYDRA heads on a frozen backbone, trained to score a relation: an adapter folder",
-    "hydra eval": "what HYDRA heads know of a treebank, and what fine-tuning has made of them",
-    "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and measure its answers",
-    "list": "the encoders, tasks, priors and structures there are",
+    "hydra eval": "HYDRA heads evaluated on a treebank, and their drift in fine-tuning",
+    "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and evaluate it",
+    "list": "the available encoders, tasks, priors and structures",
     "doctor": "versions, devices, extras and kernels of this installation",
 }
 OURS, YOURS, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what follows ``structattn``; by default this process's own arguments.
 
     Returns:
-        0 if all went well, 2 for a mistake of the user, 1 for one of ours, 130 after Ctrl-C, 141 if the reader of
+        0 if all went well, 2 for a user error, 1 for an internal one, 130 after Ctrl-C, 141 if the reader of
         stdout went away (128 + the signal's number, as shells have it).
 
     Example:
@@ -110,7 +110,7 @@ def _logs_on_stderr() -> Iterator[None]:
 
 
 def _judge(error: Exception) -> tuple[int, str]:
-    """Whose mistake an error is, and how to say it in one line."""
+    """The exit code of an error, and its message in one line."""
     from structattn.syntax.errors import MissingStructure, StructAttnError
 
     if isinstance(error, MissingStructure):
@@ -121,7 +121,7 @@ def _judge(error: Exception) -> tuple[int, str]:
         return YOURS, f"{error.filename}: {(error.strerror or str(error)).lower()}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a stream that was open already has no name
         return YOURS, "no space left on device"
-    hint = "" if os.environ.get("STRUCTATTN_DEBUG") == "1" else " (this is our mistake; --debug shows where)"
+    hint = "" if os.environ.get("STRUCTATTN_DEBUG") == "1" else " (this is a bug in structattn; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
 
 

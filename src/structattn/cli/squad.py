@@ -1,4 +1,4 @@
-"""``structattn squad``: a backbone, with or without HYDRA heads, fine-tuned on SQuAD and measured on it."""
+"""``structattn squad``: a backbone, with or without HYDRA heads, fine-tuned and evaluated on SQuAD."""
 
 import dataclasses
 import json as jsonlib
@@ -12,8 +12,8 @@ def command(run: QuestionRun, *, resume: bool = False, overwrite: bool = False, 
     """Fine-tune a backbone on SQuAD, with HYDRA heads if there is an adapter; report exact match and F1.
 
     Args:
-        run: everything that decides a run.
-        resume: go on with the interrupted run in --out.
+        run: the configuration.
+        resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object.
     """
@@ -21,5 +21,5 @@ def command(run: QuestionRun, *, resume: bool = False, overwrite: bool = False, 
     if json:
         yield jsonlib.dumps({"seed": run.seed, **dataclasses.asdict(found)})
     else:
-        counts = f"{found.questions['train']} questions learnt from, {found.questions['dev']} asked"
+        counts = f"{found.questions['train']} training questions, {found.questions['dev']} evaluated"
         yield f"{found.folder}  {figures(found.metrics)}  {found.seconds:.1f} s  {counts}"

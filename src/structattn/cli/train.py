@@ -25,14 +25,14 @@ def command(
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Train an encoder on a task and leave a run folder: the best model, its predictions, every figure on the way.
+    """Train an encoder on a task and leave a run folder: the best model, its predictions, all metrics.
 
     Args:
-        config: everything that decides a run.
+        config: the configuration.
         seeds: several runs, such as 1..5 or 1,3,7; each in its own folder, below --out if that is given.
         backbone: folder of a Hugging Face encoder, for encoders on a backbone: the same as --options.backbone.
         adapter: folder of HYDRA heads, for the encoder hydra: the same as --options.adapter.
-        resume: go on with the interrupted run in --out.
+        resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         trust_code: import and run an encoder module:function that the folder of --init names.
         json: print one JSON object a run.

@@ -1,7 +1,7 @@
-"""Looking into models: attention maps, their summaries, and the figures of the papers.
+"""Analysis of models: attention maps, their summaries, and the figures of the papers.
 
 ``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``attention_page`` and ``save_plots``
-show everything there is to see of a trained model on some sentences.
+draw all figures of a trained model on some sentences.
 """
 
 from structattn.inspection.attention_map import AttentionMap

@@ -25,7 +25,7 @@ def injected_maps(
 ) -> list[AttentionMap]:
     """The weights of every layer with priors, text by text; rows and columns are subwords.
 
-    ``sdpa`` computes no weights, so the model runs ``eager`` meanwhile and logs that it does.
+    ``sdpa`` computes no weights, so the model runs ``eager`` for this call and logs so.
 
     Args:
         model: made by ``structattn.pretrained.inject`` with a tokenizer.
@@ -45,7 +45,7 @@ def text_maps(embedder: ClsState, texts: Sequence[tuple[Sentence, ...]], places:
     """Attention of an encoder whose sentence vector is the first token's state; rows and columns are subwords.
 
     The layer on the backbone, if there is one; the layers with priors, if they are in the backbone's own heads; and
-    otherwise the last layer of the backbone, which then runs ``eager`` for this call and logs that it does.
+    otherwise the last layer of the backbone, which then runs ``eager`` for this call and logs so.
 
     Args:
         embedder: reads the texts.

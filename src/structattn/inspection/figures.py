@@ -209,7 +209,7 @@ def gate_figure(attention_map: AttentionMap, *, title: str | None = None) -> str
 
 
 def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) -> str:
-    """How much each word weighs in the sentence vector, averaged over features, for one or more poolers.
+    """The weight of each word in the sentence vector, averaged over features, for one or more poolers.
 
     Raises:
         ValueError: if there is no map of kind ``"pooling"``, or the maps are about different words.
@@ -223,7 +223,7 @@ def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) ->
 
 
 def pooling_features_figure(attention_map: AttentionMap, *, title: str | None = None) -> str:
-    """How much each word weighs in every feature of the sentence vector, and on average.
+    """The weight of each word in every feature of the sentence vector, and on average.
 
     Raises:
         ValueError: if the map is not of kind ``"pooling"``.

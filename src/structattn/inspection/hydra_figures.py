@@ -22,11 +22,10 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
     Args:
         model: the heads on their backbone.
         backbone: the same backbone with its tokenizer.
-        sentence: with what the relations are about.
+        sentence: with the structures of the relations.
 
     Returns:
-        SVG texts by what they show: ``relation`` for the targets and scores over subwords on one scale, ``attention``
-            for
+        SVG texts by name: ``relation`` for the targets and scores over subwords on one scale, ``attention`` for
         the weights, and for ``arc``, ``head`` and ``child`` ``tree``: the maximum spanning tree of the scores of words,
         with the given tree below. With several relations a number goes before these, and ``heads`` stands for the
         weights of every head by itself, the pairs of its relation framed.

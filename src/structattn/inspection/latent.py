@@ -21,7 +21,8 @@ LAYER = "latent trees"
 def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[int]) -> list[AttentionMap]:
     """For each sentence the marginal probabilities of heads and, as a second matrix, the best tree.
 
-    A row is a word, a column its head; what a row lacks to one is the root's. In the best tree the root's row is zero.
+    A row is a word, a column its head; the rest of a row's sum to one is the root's. In the best tree the root's row is
+    zero.
 
     Args:
         model: has the trees.
@@ -54,7 +55,7 @@ def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[i
 
 
 def induced_tree_figure(found: "AttentionMap", sentence: Sentence) -> str:
-    """The best tree, its arcs as thick as they are probable; the given tree below, if there is one.
+    """The best tree, arcs drawn by probability; the gold tree below, if there is one.
 
     Example:
         >>> from structattn.inspection import AttentionMap

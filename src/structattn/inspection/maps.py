@@ -1,4 +1,4 @@
-"""Running a model once to see what it attends to, sentence by sentence."""
+"""Attention maps of a model, sentence by sentence."""
 
 import itertools
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def attention_maps(
     *,
     vocabulary: Vocabulary | None = None,
 ) -> list[AttentionMap]:
-    """What every attention-like module of a model attends to, sentence by sentence.
+    """The attention maps of every attention-like module of a model, sentence by sentence.
 
     The model runs once in evaluation mode and without gradients; afterwards it is as it was: no hook stays, and every
     module is in the mode it was in.
@@ -112,7 +112,7 @@ def _head_names(module: nn.Module, num_heads: int) -> tuple[str, ...]:
     if len(names) != num_heads:
         names = [f"head {head + 1}" for head in range(num_heads)] if num_heads > 1 else [type(module).__name__]
     elif num_heads > 1 and len(set(names)) == 1:
-        # Heads that are all told the same are told apart by their number.
+        # Heads with the same prior are distinguished by their number.
         names = [f"head {head + 1}" if name == "none" else f"{name} {head + 1}" for head, name in enumerate(names)]
     return tuple(str(name).replace("/", " · ") for name in names)
 

@@ -68,7 +68,7 @@ def phrase_attention(
     Args:
         model: one that attends over words and phrases, such as a Tree Transformer.
         examples: with labels where the model writes texts.
-        batch_size: how many examples run at a time.
+        batch_size: examples per batch.
 
     Returns:
         Self-attention, then cross-attention, each from the first layer to the last.

@@ -37,7 +37,7 @@ FORMATS = ("html", "svg", "png", "pdf")
 
 @dataclass(frozen=True)
 class _Shown:
-    """One item of the page: its sentences, the maps of each, what the model answers, and what that hangs on."""
+    """One item of the page: its sentences, their maps, the prediction, and its attributions."""
 
     name: str
     sentences: tuple[Sentence, ...]
@@ -46,7 +46,7 @@ class _Shown:
     influences: tuple[WordAttribution | None, ...]
 
     def figures(self, number: int) -> dict[str, str]:
-        """Every figure of one of the sentences, by what it shows."""
+        """Every figure of one of the sentences, by name."""
         return sentence_figures(self.sentences[number], self.maps[number], self.influences[number])
 
 
@@ -60,13 +60,13 @@ def attention_page(
 ) -> str:
     """A page with the attention of a model on some sentences: choose a sentence, then a head.
 
-    For each sentence: what the model answers, all heads side by side, one head large with its arcs under the dependency
+    For each sentence: the prediction, all heads side by side, one head large with its arcs under the dependency
     tree, the gates, the weight of each word in the sentence vector, and the phrase tree. Below them, the heads in
     numbers.
 
     Args:
         model: as in ``attention_maps``.
-        sentences: as in ``attention_maps``. A page of twenty sentences is comfortable, one of two hundred is large.
+        sentences: as in ``attention_maps``. Twenty sentences make a comfortable page, two hundred a large one.
         title: the heading.
         influence: also show leave-one-out attribution, see ``leave_one_out``: one prediction per word.
         vocabulary: for models that have none.

@@ -1,4 +1,4 @@
-"""Accuracy in parts: how right the answers of runs are for short and long sentences, for few and many attractors.
+"""Accuracy in bins, by sentence length or by number of attractors.
 
 Shen et al. 2018 (DiSAN), figure 5, from the prediction files that training leaves behind.
 """
@@ -18,10 +18,10 @@ FileName = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class BinnedAccuracy:
-    """Accuracy per part of a data set.
+    """Accuracy in bins of a data set.
 
     Attributes:
-        names: the parts, for example ``"10–19"``; parts without examples are left out.
+        names: the bins, for example ``"10–19"``; empty bins are left out.
         counts: number of examples in each.
         series: for each system, mean and standard deviation over its runs.
     """
@@ -55,13 +55,13 @@ def parted_accuracy(
     value: Callable[[Example], int] = num_words,
     edges: Sequence[int] = (0, 10, 20, 30, 40),
 ) -> BinnedAccuracy:
-    """Accuracy of several systems on the parts of one data set.
+    """Accuracy of several systems in bins of one data set.
 
     Args:
         predictions: for each system the prediction files of its runs, one per seed.
         examples: the data that was predicted, in its order.
-        value: what an example is sorted by.
-        edges: where the parts begin; the last one has no end.
+        value: the value by which examples are binned.
+        edges: where the bins begin; the last one is open.
 
     Raises:
         ParseError: for a malformed prediction file.
@@ -90,7 +90,7 @@ def parted_accuracy(
 
 
 def accuracy_figure(parts: BinnedAccuracy, *, x_label: str = "words in the sentence", title: str | None = None) -> str:
-    """Accuracy against length (or whatever the parts are), with deviations over seeds and the size of each part.
+    """Accuracy against length, or whatever the bins are, with deviations over seeds and the size of each bin.
 
     Example:
         >>> parts = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))

@@ -21,7 +21,7 @@ from structattn.syntax import Sentence
 def sentence_figures(
     sentence: Sentence, maps: Sequence[AttentionMap], influence: WordAttribution | None = None
 ) -> dict[str, str]:
-    """Every figure of one sentence by what it shows."""
+    """Every figure of one sentence, by name."""
     figures = {}
     if any(found.kind == "attention" for found in maps):
         figures["attention"] = attention_figure(maps)

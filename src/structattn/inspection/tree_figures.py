@@ -145,7 +145,7 @@ def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0,
 def phrase_share(
     weights: Float[Tensor, "head query key"], num_words: int, *, allowed: Float[Tensor, "query key"] | None = None
 ) -> tuple[Float[Tensor, " head"], float]:
-    """The share of all attention that goes to phrases, by head, and what it would be if attention were uniform.
+    """The share of all attention that goes to phrases, by head, and its value under uniform attention.
 
     ``rho = sum P[phrase columns] / sum P``, as in the paper's table 4 on cross-attention.
 

@@ -1,4 +1,4 @@
-"""Raw text to sentences with trees: parsers, parsing many texts through a cache, and a parser of our own."""
+"""Raw text to sentences with trees: parsers, parsing many texts through a cache, and a biaffine parser."""
 
 from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores

@@ -12,7 +12,7 @@ _CONTINUED = "parataxis"
 def parse_in_batches(
     parse: Callable[[Sequence[Sentence]], list[Sentence]], sentences: Sequence[Sentence], *, max_length: int
 ) -> list[Sentence]:
-    """Parse sentences in batches of like length; the answers are in the order of the questions.
+    """Parse sentences in batches of similar length; the results are in the order of the sentences.
 
     A sentence of more than ``max_length`` words is parsed in stretches of that many. The roots of the later stretches
     then hang from the root of the first, as ``parataxis``, so that it is one tree over all words.

@@ -17,7 +17,7 @@ from structattn.layers.linear import glorot_linear
 
 @dataclass(frozen=True, eq=False)
 class ParserScores:
-    """What a parser knows about a batch of sentences.
+    """The scores of a batch of sentences.
 
     Attributes:
         arcs: score of every head of every word; column 0 is the root, column ``k`` word ``k - 1``.
@@ -81,7 +81,7 @@ class BiaffineScorer(nn.Module):
         self.tag = glorot_linear(dim, num_tags)
 
     def forward(self, states: Float[Tensor, "batch word dim"]) -> ParserScores:
-        """Scores of all arcs and tags, and what the labels are scored from."""
+        """Scores of all arcs and tags, and the states that labels are scored from."""
         root = self.root.expand(len(states), 1, -1)
         projected = self.dropout(self.activation(self.project(torch.cat([root, states], dim=1))))
         arc_dependents, arc_heads, label_dependents, label_heads = projected.split(self.sizes, dim=-1)

@@ -1,7 +1,6 @@
-"""Parses on disk, so that no text is parsed twice and an interrupted run goes on where it was.
+"""Parses on disk, so that no text is parsed twice and an interrupted run resumes where it was.
 
-One SQLite file: a batch of parses is in it whole or not at all, whenever the process dies, and several processes may
-use it at once.
+One SQLite file: batches are added atomically, and several processes may use it at once.
 """
 
 import contextlib
@@ -49,11 +48,11 @@ class ParseCache:
         self.close()
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._base.close()
 
     def get(self, keys: Sequence[str]) -> dict[str, list[Sentence]]:
-        """What is known for these keys."""
+        """The cached parses of these keys."""
         found: dict[str, list[Sentence]] = {}
         with self._named():
             for start in range(0, len(keys), _QUERY):

@@ -1,4 +1,4 @@
-"""How many arcs a parser finds: attachment scores, as Universal Dependencies counts them, punctuation included."""
+"""Attachment scores of a parser, as Universal Dependencies counts them, punctuation included."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Files of trees as parsers: the trees that somebody else has made for the very sentences that are asked about."""
+"""Files of trees as parsers: existing trees, looked up by sentence."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ class TreebankParser:
     Args:
         sentences: sentences with dependency trees.
         name: what the parser is called.
-        version: what tells it from other files of this name.
+        version: distinguishes it from other files of this name.
         file: the file that errors name.
 
     Example:

@@ -1,4 +1,4 @@
-"""From a name on the command line to a parser: the table of the kinds there are."""
+"""From a name on the command line to a parser."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -18,11 +18,11 @@ from structattn.syntax import Sentence, split_words
 
 @runtime_checkable
 class Parser(Protocol):
-    """Turns texts into sentences with dependency trees and tags. What it finds may depend on nothing but the text.
+    """Turns texts into sentences with dependency trees and tags, deterministically.
 
     Attributes:
         name: the kind of parser and its model, such as ``spacy:en_core_web_sm``.
-        version: changes whenever the parser may find something else; cached parses are then not used any more.
+        version: changes whenever the parser's output may change; cached parses are then no longer used.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Parser(Protocol):
 
 
 class TreeParser:
-    """Our own parser from a folder; raw text is split by rules (``split_sentences``, ``split_words``).
+    """This library's parser, from a folder; raw text is split by rules (``split_sentences``, ``split_words``).
 
     Args:
         model: the parser.
-        version: what tells it from other parsers.
+        version: distinguishes it from other parsers.
 
     Example:
         >>> from structattn.parsing.saved import build_parser
@@ -72,7 +72,7 @@ class TreeParser:
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
-        # Rounding depends on the number of threads. With one of them, several processes find what one process finds.
+        # Rounding depends on the number of threads. With one thread, several processes give the results of one.
         with one_thread():
             return self.model.parse([Sentence(words) for words in sentences])
 

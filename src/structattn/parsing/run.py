@@ -42,14 +42,14 @@ def parse(
     A raw text may be several sentences, or none; they come one after the other, with ``sent_id`` ``<text>-<sentence>``
     (both counted from 1) and ``text`` among their metadata. A list of words is one sentence with these words. A
     ``Sentence`` keeps its words and metadata. A ``Document`` is a raw text under its own name, and its first sentence
-    carries its metadata. ``parser`` in the metadata says who parsed it.
+    carries its metadata. ``parser`` in the metadata names the parser.
 
     Args:
         texts: raw texts, documents, lists of words, or sentences.
         parser: ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``, a file of trees, or a parser.
         cache: a file that keeps parses by text, parser and version, made if missing. What it has is not parsed again,
-            so an interrupted run goes on where it was.
-        processes: how many processes parse. The result does not depend on it. Processes start afresh, so a script that
+            so an interrupted run resumes where it was.
+        processes: number of processes. The result does not depend on it. Processes start afresh, so a script that
             asks for several must guard its main part by ``if __name__ == "__main__":``.
         batch_size: how many texts are parsed, and then kept in the cache, at a time.
         whole: make one sentence of each raw text, with a root for each sentence in it.
@@ -118,7 +118,7 @@ def with_phrases(sentence: Sentence) -> Sentence:
 
 
 class _Batch:
-    """Some texts on their way: what the cache has, and what a parser is at work on."""
+    """A batch in progress: cached parses, and those being computed."""
 
     def __init__(
         self, texts: Sequence[Text], origin: tuple[str, str], *, store: ParseCache | None, begin: _Begin
@@ -166,7 +166,7 @@ def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: b
         about = {"newdoc id": name, **about} if isinstance(text, Document) else about
     named = zip(sentences, names, strict=True)
     answers = [_renamed(one, {"sent_id": name, **one.metadata, "parser": origin}) for one, name in named]
-    # What is known of a document stands at its first sentence.
+    # A document's metadata belongs to its first sentence.
     return [_renamed(one, {**about, **one.metadata}) for one in answers[:1]] + answers[1:]
 
 
@@ -175,7 +175,7 @@ def _renamed(one: Sentence, metadata: Mapping[str, str]) -> Sentence:
 
 
 def _ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
-    """The same batches, of which the next ones have begun already."""
+    """The same batches, with the next ones started ahead."""
     begun: collections.deque[_Batch] = collections.deque()
     for batch in batches:
         begun.append(batch)
@@ -186,7 +186,7 @@ def _ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
 
 @contextlib.contextmanager
 def _workers(parser: str | Parser, known: Parser, processes: int) -> Iterator[_Begin]:
-    """A function that begins to parse and gives a function that waits for the result."""
+    """A function that starts parsing and returns a function that waits for the result."""
     if processes == 1:
         yield lambda contents: lambda: _parsed(known, contents)
         return

@@ -21,7 +21,7 @@ from structattn.syntax.folders import read_json, replaced_folder, write_json
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 MODEL_TYPE = "structattn-parser"
-# Raised when an older folder can no longer be read as it is.
+# Incremented when an older folder can no longer be read as it is.
 FORMAT_VERSION = 1
 
 
@@ -65,7 +65,7 @@ def build_parser(
 
 
 def save_parser(parser: TreeCRF, folder: str | os.PathLike[str]) -> None:
-    """Write a parser folder; whoever reads it sees the old one or the whole new one."""
+    """Write a parser folder atomically."""
     encoder = parser.encoder
     config = {
         "model_type": MODEL_TYPE,
@@ -122,7 +122,7 @@ def parser_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def fingerprint(folder: str | os.PathLike[str]) -> str:
-    """What changes whenever a parser may answer differently: the first 16 digits of the SHA-256 of its files."""
+    """A version that changes with the parser: the first 16 digits of the SHA-256 of its files."""
     digest = hashlib.sha256()
     for file in sorted(parser_folder(folder).rglob("*")):
         if file.is_file():

@@ -1,4 +1,4 @@
-"""spaCy's pipelines as parsers (extra ``spacy``). Their sentence ends, words, tags and labels are taken as they come.
+"""spaCy's pipelines as parsers (extra ``spacy``). Their sentence boundaries, words, tags and labels are kept.
 
 https://spacy.io/api/dependencyparser; most of its own models have labels of the ClearNLP scheme, not of UD.
 """

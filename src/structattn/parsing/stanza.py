@@ -1,4 +1,4 @@
-"""Stanza's pipelines as parsers (extra ``stanza``). Their sentence ends, words, tags and labels are taken as they come.
+"""Stanza's pipelines as parsers (extra ``stanza``). Their sentence boundaries, words, tags and labels are kept.
 
 Qi et al. (2020), Stanza: a Python natural language processing toolkit for many human languages.
 """

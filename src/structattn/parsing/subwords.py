@@ -46,7 +46,7 @@ class TokenizedSentences:
 class SubwordEncoder(nn.Module):
     """Words to states by a pretrained backbone over subword tokens.
 
-    A sentence of more subwords than the backbone reads is cut; the words beyond have a state of zero.
+    A sentence of more subwords than the backbone reads is truncated; the words beyond have a state of zero.
 
     Args:
         backbone: the backbone; it is fine-tuned unless it is frozen.
@@ -62,7 +62,7 @@ class SubwordEncoder(nn.Module):
     """
 
     kind = "backbone"
-    # Fewer words than subwords fit, so that next to nothing is cut.
+    # In words, well below the backbone's limit in subwords, so that truncation is rare.
     max_length = 120
 
     def __init__(self, backbone: PretrainedBackbone, *, pooling: str = "first", dropout: float = 0.1) -> None:
@@ -77,7 +77,7 @@ class SubwordEncoder(nn.Module):
 
     def collate(self, sentences: Sequence[Sentence]) -> TokenizedSentences:
         """Sentences as tensors; each must have at least one word."""
-        # What the parser is given are words, whatever text they once stood in.
+        # The parser reads words, not the text they come from.
         return TokenizedSentences(self.backbone.tokenize([Sentence(one.words) for one in sentences], truncation=True))
 
     def forward(self, batch: TokenizedSentences) -> Float[Tensor, "batch word dim"]:

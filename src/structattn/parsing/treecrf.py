@@ -1,4 +1,4 @@
-"""Our own parser: states of words, biaffine scores, and a distribution over whole trees.
+"""The biaffine tree-CRF parser: states of words, biaffine scores, and a distribution over whole trees.
 
 Reference: Dozat and Manning (2017), Deep biaffine attention for neural dependency parsing; for the likelihood of trees
 Koo et al. (2007), Structured prediction models via the matrix-tree theorem, and Eisner (2000); as one system Zhang, Li
@@ -33,7 +33,7 @@ _ROOT = "root"
 
 @runtime_checkable
 class EncoderBatch(Protocol):
-    """What the parser asks of the tensors that its encoder reads."""
+    """The interface of the tensors that a parser's encoder reads."""
 
     @property
     def mask(self) -> Bool[Tensor, "batch word"]:
@@ -105,9 +105,9 @@ class TreeCRF(nn.Module):
 
     The loss of a sentence is :math:`-\log p(\text{tree})`, the sum over words of :math:`-\log p(\text{label} \mid
     \text{gold arc})` and of :math:`-\log p(\text{tag})`, divided by the number of words of the batch. With
-    ``loss="words"`` every word chooses its head alone, :math:`\mathrm{softmax}_j s_{ij}`, as in Dozat and Manning's own
-    training. The best tree of the distribution is what is predicted, whatever the loss; each arc then gets its best
-    label, and ``root`` is the label of the root's arc and of no other.
+    ``loss="words"`` every word chooses its head independently, :math:`\mathrm{softmax}_j s_{ij}`, as in Dozat and
+    Manning's own training. The best tree of the distribution is what is predicted, whatever the loss; each arc then
+    gets its best label, and ``root`` is the label of the root's arc and of no other.
 
     Args:
         encoder: states of words.
@@ -172,7 +172,7 @@ class TreeCRF(nn.Module):
         return _FAMILIES[self.trees](scores.arcs, lengths, single_root=True, validate_args=False)
 
     def collate(self, sentences: Sequence[Sentence]) -> GoldBatch:
-        """Sentences with trees as tensors; for projective trees, trees that are not are made so.
+        """Sentences with trees as tensors; for projective trees, others are projectivised.
 
         Raises:
             ValueError: if a sentence has no tree, no labels or no tags.
@@ -191,7 +191,7 @@ class TreeCRF(nn.Module):
         return GoldBatch(self.encoder.collate(sentences), *map(torch.from_numpy, (heads, labels, tags)))
 
     def loss(self, batch: GoldBatch) -> Float[Tensor, ""]:
-        """What training minimises: the mean over the words of the batch."""
+        """The training loss: the mean over the words of the batch."""
         scores = self(batch.given)
         distribution = self.distribution(scores, batch.given.lengths)
         if self.loss_over == "trees":
@@ -206,7 +206,7 @@ class TreeCRF(nn.Module):
     def predict(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """The same sentences with the trees and tags that the parser finds; computed in one batch.
 
-        The module is put into evaluation mode for the time of the call. Sentences without words get empty trees.
+        The module is in evaluation mode during the call. Sentences without words get empty trees.
         """
         some = [sentence for sentence in sentences if len(sentence)]
         if not some:

@@ -25,7 +25,7 @@ from structattn.layers import WordEmbedding
 from structattn.syntax import ParseError, Sentence
 
 _START, _END = "\x02", "\x03"
-# A longer spelling (an address, a line of dashes) is known by its first and last characters.
+# Of a longer spelling (an address, a line of dashes) the first and last characters are read.
 _FRONT, _BACK = 24, 8
 _WORDS, _CHARACTERS = "words.json", "characters.json"
 
@@ -100,7 +100,7 @@ class CharacterConvolution(nn.Module):
 
 
 class WordEncoder(nn.Module):
-    """Words and characters to states: word vector beside character vector, read by a bidirectional LSTM.
+    """Words and characters to states: word and character vectors concatenated, read by a bidirectional LSTM.
 
     Args:
         vocabulary: the words with a vector of their own.
@@ -111,7 +111,7 @@ class WordEncoder(nn.Module):
         hidden: width of each direction of the LSTM.
         num_layers: number of layers of the LSTM.
         dropout: on what enters each layer.
-        word_dropout: share of words whose own vector is hidden in training, so that characters are relied on.
+        word_dropout: share of words whose own vector is dropped in training, so that the character vectors are used.
 
     Example:
         >>> sentences = [Sentence(["kids", "wash"]), Sentence(["hush"])]

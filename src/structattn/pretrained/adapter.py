@@ -1,7 +1,7 @@
 """HYDRA heads as a folder: ``adapter_config.json`` and ``adapter_model.safetensors``, after PEFT's conventions.
 
 Names inside the file are ``base_model.model.hydra.layer.{query,key,value,output,norm,ffn}.*``. PEFT itself is not
-needed: a new layer on top of a backbone is none of its methods, so only the format is kept.
+needed: a new layer on top of a backbone is not among its methods, so only the format is shared.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ PREFIX = "base_model.model.hydra.layer."
 
 
 def save_adapter(model: "HydraModel", folder: str | os.PathLike[str]) -> None:
-    """Write an adapter folder; whoever reads it sees the old one or the whole new one."""
+    """Write an adapter folder atomically."""
     every, untrained = model.hydra.parts, model.untrained_parts()
     saved = {*HEAD_PARTS, *(name.split(".")[0] for name in every if name not in untrained)}
     parts = {name: tensor for name, tensor in every.items() if name.split(".")[0] in saved}

@@ -1,4 +1,4 @@
-"""What decides a HYDRA layer, as a frozen value that an adapter folder holds as JSON.
+"""The configuration of a HYDRA layer, as a frozen value that an adapter folder holds as JSON.
 
 HYDRA (arXiv 2109.05349). What the paper leaves open (layer style, subword policy, special tokens) is an option here.
 """
@@ -20,11 +20,11 @@ Special = Literal["zero", "ignore"]
 
 @dataclass(frozen=True)
 class HydraConfig:
-    """A HYDRA layer: its heads, what they are trained to be, and what carries them into the backbone's states.
+    """A HYDRA layer: its heads, their target relations, and how their output joins the backbone's states.
 
     Attributes:
         num_heads: number of heads.
-        relation: what the heads' scores shall be, see ``parse_relation``: one relation for all heads, or one a head.
+        relation: target of the heads' scores, see ``parse_relation``: one relation for all heads, or one a head.
         layer_style: how the heads' output joins the backbone's states: ``residual`` (added), ``attention`` (mapped,
             added, normalised), ``gated`` (mapped and added with a weight; the map starts at 0, so that the layer
             changes nothing at first) or ``transformer`` (the paper's: a whole post-norm block).
@@ -34,11 +34,11 @@ class HydraConfig:
             subwords is supervised; or ``sgnet``'s rule (every subword is a query, first subwords are keys).
         special: whether special tokens count, with nothing to relate to (``zero``), or not at all (``ignore``).
         root_to_cls: relate the root of a sentence to the first special token.
-        objective: how scores are held to the relation, see ``relation_loss``.
+        objective: the loss between scores and relation, see ``relation_loss``.
         reduction: mean over sentences, or over all pairs of a batch.
-        target_scale: the relation is multiplied by it. Scores of 0 and 1 make for soft attention; 4 to 6 sharper.
-        gate_init: the weight that ``gated`` starts with. With 0 the map starts at random instead, which learns badly:
-            as long as the weight is near 0 the map gets hardly a gradient, and the other way round.
+        target_scale: the relation is multiplied by it. Scores of 0 and 1 give soft attention; 4 to 6 sharper.
+        gate_init: the weight that ``gated`` starts with. With 0 the map has a random initialisation instead, which
+            trains badly: while the weight is near 0 the map gets hardly any gradient, and vice versa.
         dropout: on the attention weights and the mapped output.
         layer: where in the backbone the layer stands: an index into its hidden states, which the heads read. -1, the
             last, is on top; anywhere else the backbone's layers above read what the HYDRA layer makes.

@@ -26,7 +26,7 @@ def with_other_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Senten
     for group in by_length.values():
         order = group[:]
         chosen.shuffle(order)
-        # Along a random cycle nobody keeps what is his own.
+        # Along a random cycle no sentence keeps its own.
         for index, donor in zip(order, order[1:] + order[:1], strict=True):
             donors[index] = donor
     return [

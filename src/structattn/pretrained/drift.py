@@ -1,7 +1,7 @@
 """How far fine-tuning has moved HYDRA heads from what they were pretrained to be.
 
 HYDRA (arXiv 2109.05349) fine-tunes the heads with the task and does not analyse them again; whether the relation
-survives decides what a gain may be put down to.
+survives decides what a gain may be attributed to.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ def head_drift(pairs: Iterable[tuple[Scores, Scores, Mask]]) -> tuple[float, ...
         pairs: batch by batch the scores before, those after, and which subwords are real.
 
     Returns:
-        One number a head: 0 where nothing moved, about 1.4 where the scores after are as large and know nothing of
-        those before. A sentence whose scores before are all 0 is left out.
+        One number a head: 0 where nothing moved, about 1.4 where the scores after are as large as those
+        before and independent of them. A sentence whose scores before are all 0 is left out.
 
     Raises:
         ValueError: without any sentence.

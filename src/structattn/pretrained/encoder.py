@@ -1,7 +1,7 @@
 """HYDRA as an encoder among the others, so that ``structattn train`` fine-tunes it on any task.
 
 HYDRA (arXiv 2109.05349), fine-tuning: the sentence vector is the ``[CLS]`` row of the layer's output. Its controls are
-options here: fresh heads, heads that stay as they are, a backbone that does.
+options here: fresh heads, frozen heads, a frozen backbone.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from structattn.syntax.errors import ConfigError
 
 
 class HydraReader(nn.Module):
-    """Reads subwords with a backbone and a HYDRA layer in its place: ``(backbone, subwords) -> states``.
+    """Reads subwords with a backbone and its HYDRA layer: ``(backbone, subwords) -> states``.
 
     Args:
         layer: the layer.
@@ -33,7 +33,7 @@ class HydraReader(nn.Module):
         self.layer = layer
 
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
-        """States of all subwords; at padding they are whatever they are."""
+        """States of all subwords; undefined at padding."""
         states: Tensor
         if place_of(backbone.model, self.layer.config.layer) is None:
             states, _ = self.layer(backbone(subwords), subwords.mask)
@@ -59,8 +59,8 @@ def hydra(
         vocab_size: unused; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         adapter: folder that ``structattn hydra pretrain`` wrote.
-        heads: ``random`` takes the adapter's layer with fresh heads, the control for what their pretraining is worth.
-        frozen: what stays as it is: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
+        heads: ``random`` takes the adapter's layer with fresh heads, the control for their pretraining.
+        frozen: which parameters are frozen: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
         keep_states: as in ``backbone``, for heads on top of a frozen backbone.
         dropout: on the sentence vector.
 
@@ -87,7 +87,7 @@ def hydra(
     # A saved model holds the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not (Path(adapter) / WEIGHTS).is_file()
     if place_of(source.model, config.layer) is not None and keep_states:
-        raise ConfigError("keep_states: heads between two layers change what the backbone makes; leave it out")
+        raise ConfigError("keep_states: heads between two layers change the backbone's states; leave it out")
     layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra
     if frozen == "heads":
         layer.heads.requires_grad_(False)

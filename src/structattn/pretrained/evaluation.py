@@ -1,6 +1,6 @@
-"""How well heads score a relation: squared error beside that of constants, area under the curve, trees found.
+"""Evaluation of heads on a relation: squared error against that of constants, area under the curve, attachment.
 
-HYDRA (arXiv 2109.05349) prints none of these; without them nobody knows whether pretraining did anything.
+HYDRA (arXiv 2109.05349) prints none of these; they show whether pretraining had any effect.
 """
 
 from collections.abc import Iterable
@@ -21,12 +21,12 @@ from structattn.pretrained.relations import relation_targets
 
 @dataclass(frozen=True)
 class RelationReport:
-    """What the heads of one relation came to. All means are over sentences, as in the loss.
+    """The evaluation of the heads of one relation. All means are over sentences, as in the loss.
 
     Attributes:
         mean_squared_error: of the scores, mean over the relation's heads.
         constant_error: of the best single constant for all pairs of all sentences.
-        sentence_constant_error: of the best constant for each sentence by itself, which no model knows.
+        sentence_constant_error: of the best constant for each sentence by itself, an oracle.
         area: under the ROC curve of the mean of the heads' scores, over all pairs of different nodes; a constant has
             0.5. ``nan`` where no pair or every pair is related.
         attachment: share of the arcs of gold trees that the maximum spanning tree of the mean of the heads' scores

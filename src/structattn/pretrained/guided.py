@@ -1,7 +1,7 @@
 """Encoders whose backbone reads the tree of every sentence, at test time too: priors in its own heads, SG-Net's layer.
 
-What HYDRA (arXiv 2109.05349) argues against: its heads have learnt the trees and need no parser any more, these do.
-SG-Net (Zhang et al. 2020, AAAI, arXiv 1908.05147) is the rival that it cites, with a hard mask from the tree.
+HYDRA (arXiv 2109.05349) argues against these: its heads have learnt the trees and need no parser at test time.
+SG-Net (Zhang et al. 2020, AAAI, arXiv 1908.05147) is the alternative that it cites, with a hard mask from the tree.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class InjectedReader(nn.Module):
         self.injected = [injected]
 
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
-        """States of all subwords; at padding they are whatever they are.
+        """States of all subwords; undefined at padding.
 
         Raises:
             MissingStructure: if a prior wants a tree that a sentence lacks.
@@ -54,7 +54,7 @@ class GuidedLayer(nn.Module):
 
     ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))`` with :math:`A^h_{ij} = 0` wherever the relation is, and
     :math:`\gamma (w_0 H + w_1 H')` with :math:`w = \mathrm{softmax}(s)`. The code of SG-Net has such a mixture; one
-    layer stands here for its two. A subword that nothing is allowed for, such as a special one, takes nothing up.
+    layer stands here for its two. A subword with no allowed key, such as a special token, gets no update.
 
     Args:
         dim: width of the states.

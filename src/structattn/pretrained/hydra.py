@@ -1,7 +1,7 @@
-"""HYDRA heads on a backbone: a wrapper that answers like the backbone, with one more layer and the scores of its heads.
+"""HYDRA heads on a backbone: a wrapper with the backbone's interface, one more layer, and the scores of its heads.
 
-HYDRA (arXiv 2109.05349). In use it needs no parser: trees are needed only while the heads are trained to score them
-(``pretraining.py``). The adapter folder is that of ``adapter.py``.
+HYDRA (arXiv 2109.05349). At test time it needs no parser: trees are needed only while the heads are trained to score
+them (``pretraining.py``). The adapter folder is that of ``adapter.py``.
 """
 
 import contextlib
@@ -78,12 +78,12 @@ class HydraModel(nn.Module):
         output_hydra_scores: bool = False,
         **inputs: Any,
     ) -> Any:
-        """What the backbone returns, its ``last_hidden_state`` read off the HYDRA layer, or off what stands above it.
+        """The backbone's output, with the ``last_hidden_state`` of the HYDRA layer, or of the layers above it.
 
         Args:
             input_ids: subword ids.
             attention_mask: 1 at subwords, 0 at padding; ``(batch, subword)``.
-            relation: what the scores shall be; then the output has ``hydra_loss`` too.
+            relation: target of the scores; then the output has ``hydra_loss`` too.
             output_hydra_scores: whether the output has ``hydra_scores`` too.
             **inputs: whatever else the backbone takes.
         """
@@ -152,7 +152,7 @@ class HydraModel(nn.Module):
         return self
 
     def trainable_parameters(self) -> tuple[int, int]:
-        """How many parameters are trained, and how many there are."""
+        """Number of trained parameters, and of all parameters."""
         counts = [(parameter.numel(), parameter.requires_grad) for parameter in self.parameters()]
         return sum(count for count, trained in counts if trained), sum(count for count, _ in counts)
 
@@ -170,13 +170,13 @@ class HydraModel(nn.Module):
         """Write an adapter folder: ``adapter_config.json``, ``adapter_model.safetensors`` and ``README.md``.
 
         Queries, keys and values are always saved. The other parts of the layer are saved once they have been trained;
-        before that a fresh layer has as good ones.
+        before that they can be initialised afresh.
         """
         adapter.save_adapter(self, folder)
 
     @classmethod
     def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":
-        """Put the heads of an adapter folder on a backbone; see ``add_heads``."""
+        """Add the heads of an adapter folder to a backbone; see ``add_heads``."""
         return add_heads(base, folder)
 
     def _mask(self, given: dict[str, Any]) -> Bool[Tensor, "batch subword"]:
@@ -191,7 +191,7 @@ class HydraModel(nn.Module):
 
 
 def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str | os.PathLike[str]) -> HydraModel:
-    """Put HYDRA heads on a backbone: fresh ones for a configuration, trained ones from an adapter folder.
+    """Add HYDRA heads to a backbone: fresh ones for a configuration, trained ones from an adapter folder.
 
     Args:
         backbone_or_model: an encoder as ``AutoModel`` gives it, or a model with a task's classifier, whose backbone is

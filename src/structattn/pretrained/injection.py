@@ -3,9 +3,9 @@
 MS-SAN's masks (Qi et al. 2020, arXiv 2012.14642) in a backbone that was trained without them. The bias reaches the
 scores through the one thing that every attention function of transformers adds to them: the mask, here a 4-D float
 tensor with a matrix for each head, put in place by a hook on each attention module. A keyword such as
-``position_bias=`` would be dropped without a word by the eager functions, and a registered function is not handed any
-mask unless a mask function is registered with it. Whether the bias arrived is therefore tested once, when the priors
-are injected.
+``position_bias=`` would be dropped silently by the eager functions, and a registered function gets no
+mask unless a mask function is registered with it. Whether the bias reaches the scores is therefore tested once, when
+the priors are injected.
 """
 
 import contextlib
@@ -56,8 +56,8 @@ class InjectedModel(nn.Module):
         model: the model; hooks on its attention modules stay until ``remove``.
         prior: the attention bias of its heads.
         layers: the layers concerned, from 0.
-        tokenizer: its fast tokenizer, if sentences are to be read.
-        description: how to write the prior down, if it can be.
+        tokenizer: its fast tokenizer, to read sentences.
+        description: the prior by name, for saving, if it has one.
 
     Raises:
         ConfigError: if the model is of a kind whose scores cannot be reached, or the bias did not reach them.
@@ -131,7 +131,7 @@ class InjectedModel(nn.Module):
                 row = int((~reachable).nonzero()[0, 0])
                 raise ValueError(
                     f"the prior {self.prior.name!r} leaves a subword of text {row} without a key, and its tokenizer "
-                    "adds no special token that is always visible; take priors that include the word itself"
+                    "adds no special token that is always allowed; take priors that include the word itself"
                 )
         return AttentionBias(allowed, bias)
 
@@ -164,7 +164,7 @@ class InjectedModel(nn.Module):
         return found
 
     def remove(self) -> nn.Module:
-        """Take the priors out again; the model is as it was."""
+        """Remove the priors; the model is as it was."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -220,7 +220,7 @@ class InjectedModel(nn.Module):
     def _test(self) -> None:
         """Forbid everything but the first of two subwords: then both queries must come to the same output.
 
-        Two subwords, because they see each other through any sliding window.
+        Two subwords, because they attend to each other within any sliding window.
         """
         model: Any = self.model
         vocabulary = model.config.vocab_size

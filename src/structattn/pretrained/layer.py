@@ -1,4 +1,4 @@
-"""The layer that HYDRA puts on top of a backbone: attention by the relation heads' scores, and a way into the states.
+"""The layer that HYDRA puts on top of a backbone: attention by the relation heads' scores, and its way into the states.
 
 HYDRA (arXiv 2109.05349): ``A^h = softmax_j(M^h)``, ``C = Concat_h(A^h V^h)``, ``H_{l+1} = layer(C, X)``. The paper
 calls the last a transformer layer; ``LayerStyle`` names four readings of it.
@@ -20,12 +20,12 @@ from structattn.syntax.folders import write_json
 
 HEAD_PARTS = ("query", "key", "value")
 DESCRIPTION = "adapter_config.json"
-# Raised when an older adapter folder can no longer be read as it is.
+# Incremented when an older adapter folder can no longer be read as it is.
 FORMAT_VERSION = 1
 
 
 class HydraLayer(nn.Module):
-    """Relation heads that attend, with values, and a way into the states.
+    """Relation heads that attend, with values, and how their output joins the states.
 
     Args:
         dim: width of the states.
@@ -87,7 +87,7 @@ class HydraLayer(nn.Module):
         return joined, weights if need_weights else None
 
     def save_skeleton(self, folder: Path) -> None:
-        """Write what describes the layer, without its parameters, as an adapter folder has it."""
+        """Write the layer's configuration, without parameters, as in an adapter folder."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / DESCRIPTION, self.describe())
 
@@ -138,7 +138,7 @@ class FeedForwardBlock(nn.Module):
 
 
 def initialised_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map that starts like those of BERT (Devlin et al. 2019): ``N(0, 0.02)``, biases zero."""
+    """A linear map with the initialisation of BERT (Devlin et al. 2019): ``N(0, 0.02)``, biases zero."""
     linear = nn.Linear(inputs, outputs)
     nn.init.normal_(linear.weight, std=INITIAL_DEVIATION)
     nn.init.zeros_(linear.bias)

@@ -16,7 +16,7 @@ from structattn.syntax.errors import ConfigError
 
 
 def place_of(backbone: nn.Module, layer: int) -> int | None:
-    """The number of the backbone's layer that reads what the HYDRA layer makes; ``None`` if it stands on top of all.
+    """The number of the backbone's layer that reads the HYDRA layer's output; ``None`` if that is on top.
 
     Args:
         backbone: an encoder of transformers.
@@ -51,13 +51,13 @@ def read_with(
 
     Args:
         backbone: an encoder of transformers.
-        layer: reads the hidden states that its configuration names; the backbone's layers above read what it makes.
+        layer: reads the hidden states that its configuration names; the backbone's layers above read its output.
         inputs: keyword arguments of the backbone.
         mask: which subwords are real.
         need_weights: whether the layer's attention weights are wanted.
 
     Returns:
-        The backbone's output, whose ``last_hidden_state`` knows of the layer; the states that the layer read; its
+        The backbone's output, whose ``last_hidden_state`` depends on the layer; the states that the layer read; its
             weights.
 
     Raises:
@@ -84,7 +84,7 @@ def read_with(
 
 @contextlib.contextmanager
 def _inserted(backbone: nn.Module, place: int, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Inside, the backbone's layer number ``place`` reads what the function makes of its input."""
+    """Within the block, the backbone's layer number ``place`` reads the function's value of its input."""
 
     def replace(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args:

@@ -1,4 +1,4 @@
-"""Training HYDRA heads to score a relation, on a backbone that stays as it is, bit for bit.
+"""Training HYDRA heads to score a relation, on a frozen backbone, which stays the same bit for bit.
 
 HYDRA (arXiv 2109.05349), the pretraining of its heads: only queries and keys are trained; the backbone runs without
 gradients and without dropout. Sentences without a tree, and those longer than the backbone reads, are left out and
@@ -36,14 +36,14 @@ Control = Literal["none", "shuffled"]
 
 @dataclass(frozen=True)
 class PretrainingConfig:
-    """How heads are pretrained. The paper prints neither optimiser nor learning rate.
+    """Options of pretraining. The paper prints neither optimiser nor learning rate.
 
     Attributes:
-        learning_rate: of AdamW, its highest value, without weight decay; it falls to zero at the end.
+        learning_rate: peak learning rate of AdamW, without weight decay; it falls to zero at the end.
         batch_size: sentences a step.
         epochs: maximum number of epochs.
         warmup: steps in which the learning rate rises from zero.
-        clip: largest norm of the gradient. Scores are products, so one odd sentence can throw the heads far off.
+        clip: maximum norm of the gradient. Scores are products, so one odd sentence can cause a large step.
         patience: stop after this number of epochs without a lower loss on the held-out sentences; ``None`` never stops.
         max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
         keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
@@ -82,14 +82,14 @@ class PretrainingConfig:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """What pretraining came to.
+    """The result of pretraining.
 
     Attributes:
         model: the backbone, in the mode it was in, with the best heads.
         loss: on the held-out sentences.
         relations: a report for each relation, on the held-out sentences.
-        epochs: losses on the held-out sentences, one an epoch, before the first of which stands that of fresh heads.
-        sentences: how many were trained on, held out, without a tree, and too long.
+        epochs: losses on the held-out sentences: that of fresh heads, then one for each epoch.
+        sentences: numbers of training, held-out, tree-less and too long sentences.
         coverage: share of the words of all these sentences that have a subword.
         is_backbone_unchanged: whether every parameter and buffer of the backbone is the same as before, bit for bit.
         seconds: spent.
@@ -118,9 +118,9 @@ def pretrain(
     Args:
         backbone: reads the sentences; its parameters and buffers are the same before and after.
         config: the heads and their relations.
-        sentences: to learn from.
-        held_out: choose the best epoch, and are reported on.
-        settings: how.
+        sentences: the training sentences.
+        held_out: sentences that select the best epoch, and are reported on.
+        settings: options of training.
 
     Raises:
         ConfigError: if no sentence is left to learn from or to choose by, or the heads do not fit the backbone.

@@ -1,7 +1,7 @@
-"""Questions about texts that are longer than a backbone reads: windows that overlap, and the answer among all of them.
+"""Questions about texts longer than a backbone reads: overlapping windows, and the best answer among all of them.
 
 SQuAD (Rajpurkar et al. 2016, 2018) as BERT reads it (Devlin et al. 2019, section 4.2): ``[CLS] question [SEP] window
-[SEP]``, each window ``stride`` tokens into the one before it; the answer is the stretch with the largest sum of its two
+[SEP]``, each window ``stride`` tokens into the one before it; the answer is the span with the largest sum of its two
 ends' logits, and no answer where the first token's sum is larger.
 """
 
@@ -124,15 +124,15 @@ def answer_questions(
     may_be_none: bool = False,
     batch_size: int = 32,
 ) -> list[str]:
-    """The best stretch of each text; the empty string for no answer.
+    """The best answer span of each text; the empty string for no answer.
 
     Args:
         model: gives the logits of both ends, such as ``HydraModelForQuestionAnswering`` or one of transformers.
-        questions: what is asked.
+        questions: the questions.
         tokenizer: a fast tokenizer.
         max_length: as in ``make_windows``.
         stride: as in ``make_windows``.
-        max_answer_length: in tokens.
+        max_answer_length: maximum length of an answer, in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
         batch_size: windows at a time.
     """
@@ -165,7 +165,7 @@ def answer_questions(
 def best_span(
     start: Tensor, end: Tensor, offsets: Sequence[tuple[int, int] | None], *, max_length: int
 ) -> tuple[float, int, int] | None:
-    """The stretch of a window with the largest sum of logits: its score and its characters; ``None`` without text.
+    """The span of a window with the largest sum of logits: its score and its characters; ``None`` without text.
 
     Example:
         >>> start, end = torch.tensor([9.0, 1.0, 0.0]), torch.tensor([9.0, 0.0, 2.0])

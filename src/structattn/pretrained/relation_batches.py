@@ -16,7 +16,7 @@ from structattn.syntax.errors import ConfigError
 
 
 def backbone_below(backbone: PretrainedBackbone, config: HydraConfig) -> PretrainedBackbone:
-    """The same backbone, read where the heads stand, whichever layer the caller reads.
+    """The same backbone, read at the layer below the heads, whichever layer the caller reads.
 
     Raises:
         ConfigError: if the backbone has no such layer.
@@ -83,7 +83,7 @@ class RelationBatches:
         return len(self.sentences)
 
     def require(self, purpose: str) -> None:
-        """Refuse to go on without a sentence.
+        """Raise if no sentence is left.
 
         Raises:
             ConfigError: if none is left.

@@ -12,7 +12,7 @@ KINDS = ("arc", "head", "child", "ancestor", "span", "distance", "matrix")
 
 @dataclass(frozen=True)
 class RelationName:
-    """A relation, taken apart.
+    """A parsed relation name.
 
     Attributes:
         kind: one of ``KINDS``.
@@ -28,14 +28,14 @@ class RelationName:
 
 
 def parse_relation(name: str) -> RelationName:
-    """Take a relation's name apart. Row = word ``i``, column = word ``j``; HYDRA leaves open which relation is meant.
+    """Parse the name of a relation. Row = word ``i``, column = word ``j``; HYDRA leaves open which relation is meant.
 
     ===================  ==============================================================================
     ``arc``              one is the head of the other (the paper's text, read literally)
     ``head``             ``j`` is the head of ``i``
     ``child``            ``i`` is the head of ``j``
     ``ancestor``         ``j`` lies above ``i`` or is ``i``
-    ``span``             ``i`` lies in the stretch of ``j`` and all words below it (SG-Net)
+    ``span``             ``i`` lies in the span of ``j`` and all words below it (SG-Net)
     ``distance``         minus the number of arcs between them
     ``matrix:NAME``      whatever ``Sentence.relations[NAME]`` says: coreference, semantic roles, alignments
     ===================  ==============================================================================
@@ -63,5 +63,5 @@ def parse_relation(name: str) -> RelationName:
         return RelationName(kind, matrix=detail, with_self=bool(plus))
     labels = tuple(detail.split(",")) if detail else ()
     if labels and kind not in ("arc", "head", "child"):
-        raise ConfigError(f"relation {name!r}: only arc, head and child can be told apart by labels")
+        raise ConfigError(f"relation {name!r}: only arc, head and child take labels")
     return RelationName(kind, labels, with_self=bool(plus))

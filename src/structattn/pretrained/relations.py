@@ -20,7 +20,7 @@ from structattn.syntax import DependencyTree, Sentence, contract_heads
 
 @dataclass(frozen=True, eq=False)
 class RelationTargets:
-    """What heads shall score.
+    """The targets of the heads' scores.
 
     Attributes:
         relation: one matrix for each relation of the configuration.
@@ -36,8 +36,8 @@ class RelationTargets:
 def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTargets:
     """The targets of a tokenised batch of sentences, or of pairs, whose sentences are not related to each other.
 
-    A word without subwords is taken out of its tree: its children hang from its head. In a text that was cut the arcs
-    of the words that are gone are gone too.
+    A word without subwords is taken out of its tree: its children hang from its head. In a truncated text the arcs
+    of the missing words are missing too.
 
     Raises:
         MissingStructure: if a sentence lacks the tree or the matrix that a relation is about.

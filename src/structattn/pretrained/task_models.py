@@ -1,4 +1,4 @@
-"""HYDRA under a task's last layer, with the interface of transformers: labels in, loss and logits out.
+"""HYDRA with a task's head, with the interface of transformers: labels in, loss and logits out.
 
 HYDRA (arXiv 2109.05349), fine-tuning: a fully connected layer on the ``[CLS]`` row of the layer's output for labels and
 scores, on every row for labels of tokens and for the two ends of an answer; losses as in BERT (Devlin et al. 2019).
@@ -26,7 +26,7 @@ _MODEL, _WEIGHTS = "hydra_task.json", "model.safetensors"
 
 
 class _HydraTaskModel(nn.Module, ABC):
-    """What the three share: a backbone with heads, a last layer, and a folder."""
+    """The common base: a backbone with heads, a last layer, and a folder."""
 
     settings: tuple[str, ...] = ()  # arguments after ``hydra`` that a folder remembers, each an attribute of that name
 

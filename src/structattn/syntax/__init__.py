@@ -1,4 +1,4 @@
-"""Sentences and their trees in plain Python, and the files they come from. Floor 0: no torch here."""
+"""Sentences and their trees in plain Python, and their file formats; no torch here."""
 
 from structattn.syntax.brackets import read_brackets, write_brackets
 from structattn.syntax.conllu import format_conllu, read_conllu, write_conllu

@@ -37,7 +37,7 @@ def read_conllu(path: str | os.PathLike[str]) -> Iterator[Sentence]:
         One sentence after the other.
 
     Raises:
-        ParseError: with the file and the line, what came and what was expected: a wrong number of columns, an empty
+        ParseError: with file and line, what was found and what was expected: a wrong number of columns, an empty
             column, an id out of order, a bad range, a head that is no number, out of range or part of a cycle, a
             comment inside a sentence, bytes that are not UTF-8, a truncated gzip file.
 

@@ -1,6 +1,6 @@
-"""The errors of the whole house, kept on the lowest floor so that every room can raise them.
+"""The exceptions of the library.
 
-Each message is one sentence that says what was expected, what came, and where.
+Each message is one sentence: what was expected, what was found, and where.
 """
 
 import importlib
@@ -8,14 +8,14 @@ from types import ModuleType
 
 
 class StructAttnError(Exception):
-    """Base of every error that the user of this library can mend."""
+    """Base of every error that the user can fix."""
 
 
 class ParseError(StructAttnError, ValueError):
     """Malformed input data.
 
     Args:
-        message: what was expected and what came.
+        message: what was expected and what was found.
         file: the file that was read, if any.
         line: 1-based line in that file, if known.
 
@@ -41,8 +41,8 @@ class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for w
     """A sentence lacks a structure (a tree, a relation) that some part of a model needs.
 
     Args:
-        message: who needs what, and which sentence lacks it.
-        index: number of that sentence in its batch, if it came in one; who knows the batch can say more.
+        message: what needs the structure, and which sentence lacks it.
+        index: number of that sentence in its batch, if there is one.
     """
 
     def __init__(self, message: str, *, index: int | None = None) -> None:

@@ -56,7 +56,7 @@ def find_heads(
         [2, 0]
     """
     is_penn = any(plain_label(label) in _RULES for label, _, _ in spans)
-    # What the rules know a child by: its label, or the rough class of its words where labels say nothing.
+    # The category of a child: its label, or the rough class of its words where labels say nothing.
     names = [plain_label(label) for label, _, _ in spans]
     word_names = [plain_label(tag or "") for tag in tags] if is_penn else [lexical_heads.word_class(w) for w in words]
     # A child is the index of a span, or ~word for a word; both kinds in one list, sorted by where they start.

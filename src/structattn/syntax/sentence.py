@@ -1,7 +1,4 @@
-"""The sentence: words and whatever is known about them, as one frozen value.
-
-Everything above this floor takes sentences; how they are read and written is the business of the other files here.
-"""
+"""The sentence: words and their structures, as one frozen value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +18,7 @@ class Sentence:
         dependency: dependency tree over the words.
         constituency: phrase tree over the words.
         relations: named word-by-word matrices, rows are queries and columns are keys.
-        metadata: what the file said about the sentence, such as ``sent_id`` or ``label``.
+        metadata: fields of the file, such as ``sent_id`` or ``label``.
         rows: the lines of a CoNLL-U sentence, split into ten columns; kept by ``read_conllu`` when the fields above
             cannot bring them back (lemmas, features, ``1-2`` ranges, ``7.1`` empty nodes).
         comments: the comment lines of a CoNLL-U sentence, kept when ``metadata`` cannot bring them back.

@@ -29,12 +29,12 @@ def align_words(
 def align_words(
     words: Sequence[str], text_or_offsets: str | Sequence[Offsets | None], *, text: str | None = None
 ) -> list[Offsets] | list[int | None]:
-    """Find words in the text they were split from, or find the word of every subword of that text.
+    """Align words with the text they were split from, or subwords with words.
 
     Given a text, the answer is where each word stands in it. Given the character offsets of subwords, as fast
     tokenizers report them, the answer is the number of the word that each subword belongs to: the word it shares most
     characters with, the first of equals; a subword that covers several whole words belongs to the first of them. Spaces
-    that a tokenizer counts to a subword do not matter. None stands for a subword of no word, such as ``[CLS]``.
+    inside a subword are ignored. None stands for a subword of no word, such as ``[CLS]``.
 
     Args:
         words: the words, in order. Penn escapes (``-LRB-``, two backquotes) match the characters they stand for.
@@ -64,7 +64,7 @@ def project_heads(
     subword: Literal["all", "first"] = "all",
     relation: Literal["arc", "head", "child"] = "arc",
 ) -> list[list[int]]:
-    r"""Carry a dependency tree onto subwords, as a subword-by-subword relation; rows are queries, columns are keys.
+    r"""Project a dependency tree onto subwords, as a subword-by-subword relation; rows are queries, columns are keys.
 
     .. math:: M^*_{ab} = R[w(a), w(b)]
 
@@ -102,7 +102,7 @@ def project_heads(
 def project_relation(
     relation: Sequence[Sequence[int]], word_ids: Sequence[int | None], *, subword: Literal["all", "first"] = "all"
 ) -> list[list[int]]:
-    """Carry any word-by-word relation onto subwords: 0 between subwords of one word and for special tokens.
+    """Project any word-by-word relation onto subwords: 0 between subwords of one word and for special tokens.
 
     What a word has with itself, each of its subwords has with itself, and with no other subword of the word.
 
@@ -168,7 +168,7 @@ def coverage(word_ids: Sequence[int | None], num_words: int) -> float:
 
     Args:
         word_ids: for each subword the number of its word from 0, None for special tokens.
-        num_words: how many words there are; none at all are all covered.
+        num_words: number of words; the coverage of no words is 1.0.
 
     Raises:
         ValueError: if a word number is out of range.

@@ -56,7 +56,7 @@ def split_words(text: str) -> list[str]:
         while pending:
             part = pending.pop()
             parts = _split_once(part, is_last=number == len(chunks))
-            # Splitting until nothing splits any more is what makes the second call change nothing.
+            # Splitting to a fixed point makes the function idempotent.
             if len(parts) == 1:
                 words.append(part)
             else:

@@ -106,7 +106,7 @@ class AttachmentModel(nn.Module):
 
         Args:
             examples: examples, sentences or texts.
-            batch_size: how many examples run at a time.
+            batch_size: examples per batch.
 
         Raises:
             ConfigError: if the batch size is below 1.

@@ -127,7 +127,7 @@ class FactModel(nn.Module):
 
         Args:
             examples: examples, or tuples of a story and a question; or a batch.
-            batch_size: how many examples run at a time.
+            batch_size: examples per batch.
 
         Raises:
             ConfigError: if the batch size is below 1.

@@ -168,7 +168,7 @@ class SentenceModel(nn.Module):
         Args:
             examples: examples, sentences, texts (which are split into words), tuples of two for tasks on pairs; or a
                 batch.
-            batch_size: how many examples run at a time.
+            batch_size: examples per batch.
 
         Raises:
             ConfigError: if the model has no vocabulary and is given no batch, or the batch size is below 1.

@@ -203,7 +203,7 @@ class SequenceModel(nn.Module):
 
         Args:
             examples: examples, sentences or texts; or a batch.
-            batch_size: how many examples run at a time.
+            batch_size: examples per batch.
 
         Raises:
             ConfigError: if the batch size is below 1.

@@ -19,10 +19,10 @@ _FILE = "earlier{}.safetensors"
 
 
 class Averaging:
-    """Remembers the latest parameters of a model, and puts their mean in its place for a while.
+    """Keeps the latest parameters of a model, and swaps in their mean within a block.
 
     Args:
-        number: how many states the mean is of.
+        number: number of states in the mean.
 
     Example:
         >>> model, averaging = nn.Linear(1, 1, bias=False), Averaging(2)
@@ -43,7 +43,7 @@ class Averaging:
 
     @contextlib.contextmanager
     def mean_of(self, model: nn.Module) -> Iterator[None]:
-        """Remember the parameters, give the model the mean meanwhile, and put the parameters back."""
+        """Record the parameters, give the model their mean inside the block, and restore them afterwards."""
         if self.number == 1:
             yield
             return
@@ -57,12 +57,12 @@ class Averaging:
             model.load_state_dict(own)
 
     def save(self, folder: Path) -> None:
-        """Write what is remembered into an existing folder."""
+        """Write the recorded parameters into an existing folder."""
         for place, state in enumerate(self._latest):
             save_tensors(state, folder / _FILE.format(place))
 
     def load(self, folder: Path, device: torch.device) -> None:
-        """Remember what ``save`` wrote.
+        """Read the parameters that ``save`` wrote.
 
         Raises:
             ParseError: if a file is damaged; the message names it.
@@ -76,5 +76,5 @@ class Averaging:
 
 
 def _mean(tensors: list[Tensor]) -> Tensor:
-    # Counters and masks have no mean: the latest holds.
+    # Counters and masks have no mean: the latest value is taken.
     return torch.stack(tensors).mean(0) if tensors[0].is_floating_point() else tensors[-1]

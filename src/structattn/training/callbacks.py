@@ -1,4 +1,4 @@
-"""What the Trainer calls while it runs: when to evaluate and save, the bar on the terminal, TensorBoard's curves."""
+"""Callbacks of the Trainer: the schedule of evaluation and saving, the progress bar, TensorBoard's curves."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from structattn.training.trained_model import TrainedModel
 
 
 class Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """Asks for log, evaluation and checkpoint at evenly spaced steps; notifies sampler and model of each new epoch."""
+    """Requests log, evaluation and checkpoint at evenly spaced steps; notifies sampler and model of each new epoch."""
 
     def __init__(self, model: TrainedModel, sampler: BatchSampler, evaluations: int) -> None:
         self.model = model
@@ -26,7 +26,7 @@ class Schedule(TrainerCallback):  # type: ignore[misc]  # transformers is untype
         self.model.set_epoch(epoch)
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Ask, at one of the steps."""
+        """Request them at one of the steps."""
         if (state.global_step - 1) % len(self.sampler) + 1 in self.steps:
             control.should_log = control.should_evaluate = control.should_save = True
 
@@ -44,7 +44,7 @@ class Progress(TrainerCallback):  # type: ignore[misc]  # transformers is untype
         self.bar = tqdm(total=state.max_steps, initial=state.global_step, disable=None, unit="step", dynamic_ncols=True)
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """One step more."""
+        """Advance by one step."""
         self.bar.update(1)
 
     def on_evaluate(

@@ -42,12 +42,12 @@ _KEYS = {
     FACT_MODEL_TYPE: ("encoder", "encoder_options", "vocab_size", "task", "labels"),
     TREE_MODEL_TYPE: ("encoder", "encoder_options", "vocab_size", "task"),
 }
-# Raised when an older folder can no longer be read as it is.
+# Incremented when an older folder can no longer be read as it is.
 FORMAT_VERSION = 1
 
 
 def save(model: TrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Write a model folder; whoever reads it sees the old one or the whole new one.
+    """Write a model folder atomically.
 
     Args:
         model: what to save.
@@ -196,7 +196,7 @@ def read_vocabulary(folder: Path, *, size: int | None) -> Vocabulary:
     except ValueError as error:
         raise ParseError(str(error), file=file) from None
     if size is not None and len(found) != size:
-        raise ParseError(f"expected the {size} ids that {CONFIG} speaks of, got {len(found)}", file=file)
+        raise ParseError(f"expected the {size} ids that {CONFIG} names, got {len(found)}", file=file)
     return found
 
 

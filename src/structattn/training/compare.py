@@ -1,4 +1,4 @@
-"""Compare runs: mean and deviation over seeds, whether a difference is more than luck, and which examples flipped."""
+"""Compare runs: mean and deviation over seeds, significance of differences, and the examples that flipped."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What ``compare`` found.
+    """The result of ``compare``.
 
     Attributes:
         metric: name of the metric.
@@ -229,7 +229,7 @@ def _answers(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file: 
 
 
 def _names(groups: Sequence[Sequence[_Run]]) -> list[str]:
-    """The encoder of each group, and of its folder as much as tells groups of one encoder apart."""
+    """The encoder of each group, with as much of its folder as distinguishes groups of one encoder."""
     encoders = ["+".join(dict.fromkeys(run.config.encoder for run in group)) for group in groups]
     folders = [group[0].folder if len(group) == 1 else group[0].folder.parent for group in groups]
     places = [folder.absolute().parts for folder in folders]
@@ -255,7 +255,7 @@ def _group(name: str, runs: Sequence[_Run], answers: Sequence[np.ndarray], gold:
 
 
 def _flips(ids: Sequence[str], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray) -> tuple[Flip, ...]:
-    """Answers are ``(run, example)``; how right an example is, is the mean over the runs."""
+    """Answers are ``(run, example)``; the score of an example is its mean over the runs."""
     if gold.dtype.kind == "f":
         change = np.abs(first - gold).mean(0) - np.abs(second - gold).mean(0)
     else:

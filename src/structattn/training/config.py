@@ -35,17 +35,17 @@ class RunConfig:
     Attributes:
         task: name of a task.
         encoder: name of an encoder, or ``module:function`` for one of your own, see ``structattn.encoders.builder``.
-        data: the examples; tasks that make their own need none.
+        data: the examples; tasks that generate their own need none.
         options: keyword arguments of the encoder's builder.
         classifier: the layers above the encoder.
-        decoder: what stands there instead, for tasks that are answered with a text.
-        optimization: how the parameters are fitted.
+        decoder: in place of the classifier, for tasks whose answer is a text.
+        optimization: optimiser and schedule.
         init: folder of a run or model, of any task, from whose encoder this one starts.
         seed: of parameters, dropout and order of the examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
         folds: number of folds of cross-validation; the training file is then all the data.
         fold: train this fold only, counted from 1.
-        device: ``"cpu"``, ``"cuda"``, or whichever there is if ``None``.
+        device: ``"cpu"`` or ``"cuda"``; CUDA where available if ``None``.
 
     Raises:
         ConfigError: if a value is out of its range or two contradict each other.

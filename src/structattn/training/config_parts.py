@@ -27,7 +27,7 @@ class DataConfig:
     """Where the examples come from.
 
     Attributes:
-        train: the training file; ``None`` for tasks that make their own data. Parallel text may be two files with a
+        train: the training file; ``None`` for tasks that generate their data. Parallel text may be two files with a
             comma between, ``train.de,train.en``.
         dev: the development file; without one, a part of the training data is held out.
         test: a file on which the best model is measured once, at the end.
@@ -39,9 +39,9 @@ class DataConfig:
             on the labels of all its words and phrases (for encoders with states of phrases). The task's own choice if
             ``None``. Never for dev and test.
         trees: which phrase trees sentences get, at prediction too: their ``own``; ``rooted``, with one root over
-            several trees; from their ``dependency`` trees; or trees that know no syntax: ``left``, ``right``,
+            several trees; from their ``dependency`` trees; or trees without syntax: ``left``, ``right``,
             ``balanced``, ``random``.
-        unary: what becomes of chains of phrases over the same words: ``keep``, ``lowest``, ``top``, ``join``.
+        unary: treatment of unary chains, phrases over the same words: ``keep``, ``lowest``, ``top``, ``join``.
         tree_seed: of random trees.
         holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
@@ -52,7 +52,7 @@ class DataConfig:
         min_count: rarer words of the training data are unknown.
         lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
         limit: maximum number of training examples, from the start of the file.
-        generated: number of training examples of tasks that make their own data; dev and test have a fifteenth each.
+        generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
     """
 
     train: str | None = None
@@ -110,17 +110,17 @@ class ClassifierConfig:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """What writes the texts, for tasks that are answered with a text.
+    """The decoder, for tasks whose answer is a text.
 
     Attributes:
         name: name of a decoder.
         options: keyword arguments of the decoder's builder.
-        source: what sentences are read as: words, characters, or subwords learnt from the training data. If both sides
+        source: token unit of the source: words, characters, or subwords learnt from the training data. If both sides
             are subwords, they are learnt from both together and have the same ids.
-        target: what texts are written in.
-        vocab_size: at most this many subwords.
-        label_smoothing: share of the probability that is spread over all tokens in training.
-        beam: how many unfinished texts are kept in search; 1 is greedy.
+        target: token unit of the target.
+        vocab_size: maximum number of subwords.
+        label_smoothing: share of the target probability that is spread over all tokens.
+        beam: number of unfinished hypotheses in search; 1 is greedy.
         length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
         max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
     """
@@ -146,32 +146,32 @@ class DecoderConfig:
 
 @dataclass(frozen=True)
 class OptimizationConfig:
-    """How the parameters are fitted. The defaults are a start for MS-SAN.
+    """Optimiser, schedule and batches. The defaults suit MS-SAN.
 
     Attributes:
         initial_range: every weight and bias starts uniformly between minus and plus this, apart from normalisations
-            and given word vectors; ``None`` leaves each module its own start.
+            and given word vectors; ``None`` keeps each module's own initialisation.
         optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as DiSAN's TensorFlow had.
-        learning_rate: its highest value.
+        learning_rate: peak learning rate.
         weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
             an L2 penalty, except for ``adamw``.
         embedding_lr_scale: learning rate of the word vectors as a share of ``learning_rate``; with little data
-            pretrained vectors are better moved slowly, and 0 leaves them as they are.
-        backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; what is new on top of
-            it may learn faster than the backbone can bear.
+            a small share is better for pretrained vectors, and 0 freezes them.
+        backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; new layers on top
+            often need a higher rate than the backbone.
         momentum: of ``sgd``.
         batch_size: examples per step and process.
         batch_tokens: instead of ``batch_size``, the maximum number of words (or tokens) per step and process, padding
             included; the longer one of a sentence and its text counts.
         epochs: maximum number of epochs.
         patience: stop after this number of evaluations without improvement; ``None`` never stops.
-        clip: largest norm of the gradient; ``None`` does not clip.
+        clip: maximum norm of the gradient; ``None`` does not clip.
         schedule: ``linear`` falls to zero at the end of the last epoch; ``inverse_sqrt`` falls with the square root of
             the step after the warm-up (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of
             ``halve_from`` and then after every ``halve_every`` epochs.
         halve_from: an epoch, counted from 1.
         halve_every: a number of epochs.
-        warmup: share of all steps in which the learning rate rises from zero.
+        warmup: share of all steps over which the learning rate rises from zero.
         mixed_precision: ``fp16`` needs a GPU.
         evaluations_per_epoch: evenly spaced; the last is at the end of the epoch.
         average: number of latest evaluations whose parameters are averaged in what is evaluated and kept.
@@ -230,7 +230,7 @@ class OptimizationConfig:
 
 
 def check(holds: bool, place: str, expected: str, value: object) -> None:
-    """Refuse a value that is out of its range.
+    """Raise for a value out of its range.
 
     Raises:
         ConfigError: unless it holds.
@@ -240,7 +240,7 @@ def check(holds: bool, place: str, expected: str, value: object) -> None:
 
 
 def check_choices(config: Any, place: str) -> None:
-    """Refuse unknown names in fields that are one of a few, also when a value did not come through ``from_dict``.
+    """Raise for unknown names in fields with a fixed set of values, also of values not from ``from_dict``.
 
     Raises:
         ConfigError: for a name that is not among them.

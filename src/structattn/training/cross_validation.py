@@ -1,4 +1,4 @@
-"""Cross-validation, for data sets without a split of their own (CR, MPQA, SUBJ): one run per fold, and their mean.
+"""Cross-validation, for data sets without a standard split (CR, MPQA, SUBJ): one run per fold, and their mean.
 
 The folds are the same for every seed and encoder. Each fold holds a part of its training data out to choose its best
 model, and is measured once on its test part.

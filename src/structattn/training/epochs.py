@@ -21,7 +21,7 @@ _WEIGHTS, _HISTORY, _STATES, _CURRENT = "model.safetensors", "history.jsonl", "s
 
 
 class EpochLoop:
-    """Module, optimizer, schedule and order of a run: what an epoch changes, and what a checkpoint therefore holds.
+    """Module, optimizer, schedule and data order of a run: the state that a checkpoint holds.
 
     Args:
         module: what is trained.
@@ -89,7 +89,7 @@ class EpochLoop:
         return mean
 
     def save(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Write the state and what has been measured so far; the state before stands until this one is complete."""
+        """Write the state and the evaluations so far, atomically."""
         with replaced_folder(self.checkpoint) as temporary:
             save_tensors(self.module.state_dict(), temporary / _WEIGHTS)
             save_optimizer(self.optimizer, temporary)
@@ -97,7 +97,7 @@ class EpochLoop:
             write_json_lines(temporary / _HISTORY, rows)
 
     def restore(self) -> list[dict[str, Any]]:
-        """Go back to the last state, if there is one, and say what had been measured by then.
+        """Restore the last state, if there is one, and return the evaluations up to then.
 
         Raises:
             ParseError: if a file of it is missing or damaged; the message names it.

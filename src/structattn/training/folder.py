@@ -62,11 +62,11 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run went to its end."""
+        """Whether the run is finished."""
         return self.result.is_file()
 
     def _tidy(self) -> None:
-        """Clear away what a killed process was about to put in place."""
+        """Remove temporary files of a killed process."""
         for old in self.path.glob(".*.old"):
             target = old.with_name(old.name[1:].removesuffix(".old"))
             if not target.exists():
@@ -76,7 +76,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Hold the folder for this process; made if missing, and removed again if nothing was written.
+        """Lock the folder for this process; it is created if missing, and removed again if nothing was written.
 
         The lock is the kernel's, so it ends with the process however that ends; the file only names the owner.
 
@@ -95,7 +95,7 @@ class RunFolder:
                 self.path.rmdir()
 
     def open_for_run(self, *, resume: bool = False, overwrite: bool = False) -> None:
-        """Make sure that a run may write here; to be called while the folder is claimed.
+        """Check that a run may write here; to be called while the folder is locked.
 
         Raises:
             ConfigError: if the folder holds a run and neither is asked for, or holds something else.
@@ -122,7 +122,7 @@ class RunFolder:
     def require_same(
         self, values: Mapping[str, Any], *, read: Callable[[Path], Mapping[str, Any]] | None = None
     ) -> None:
-        """Refuse to go on with a run that was configured otherwise, if there is one.
+        """Raise if the folder has a run with another configuration.
 
         Args:
             values: what ``describe`` would write now.
@@ -139,7 +139,7 @@ class RunFolder:
             raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")
 
     def clear_if_untrained(self) -> None:
-        """Leave nothing of a run that failed before its first evaluation: there is nothing to resume."""
+        """Remove a run that failed before its first evaluation: there is nothing to resume."""
         if not self.metrics.exists() or not self.metrics.stat().st_size:
             for item in self.path.iterdir():
                 if item.name != _LOCK:
@@ -155,7 +155,7 @@ def _lock(path: Path) -> int:
             owner = os.read(handle, 32).decode().strip()
             os.close(handle)
             raise ConfigError(f"{path.parent} is in use by process {owner}") from None
-        # Its last owner may have removed the file between the two calls; a lock on a removed file guards nothing.
+        # Its last owner may have removed the file between the two calls; a lock on a removed file protects nothing.
         with contextlib.suppress(FileNotFoundError):
             if os.stat(path).st_ino == os.fstat(handle).st_ino:
                 os.ftruncate(handle, 0)

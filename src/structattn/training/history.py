@@ -1,4 +1,4 @@
-"""What a run has measured so far. Best model and patience are read off it, so that there is no counter to lose."""
+"""The evaluations of a run so far. Best model and patience follow from it, without separate counters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class History:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Append a row, and say in it whether it is the best."""
+        """Append a row, marked if it is the best so far."""
         sign = 1 if self.metric.greater_is_better else -1
         value = sign * row[self.metric.name]
         self.rows.append({**row, "is_best": all(value > sign * earlier[self.metric.name] for earlier in self.rows)})
@@ -44,10 +44,10 @@ class History:
 
     @property
     def best(self) -> Mapping[str, Any]:
-        """The row whose model was kept."""
+        """The row of the best model."""
         return next(row for row in reversed(self.rows) if row["is_best"])
 
     def has_run_out(self, patience: int | None) -> bool:
-        """Whether the last ``patience`` evaluations brought nothing; ``None`` is endless."""
+        """Whether the last ``patience`` evaluations brought no improvement; never with ``None``."""
         latest: Sequence[Mapping[str, Any]] = self.rows[-patience:] if patience else ()
         return bool(latest) and not any(row["is_best"] for row in latest)

@@ -1,7 +1,7 @@
 """The same model as a Hugging Face model: ``AutoModelForSequenceClassification.from_pretrained(folder)`` works.
 
 Needs the extra ``train``; loaded only where transformers is. ``PreTrainedModel`` and its configuration are concrete
-classes that this file inherits from, because that is how transformers lets a model in.
+classes that are inherited from here, as transformers requires.
 """
 
 from collections.abc import Sequence
@@ -131,7 +131,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         batch: TaskBatch | None = None,
         **kwargs: Any,
     ) -> SequenceClassifierOutput:
-        """Class scores, and the loss where there are labels.
+        """Logits, and the loss where there are labels.
 
         Args:
             input_ids: ``(batch, word)`` ids of the model's own vocabulary, 0 at padding. Enough for encoders that
@@ -139,7 +139,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
             attention_mask: ``(batch, word)``, true at words; by default where ``input_ids`` is not 0.
             labels: ``(batch,)`` class indices.
             batch: what ``model.collate(examples)`` returns, with trees and pairs; instead of the three above.
-            **kwargs: what other models take is refused by name.
+            **kwargs: arguments of other models raise an error.
 
         Raises:
             ConfigError: if neither or both of ``batch`` and ``input_ids`` are given, or an argument is unknown.
@@ -165,7 +165,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         check_config(model.config.to_dict(), Path(str(pretrained_model_name_or_path)), trust_code=True)
         file = cached_file(pretrained_model_name_or_path, VOCABULARY)
         model.model.vocabulary = read_vocabulary(Path(file).parent, size=model.config.vocab_size)
-        # Transformers builds models without memory and then fills what the file holds. What a module computes for
+        # Transformers builds models on the meta device and then fills what the file holds. What a module computes for
         # itself and does not save would stay empty.
         fresh = dict(build_from_config(_with_places(model.config), vocabulary=None).named_buffers())
         saved = model.model.state_dict().keys()
@@ -187,10 +187,10 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         return self.model.collate(examples)
 
     def _init_weights(self, module: torch.nn.Module) -> None:
-        """Every layer has initialised itself when it was built."""
+        """Nothing: every layer initialises itself when it is built."""
 
     def _batch(self, tokens: Tensor, mask: Tensor, labels: Tensor | None) -> TaskBatch:
-        # A sentence whose words nobody knows still has a length.
+        # A sentence of unknown words only still has a length.
         sentences = tuple(Sentence(["?"] * int(length)) for length in mask.sum(-1))
         batch = SentenceBatch(tokens * mask, mask, mask.sum(-1), sentences=sentences)
         target = torch.zeros(len(tokens), len(self.model.labels), device=tokens.device)

@@ -30,7 +30,7 @@ _NORMALISATIONS = (nn.LayerNorm, nn.RMSNorm)
 def draw_uniform(module: nn.Module, bound: float) -> None:
     """Draw every weight and bias uniformly from ``[-bound, bound]``, with torch's generator.
 
-    What recurrent networks that learn by plain gradient descent start from (Sutskever et al. 2014, section 3.4; Kim et
+    The usual initialisation of recurrent networks trained by plain SGD (Sutskever et al. 2014, section 3.4; Kim et
     al. 2017). Normalisations keep their scale, and the vectors of padding and of unknown words stay zero.
 
     Args:
@@ -60,7 +60,7 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
 
 
 def start_from(model: TrainedModel, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
-    """Give the encoder of a model the parameters of a saved model's encoder, whatever task that one was trained for.
+    """Initialise a model's encoder from that of a saved model of any task.
 
     Words that both vocabularies know get their vectors from there; the others keep theirs.
 
@@ -100,7 +100,7 @@ def _words(model: TrainedModel) -> WordEmbedding | None:
 
 
 def _take_vectors(mine: WordEmbedding, theirs: WordEmbedding, ids: Int64[Tensor, " word"]) -> int:
-    """Copy the vectors of the words that the other table has, by their ids there; how many these are."""
+    """Copy the vectors of words that both tables have; returns their number."""
     into, source = (torch.cat([one.weight.detach(), one.frozen]) for one in (mine, theirs))
     if into.shape[1] != source.shape[1]:
         raise ConfigError(f"init: expected word vectors of {into.shape[1]} numbers, got {source.shape[1]}")

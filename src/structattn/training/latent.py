@@ -15,12 +15,12 @@ from structattn.training.trained_model import TrainedModel
 
 
 def tree_entropy(model: TrainedModel, examples: Sequence[Example], *, batch_size: int = 64) -> float | None:
-    """Mean entropy for each word, in nats, of the heads that the encoder attends to; ``None`` if it attends to none.
+    """Mean entropy for each word, in nats, of the encoder's latent heads; ``None`` if it has none.
 
     Args:
         model: any model.
-        examples: its examples; words without structure choose their heads alone, and their entropies add up.
-        batch_size: how many examples run at a time.
+        examples: its examples; without a tree constraint heads are independent, and their entropies add up.
+        batch_size: examples per batch.
 
     Example:
         >>> import structattn as sa

@@ -7,9 +7,9 @@ import torch
 
 
 def peak_memory(device: torch.device) -> float:
-    """The most memory this process has had so far, in MiB.
+    """The peak memory of this process so far, in MiB.
 
-    On a GPU what torch has had in tensors there; on a CPU the resident memory, with Python, torch and the data in it.
+    On a GPU that of torch's tensors; on a CPU the resident set size, with Python, torch and the data.
 
     Args:
         device: where the model is.

@@ -12,7 +12,7 @@ from structattn.training.config_parts import OptimizationConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:
-    """An optimizer that decays matrices only, and moves word vectors and a pretrained backbone at rates of their own.
+    """An optimizer that decays matrices only, with learning rates of their own for word vectors and a backbone.
 
     Word vectors, biases and everything else with a single axis do not decay. Word vectors with rate 0 are no part of
     the optimizer, nor do they get gradients any more.

@@ -37,14 +37,14 @@ LOGGER = logging.getLogger("structattn.training")
 
 @dataclass(frozen=True)
 class ParserResult:
-    """What the training of a parser came to.
+    """The result of training a parser.
 
     Attributes:
         folder: the run folder; ``--parser structattn:FOLDER`` takes it.
         metrics: ``uas``, ``las``, ``las_universal`` and ``tags`` of the best parser on dev, punctuation included.
         epoch: the epoch of the best parser.
         seconds: spent in training.
-        sentences_per_second: how fast the best parser read dev when it was measured.
+        sentences_per_second: speed of the best parser on dev.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
 
     Args:
         config: everything that decides the run.
-        resume: go on with the interrupted run in ``config.out``; a finished one is only read.
+        resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
 
     Raises:
@@ -149,7 +149,7 @@ class _Fit:
         sampler = LengthBatchSampler([len(one) for one in train], self.optimization.batch_size, seed=config.seed)
         optimizer = build_optimizer(parser, self.optimization)
         self.loop = EpochLoop(parser, optimizer, sampler, self.optimization, folder=folder)
-        # LAS is an accuracy, that of head and label of each word taken together.
+        # LAS is an accuracy, of head and label of each word together.
         self.history = History(dataclasses.replace(metric("accuracy"), name="las"))
         self.started = time.monotonic()
 

@@ -9,20 +9,20 @@ from structattn.training.config_parts import OptimizationConfig, Option
 
 @dataclass(frozen=True)
 class ParserConfig:
-    """Everything that decides the training of a parser.
+    """The configuration of a parser's training.
 
     Attributes:
         treebank: CoNLL-U file to learn from.
         dev: CoNLL-U file that chooses the best parser.
         out: the run folder; the parser is in its ``best``.
         backbone: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
-        trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
+        trees: ``all`` trees, or ``projective`` ones only; non-projective trees of the treebank are then projectivised.
         loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
         encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.subwords.SubwordEncoder``.
         scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are known by their characters only.
-        learning_rate: its highest value; it rises over the first twentieth of all steps and then falls to zero; 2e-3 if
-            ``None``, with a backbone 1e-3.
+        learning_rate: peak learning rate; it rises over the first twentieth of all steps and then falls to zero; 2e-3
+            if ``None``, with a backbone 1e-3.
         backbone_learning_rate: the same for the backbone.
         batch_size: sentences per step; 48 if ``None``, with a backbone 16.
         epochs: maximum number of epochs; 25 if ``None``, with a backbone 5.
@@ -55,7 +55,7 @@ class ParserConfig:
         self.optimization()
 
     def optimization(self) -> OptimizationConfig:
-        """The part that every kind of training has."""
+        """The optimisation options, common to every kind of training."""
         batch_size, epochs, usual_rate = (48, 25, 2e-3) if self.backbone is None else (16, 5, 1e-3)
         rate = usual_rate if self.learning_rate is None else self.learning_rate
         return OptimizationConfig(

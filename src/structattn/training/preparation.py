@@ -1,4 +1,4 @@
-"""From a configuration to what training needs: examples, vocabulary and a fresh model. Nothing is written here."""
+"""From a configuration to examples, vocabulary and a fresh model. Nothing is written here."""
 
 import dataclasses
 import hashlib
@@ -39,10 +39,10 @@ class Split:
     """The examples of a run.
 
     Attributes:
-        train: what is learnt from, phrases included.
-        sentences: the whole sentences of it, whose words make the vocabulary.
-        dev: what chooses the best model.
-        test: what the best model is measured on once; may be empty.
+        train: the training examples, phrases included.
+        sentences: their whole sentences, whose words make the vocabulary.
+        dev: the examples that select the best model.
+        test: the examples the best model is evaluated on once; may be empty.
     """
 
     train: Sequence[Example]
@@ -69,7 +69,7 @@ def task_of(config: RunConfig) -> Task:
 
 
 def read_split(config: RunConfig, task: Task) -> Split:
-    """Read the files and decide which examples are for what.
+    """Read the files and split the examples.
 
     Raises:
         ParseError: with file and line, for a missing, empty or malformed file.
@@ -187,7 +187,7 @@ def _classifying(
 
 
 def _check_labels(task: Task, labels: Sequence[str], vocabulary: Vocabulary, options: Mapping[str, Any]) -> None:
-    """The labels of SST's trees are its answers, so an encoder must not see them."""
+    """The node labels of SST are its gold labels, so an encoder must not read them."""
     answers = {*labels, *task.relabel} & set(vocabulary.labels)
     if options.get("num_labels") and answers:
         raise ConfigError(
@@ -209,7 +209,7 @@ def count_parameters(model: torch.nn.Module) -> int:
 
 
 def checksums(data: DataConfig) -> dict[str, str]:
-    """SHA-256 of every data file, so that a run folder says what it was trained on."""
+    """SHA-256 of every data file, to record what a run was trained on."""
     found = {}
     for path in (data.train, data.dev, data.test, data.parses, data.vectors):
         for file in [] if path is None else files_of(path):
@@ -224,7 +224,7 @@ def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
 
 
 def _generated(config: RunConfig, task: Task) -> Split:
-    """Data made on the spot; the same for every seed of a run, so that runs can be compared."""
+    """Generated data; the same for every seed of a run, so that runs can be compared."""
     data = config.data
     if task.generated is None:
         raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")

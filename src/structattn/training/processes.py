@@ -1,7 +1,7 @@
-"""One process or several: who writes, and how the others learn what the first one found.
+"""One process or several: which one writes, and broadcasting its results to the others.
 
 Under ``accelerate launch --multi_gpu --num_processes 2`` or ``torchrun --nproc_per_node 2`` every process runs the same
-program; without GPUs they talk through gloo. Only the first touches the run folder.
+program; without GPUs they communicate through gloo. Only the first writes to the run folder.
 """
 
 import logging
@@ -23,7 +23,7 @@ def count() -> int:
 
 
 def index() -> int:
-    """Which of them this is; 0 writes."""
+    """The rank of this process; rank 0 writes."""
     return int(os.environ.get("RANK", "0"))
 
 
@@ -44,10 +44,10 @@ def connect(*, cpu: bool) -> None:
 
 
 def from_first(make: Callable[[], Value]) -> Value:
-    """Let the first process make a value, and give it to all.
+    """Compute a value in the first process and broadcast it to all.
 
     Raises:
-        StructAttnError: in every process, if it was raised in the first: otherwise the others would wait for ever.
+        StructAttnError: in every process, if it was raised in the first: otherwise the others would wait forever.
     """
     if count() == 1:
         return make()
@@ -67,7 +67,7 @@ def from_first(make: Callable[[], Value]) -> Value:
 def gathered(own: Iterable[Value]) -> list[Value]:
     """Every process's values in one list: its first values of all, then its second ones, and so on.
 
-    The inverse of handing item ``i`` to process ``i % count()``.
+    The inverse of giving item ``i`` to process ``i % count()``.
     """
     if count() == 1:
         return list(own)

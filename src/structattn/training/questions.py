@@ -42,7 +42,7 @@ PREDICTIONS, MODEL = "predictions.json", "model"
 
 @dataclass(frozen=True)
 class QuestionRun:
-    """Everything that decides a run on questions.
+    """The configuration of a run on questions.
 
     Attributes:
         train: a file of SQuAD to learn from.
@@ -51,22 +51,22 @@ class QuestionRun:
         out: the folder of the run.
         adapter: folder of HYDRA heads; the backbone alone without one.
         heads: ``random`` takes the adapter's layer with fresh heads.
-        frozen: what stays as it is: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
+        frozen: which parameters are frozen: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
         limit: maximum number of training questions, spread evenly over the file.
         dev_limit: maximum number of evaluation questions, spread evenly over the file.
-        max_length: tokens of a window.
-        stride: tokens that neighbouring windows share.
-        max_answer_length: in tokens.
+        max_length: maximum length of a window, in tokens.
+        stride: number of tokens that neighbouring windows share.
+        max_answer_length: maximum length of an answer, in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
-        learning_rate: of AdamW, its highest value; it rises from zero, and falls to zero at the end.
+        learning_rate: peak learning rate of AdamW; it rises from zero, and falls to zero at the end.
         weight_decay: of matrices only.
         batch_size: windows a step.
         epochs: passes over the windows.
         warmup: share of all steps in which the learning rate rises.
-        clip: largest norm of the gradient.
+        clip: maximum norm of the gradient.
         mixed_precision: ``bf16`` computes the backbone's products in 16 bits.
         seed: of the new parameters, dropout and order.
-        device: ``cpu``, ``cuda``, or whichever there is if ``None``.
+        device: ``cpu`` or ``cuda``; CUDA where available if ``None``.
 
     Raises:
         ConfigError: for a value out of its range, or options of heads without an adapter.
@@ -109,7 +109,7 @@ class QuestionRun:
             raise ConfigError("heads: these options are about HYDRA heads; give an adapter")
 
     def optimization(self) -> OptimizationConfig:
-        """The part that every kind of training has."""
+        """The optimisation options, common to every kind of training."""
         return OptimizationConfig(
             optimizer="adamw",
             learning_rate=self.learning_rate,
@@ -126,14 +126,14 @@ class QuestionRun:
 
 @dataclass(frozen=True)
 class QuestionResult:
-    """What a run on questions came to.
+    """The result of a run on questions.
 
     Attributes:
         folder: the run folder.
         metrics: exact match and F1 on the development questions.
         losses: mean training loss of each epoch.
-        questions: how many were learnt from and measured on.
-        windows: how many windows were learnt from.
+        questions: numbers of training and evaluation questions.
+        windows: number of training windows.
         parameters: trained parameters.
         seconds: spent in training.
     """
@@ -148,11 +148,11 @@ class QuestionResult:
 
 
 def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = False) -> QuestionResult:
-    """Learn, answer, measure, and leave a run folder, with ``predictions.json`` (id and answer) and ``model/``.
+    """Train, predict, evaluate, and leave a run folder, with ``predictions.json`` (id and answer) and ``model/``.
 
     Args:
-        run: what to do.
-        resume: go on with the interrupted run in ``run.out``, from its last epoch; a finished one is only read.
+        run: the configuration.
+        resume: continue the interrupted run in ``run.out``, from its last epoch; a finished one is only read.
         overwrite: replace the run in ``run.out``.
 
     Raises:
@@ -200,7 +200,7 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
 
 
 def _build(run: QuestionRun) -> tuple[nn.Module, Any]:
-    """A backbone under the two logits of an answer's ends, and its tokenizer."""
+    """A backbone with a span classifier, and its tokenizer."""
     model: nn.Module
     if run.adapter is None:
         model, tokenizer = load_backbone(run.backbone, reader="AutoModelForQuestionAnswering")

@@ -1,4 +1,4 @@
-"""One run from a configuration to a run folder, and going on with one that was interrupted."""
+"""One run from a configuration to a run folder, and resuming an interrupted one."""
 
 import contextlib
 import dataclasses
@@ -33,7 +33,7 @@ from structattn.training.state import preserved_randomness
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
         folder: the run folder; ``structattn.load(folder)`` gives the best model.
@@ -42,7 +42,7 @@ class RunResult:
         test: the metrics of the best model on the test data, if there are any.
         parameters: trained parameters apart from word vectors.
         seconds: spent in training.
-        peak_memory: the most memory of the process until then, in MiB; see ``training/memory.py``.
+        peak_memory: peak memory of the process, in MiB; see ``training/memory.py``.
         best: the row of ``metrics.jsonl`` that belongs to the best model.
     """
 
@@ -59,11 +59,11 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, tru
     """Train as configured and leave a run folder.
 
     Args:
-        config: everything that decides the run.
-        resume: go on with the interrupted run in ``config.out``; a finished one is only read.
+        config: the configuration.
+        resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
         trust_code: whether code that the folder ``config.init`` names may be imported and run; the encoder of
-            ``config`` itself is the caller's word.
+            ``config`` itself is the caller's.
 
     Raises:
         ConfigError: for options that are unknown or do not fit the data; if the folder is in use, or holds a run and
@@ -96,7 +96,7 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, tru
 
 
 def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunResult:
-    """Go on with the interrupted run in a folder; a finished one is only read.
+    """Resume the interrupted run in a folder; a finished one is only read.
 
     Args:
         folder: of the run.
@@ -134,7 +134,7 @@ def choose_folder(config: RunConfig) -> Path:
 
 @contextlib.contextmanager
 def claimed(folder: RunFolder) -> Iterator[None]:
-    """Hold the folder for all processes of this run; the first one holds the lock."""
+    """Lock the folder for all processes of this run; the first one holds the lock."""
     with contextlib.ExitStack() as stack:
         processes.from_first(lambda: stack.enter_context(folder.claimed()))
         yield
@@ -165,7 +165,7 @@ def write_result(folder: RunFolder, result: RunResult, task: Task) -> None:
 
 
 def environment(config: RunConfig) -> dict[str, Any]:
-    """Where a run took place."""
+    """The environment of a run."""
     versions = {
         name: require(name, "train").__version__ for name in ("numpy", "safetensors", "transformers", "accelerate")
     }

@@ -1,6 +1,6 @@
-"""Which examples share a batch: sentences of similar length, in an order that only seed and epoch decide.
+"""Which examples share a batch: sentences of similar length, in an order determined by seed and epoch.
 
-That is what makes a resumed run see the batches it would have seen: nothing is remembered, everything is drawn again.
+A resumed run thus has the same batches as an uninterrupted one, without any stored state.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ class BatchSampler(Protocol):
     """Batches of indices, epoch after epoch, the same number of them each."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration goes through."""
+        """Set the epoch of the next iteration."""
         ...
 
     def __len__(self) -> int: ...
@@ -57,7 +57,7 @@ class LengthBatchSampler(Sampler[list[int]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration goes through."""
+        """Set the epoch of the next iteration."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class LengthBatchSampler(Sampler[list[int]]):
             part = part[np.argsort(self.lengths[part], kind="stable")]
             batches += [part[at : at + self.batch_size].tolist() for at in range(0, len(part), self.batch_size)]
         shuffled = [batches[index] for index in generator.permutation(len(batches))]
-        # Every process must take as many steps as the others, or they would wait for each other for ever.
+        # Every process must take as many steps as the others, or they would wait for each other forever.
         while len(shuffled) % self.processes:
             shuffled += shuffled[: self.processes - len(shuffled) % self.processes]
         return iter(shuffled[self.process :: self.processes])
@@ -88,7 +88,7 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     Args:
         lengths: length of every example.
-        tokens: most words of a batch, padding included.
+        tokens: maximum number of words of a batch, padding included.
         seed: of the batches and their order.
         process: index of this process.
         processes: how many processes share the epoch.
@@ -114,7 +114,7 @@ class TokenBatchSampler(Sampler[list[int]]):
                 self.batches.append([index])
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration goes through."""
+        """Set the epoch of the next iteration."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         order = np.random.default_rng([self.seed, 1 + self.epoch]).permutation(len(self.batches)).tolist()
-        # Every process must take as many steps as the others, or they would wait for each other for ever.
+        # Every process must take as many steps as the others, or they would wait for each other forever.
         while len(order) % self.processes:
             order += order[: self.processes - len(order) % self.processes]
         return iter([self.batches[index] for index in order[self.process :: self.processes]])

@@ -1,6 +1,6 @@
-"""Is the difference between two systems more than luck? Paired resampling of examples, in numpy, for any metric.
+"""Significance of the difference between two systems: paired resampling of examples, in numpy, for any metric.
 
-Both tests keep the examples paired, so that what makes an example hard for everybody cancels.
+Both tests keep the examples paired, so that the difficulty of an example cancels.
 
 - Paired bootstrap (Koehn 2004; Berg-Kirkpatrick et al. 2012): draw examples with repetition and measure again.
 - Approximate randomisation (Noreen 1989; Yeh 2000): exchange the two systems' answers on a random half of the examples.
@@ -23,7 +23,7 @@ _CELLS = 4_000_000
 
 @dataclass(frozen=True)
 class Significance:
-    """How sure a difference is.
+    """The significance of a difference.
 
     Attributes:
         difference: second minus first, mean over seeds.

@@ -1,6 +1,6 @@
 """The state of an unfinished run on disk: optimizer, schedule, random numbers. Safetensors and JSON, no pickle.
 
-Transformers would write these as torch pickles; a run folder may come from anybody, so ours holds nothing that runs.
+Transformers would pickle these; a run folder may come from an untrusted source, so this one holds no code.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def save_optimizer(optimizer: Any, folder: Path) -> None:
 
 
 def load_optimizer(optimizer: Any, folder: Path) -> None:
-    """Put an optimizer of the same model back into a saved state.
+    """Restore the saved state of an optimizer of the same model.
 
     Raises:
         ParseError: if a file is missing or damaged; the message names it.
@@ -58,7 +58,7 @@ def load_optimizer(optimizer: Any, folder: Path) -> None:
 def check_checkpoint(folder: Path) -> None:
     """Check the text files of a checkpoint before anything is restored from them.
 
-    Transformers reads one of them itself, and would not say which file it was that made no sense.
+    Transformers reads one of them itself, with errors that do not name the file.
 
     Raises:
         ParseError: if a file is missing, damaged or lacks a key; the message names it.
@@ -87,7 +87,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Put every generator back into a state that ``random_state`` gave.
+    """Restore the state of all generators that ``random_state`` returned.
 
     Example:
         >>> state = random_state()
@@ -107,7 +107,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def preserved_randomness() -> Iterator[None]:
-    """A run seeds every generator there is; its caller's are put back afterwards."""
+    """Restore all generators after the block, which may seed them."""
     state = random_state()
     try:
         yield

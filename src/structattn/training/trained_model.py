@@ -1,4 +1,4 @@
-"""A model of any task with the plain values it was built from; ``checkpoint.py`` writes and reads it.
+"""A model of any task with the configuration it was built from; ``checkpoint.py`` writes and reads it.
 
 Reference: the interface of the tasks' models, ``tasks/model.py``.
 """
@@ -30,7 +30,7 @@ from structattn.tasks.model import Item
 
 
 class TrainedModel(nn.Module):
-    """A model of any task that remembers how it was built, so that it can be saved and built again.
+    """A model of any task with its configuration, so that it can be saved and built again.
 
     Args:
         model: the model itself.
@@ -70,12 +70,12 @@ class TrainedModel(nn.Module):
 
     @property
     def task(self) -> Task:
-        """What the model was trained for."""
+        """The task of the model."""
         return self.model.task
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words the model knows."""
+        """The vocabulary of the model."""
         return vocabulary_of(self.model)
 
     def forward(self, batch: Any) -> Float[Tensor, "batch *label"]:
@@ -103,11 +103,11 @@ class TrainedModel(nn.Module):
     def predict(
         self, examples: Sequence[Item] | TaskBatch | SentenceBatch, *, batch_size: int = 64
     ) -> list[Prediction]:
-        """Answers, see ``SentenceModel.predict``."""
+        """Predictions, see ``SentenceModel.predict``."""
         return self.model.predict(examples, batch_size=batch_size)
 
     def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Answers and how good they are, see ``SentenceModel.evaluate``."""
+        """Predictions and metrics, see ``SentenceModel.evaluate``."""
         return self.model.evaluate(examples, batch_size=batch_size)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
@@ -130,7 +130,7 @@ def build_model(
 
     Args:
         encoder: name of an encoder.
-        task: what is asked of it.
+        task: the task.
         vocabulary: its words; frozen ones get untrained vectors.
         labels: the classes, where the task takes them from its training data.
         options: keyword arguments of the encoder's builder.
@@ -175,7 +175,7 @@ def new_fact_model(
 def new_attachment_model(
     encoder: str, task: Task, *, vocabulary: Vocabulary, options: Mapping[str, Any]
 ) -> TrainedModel:
-    """A fresh model that is answered with trees.
+    """A fresh model that predicts trees.
 
     Raises:
         ConfigError: for an unknown encoder or option, or an encoder without latent trees.
@@ -214,7 +214,7 @@ def build_from_config(config: Mapping[str, Any], vocabulary: Vocabulary | None) 
 
 
 def vocabulary_of(model: TaskModel) -> Vocabulary:
-    """The words a model knows.
+    """The vocabulary of a model.
 
     Raises:
         ConfigError: if it was built without.

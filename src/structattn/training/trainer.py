@@ -61,14 +61,14 @@ def fit(
     """Train a model; leave the best one, the history and the best predictions in the run folder.
 
     Args:
-        model: what to train; holds the parameters of the last step afterwards.
-        train: what to learn from.
-        dev: what chooses the best model.
-        config: how.
-        folder: where; claimed by this run.
+        model: the model, which holds the parameters of the last step afterwards.
+        train: the training examples.
+        dev: the examples that select the best model.
+        config: optimisation options.
+        folder: the run folder, locked by this run.
         seed: of dropout and of the order of the examples.
         device: ``"cpu"`` to leave a GPU alone.
-        resume: go on from the last checkpoint, if there is one.
+        resume: continue from the last checkpoint, if there is one.
 
     Raises:
         StructAttnError: if the loss is not finite any more.
