@@ -123,7 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("figures"))
     parser.add_argument("--tree", default="(S (NP (D the) (N dog)) (VP (V sees) (NP (D a) (A big) (N cat))))")
-    parser.add_argument("--model", metavar="RUN", help="what looks at the tree; a fresh encoder if it is not given")
+    parser.add_argument("--model", metavar="RUN", help="the run whose attention is drawn; a fresh encoder by default")
     parser.add_argument("--attractors", nargs="+", default=[], metavar="NAME=RUN,RUN")
     parser.add_argument("--part", choices=("dev", "test"), default="dev", help="of --attractors")
     parser.add_argument("--curve", nargs="+", default=[], metavar="NAME=RUN,RUN")

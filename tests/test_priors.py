@@ -173,7 +173,7 @@ def test_subtree_mask_of_the_paper() -> None:
         allowed = prior(batch).allowed
         assert allowed[0, 0].int().tolist() == [[int(cell) for cell in row] for row in [*words, "11111", "01101"]]
         assert not allowed[1, 0, 2].any(), "padding sees nothing"
-        assert not allowed[1, 0, :, 2].any(), "nobody sees padding"
+        assert not allowed[1, 0, :, 2].any(), "no query attends to padding"
     with pytest.raises(ValueError, match="words_see to be one of all, own; got 'none'"):
         inspect.unwrap(Subtree.__init__)(Subtree.__new__(Subtree), "none")
 

@@ -130,7 +130,7 @@ def test_huge_opposite_scores(scale: float) -> None:
 def test_rows_with_nothing_allowed_are_zero_and_pass_no_gradient() -> None:
     tensors, allowed = arguments("forward")
     output = token2token(*tensors, allowed)
-    assert not output[:, 0].any(), "the first word has nobody before it"
+    assert not output[:, 0].any(), "the first word has no word before it"
     assert not output[1, 4:].any(), "padding"
     assert not output[2].any(), "a sentence without words"
     gradients = torch.autograd.grad(output[:, 0].sum(), tensors)

@@ -79,7 +79,7 @@ class Family:
 
 
 def _with_root(scores: Tensor) -> Tensor:
-    """A row for the root in front, which nobody reads."""
+    """A row for the root in front, which is not read."""
     return torch.cat([torch.zeros_like(scores[:, :1]), scores], 1)
 
 

@@ -61,7 +61,7 @@ def additive_mask(
 ) -> Float[Tensor, "..."] | None:
     """One tensor to add to attention scores: the bias where allowed, a very negative number elsewhere.
 
-    A row with nothing allowed becomes uniform under a softmax, so whoever uses this must zero such rows afterwards.
+    A row with nothing allowed becomes uniform under a softmax, so the caller must zero such rows afterwards.
 
     Args:
         allowed: ``True`` is allowed; ``None`` allows everything.
