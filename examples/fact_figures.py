@@ -10,13 +10,14 @@ import argparse
 from pathlib import Path
 
 import torch
+from figure_parts import write
+from lattice import lattice
 
 import structattn as sa
 from structattn.data import Example
 from structattn.data.readers.babi import facts_of, support_of
 from structattn.distributions import LinearChainCRF
 from structattn.layers.fact_memory import FactChain
-from structattn.pictures import lattice
 from structattn.tasks import FactModel
 
 BEST = 3
@@ -76,11 +77,7 @@ def main() -> None:
     unknown = [name for name in options.example if name not in examples]
     if unknown:
         parser.error(f"--example: no {', '.join(unknown)} among the {len(examples)} questions of {options.data}")
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.example:
-        path = options.out / f"facts-{name}.svg"
-        path.write_text(figure(model, examples[name]), encoding="utf-8")
-        print(path)
+    write(((f"facts-{name}", figure(model, examples[name])) for name in options.example), options.out)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""What the scripts of figures here share: runs by name, and seconds against length."""
+"""What the scripts of figures here share: runs by name, seconds against length, files."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 
 from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
-from structattn.pictures import Series, line_chart
+from structattn.pictures import Series, line_chart, save
 
 Runs = dict[str, list[str]]
 
@@ -49,3 +50,11 @@ def times_chart(series: Sequence[Series], *, batch: int) -> str:
         y_label="milliseconds, forward and back",
         from_zero=True,
     )
+
+
+def write(figures: Iterable[tuple[str, str]], folder: Path) -> None:
+    """Each figure as an SVG file by its name, which is printed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, svg in figures:
+        save(folder / f"{name}.svg", svg)
+        print(folder / f"{name}.svg")

@@ -8,8 +8,13 @@ the second draws DiSAN's figure 5 from the predictions of the runs on their deve
 """
 
 import argparse
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import torch
+from feature_images import vector_comparison
+from figure_parts import named, write
 
 import structattn as sa
 from structattn.inspection import (
@@ -17,12 +22,11 @@ from structattn.inspection import (
     accuracy_figure,
     attention_figure,
     attention_maps,
-    distance_figure,
-    gate_figure,
-    parted_accuracy,
-    prior_figure,
-    word_vector_figure,
+    binned_accuracy,
+    features_figure,
 )
+from structattn.pictures import Limits, Names, Panel, dependency_tree, heatmap_grid
+from structattn.priors import Backward, DependencyDistance, Forward, Prior, WordDistance
 
 BALLGAME = sa.Sentence(
     ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"],
@@ -44,8 +48,58 @@ def of_kind(maps: list[AttentionMap], kind: str) -> list[AttentionMap]:
     return [found for found in maps if found.kind == kind]
 
 
+def paper_priors() -> dict[str, Prior]:
+    """The priors of MS-SAN's figure 2: directions, distances, and the combinations that its six heads use."""
+    forward, backward, word, dependency = Forward(), Backward(), WordDistance(), DependencyDistance()
+    return {
+        "forward": forward,
+        "forward · word": forward + word,
+        "forward · dependency": forward + dependency,
+        "word": word,
+        "backward": backward,
+        "backward · word": backward + word,
+        "backward · dependency": backward + dependency,
+        "dependency": dependency,
+    }
+
+
+@torch.no_grad()
+def prior_figure(sentence: sa.Sentence, priors: Mapping[str, Prior]) -> str:
+    """MS-SAN, figure 2: priors as matrices. Hatched cells are forbidden, darker ones are preferred."""
+    batch = sa.collate([sentence], sa.Vocabulary([]))
+    size = len(sentence)
+    panels = []
+    for name, prior in priors.items():
+        value = prior(batch)
+        bias = torch.zeros(1, 1, size, size) if value.bias is None else value.bias
+        if value.allowed is not None:
+            bias = bias.masked_fill(~value.allowed, -math.inf)
+        panels.append(Panel(sentence.words, sentence.words, bias.expand(1, 1, size, size)[0, 0], title=name))
+    lowest = min(value for panel in panels for row in panel.matrix() for value in row if value is not None)
+    return heatmap_grid(
+        panels, columns=4, limits=Limits(minimum=min(lowest, -1.0)), names=Names(values="bias"), show_values=True
+    )
+
+
+def distance_figure(sentence: sa.Sentence, word: int) -> str:
+    """MS-SAN, figure 3: a parse with the distance of every word from one of them, in words and in the tree."""
+    tree, chosen = sentence.dependency, sentence.words[word]
+    notes = {
+        f"words from {chosen}": [abs(position - word) for position in range(len(sentence))],
+        f"edges from {chosen}": tree.distances()[word],
+    }
+    return dependency_tree(sentence.words, tree, tags=sentence.tags, notes=notes, emphasis=[word])
+
+
+def word_vector_figure(first: AttentionMap, second: AttentionMap, word: str) -> str:
+    """DiSAN, figure 8: the pooling weights of one word in two sentences, and their difference."""
+    vectors = [found.features[found.columns.index(word)].tolist() for found in (first, second)]
+    names = (" ".join(first.columns), " ".join(second.columns))
+    return vector_comparison(*vectors, names, title=f"pooling weights of “{word}”")
+
+
 def ms_san_figures(run: str) -> Iterator[tuple[str, str]]:
-    yield "ms-san-2-priors", prior_figure(BALLGAME)
+    yield "ms-san-2-priors", prior_figure(BALLGAME, paper_priors())
     yield "ms-san-3-distances", distance_figure(BALLGAME, BALLGAME.words.index("wash"))
     yield "ms-san-4-heads", attention_figure(of_kind(look(run, BALLGAME), "attention"))
 
@@ -55,16 +109,16 @@ def disan_figures(run: str) -> Iterator[tuple[str, str]]:
         maps = look(run, sa.Sentence.from_text(text))
         yield f"disan-6-attention-{number}", attention_figure(of_kind(maps, "attention"))
         for gate, direction in zip(of_kind(maps, "gate"), ("forward", "backward"), strict=False):
-            yield f"disan-7-gate-{direction}-{number}", gate_figure(gate, title=f"fusion gate, {direction}")
+            yield f"disan-7-gate-{direction}-{number}", features_figure(gate, title=f"fusion gate, {direction}")
     for word, texts in IN_TWO_CONTEXTS.items():
         first, second = (of_kind(look(run, sa.Sentence.from_text(text)), "pooling")[0] for text in texts)
         yield f"disan-8-{word}", word_vector_figure(first, second, word)
 
 
 def figure_by_length(systems: list[str], data: str) -> Iterator[tuple[str, str]]:
-    runs = {name: folders.split(",") for name, _, folders in (system.partition("=") for system in systems)}
+    runs = named(systems)
     predictions = {name: [Path(run, "predictions", "dev.jsonl") for run in folders] for name, folders in runs.items()}
-    parts = parted_accuracy(predictions, list(sa.data.read_examples(data)))
+    parts = binned_accuracy(predictions, list(sa.data.read_examples(data)))
     yield "disan-5-length", accuracy_figure(parts)
 
 
@@ -78,15 +132,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.by_length and not options.data:
         parser.error("--by-length needs --data")
-    options.out.mkdir(parents=True, exist_ok=True)
     figures = [
         *(ms_san_figures(options.ms_san) if options.ms_san else ()),
         *(disan_figures(options.disan) if options.disan else ()),
         *(figure_by_length(options.by_length, options.data) if options.by_length else ()),
     ]
-    for name, drawing in figures:
-        (options.out / f"{name}.svg").write_text(drawing, encoding="utf-8")
-        print(options.out / f"{name}.svg")
+    write(figures, options.out)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import torch
-from figure_parts import Runs, named, times_chart, times_series
+from figure_parts import Runs, named, times_chart, times_series, write
 from torch import Tensor
 
 import structattn as sa
@@ -30,7 +30,7 @@ from structattn.data import Example, SentenceBatch
 from structattn.data.formulas import TESTED_ON
 from structattn.data.text_vocabulary import retokenize
 from structattn.encoders import latent_trees
-from structattn.pictures import Panel, Series, bar_chart, dependency_tree, heatmap_grid, line_chart
+from structattn.pictures import Limits, Names, Panel, Series, bar_chart, dependency_tree, heatmap_grid, line_chart
 from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks import SequenceModel
 
@@ -69,11 +69,8 @@ def heads_figure(runs: Runs, formula: str) -> str:
         panels,
         columns=2,
         title="where each word has its head",
-        minimum=0,
-        row_axis="head",
-        column_axis="child",
-        value_label="p(head)",
-        marks_label="the bracket that a closing one closes",
+        limits=Limits(minimum=0),
+        names=Names(rows="head", columns="child", values="p(head)", marks="the bracket that a closing one closes"),
     )
 
 
@@ -188,7 +185,7 @@ def translation_figure(runs: Runs, data: str, pair: tuple[str, str], *, num_pair
     guess = torch.tensor([[table[one][word] for one in source] for word in target])
     panels = [Panel(target, source, alignment(model, example)[: len(target)], name) for name, model in models.items()]
     panels.append(Panel(target, source, guess / guess.sum(1, keepdim=True), "IBM Model 1"))
-    return heatmap_grid(panels, columns=2, row_axis="written", column_axis="read", value_label="weight")
+    return heatmap_grid(panels, columns=2, names=Names(rows="written", columns="read"))
 
 
 def times_figure(lengths: Sequence[int] = (5, 10, 20, 40, 80), *, batch: int = 16, repeats: int = 3) -> str:
@@ -240,10 +237,7 @@ def main() -> None:
         parser.error("--trees and --translations need --data")
     if options.translations and not options.pair:
         parser.error("--translations needs --pair")
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name, drawing in figures(options):
-        (options.out / f"{name}.svg").write_text(drawing, encoding="utf-8")
-        print(options.out / f"{name}.svg")
+    write(figures(options), options.out)
 
 
 if __name__ == "__main__":

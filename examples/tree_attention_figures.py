@@ -18,24 +18,80 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from figure_parts import named, times_chart, times_series
+from figure_parts import named, times_chart, times_series, write
 
 import structattn as sa
 from structattn.data import PhraseTrees, SentenceBatch
+from structattn.functional import TreeOperator
 from structattn.inspection import (
-    accumulation_figure,
     accuracy_figure,
     attention_maps,
-    embedding_index_figure,
+    binned_accuracy,
     num_attractors,
-    parted_accuracy,
     phrase_query_figure,
-    subtree_mask_figure,
 )
-from structattn.pictures import Series, line_chart
+from structattn.layers import tree_operator
+from structattn.pictures import Limits, Names, Panel, Series, heatmap, heatmap_grid, line_chart
+from structattn.priors import Subtree
 from structattn.training import RunFolder, load, load_config
 from structattn.training.preparation import read_split, task_of
 from structattn.training.run import read_result
+
+
+def operator_of(tree: sa.ConstituencyTree) -> TreeOperator:
+    batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary([]))
+    return tree_operator(batch.require("constituency", wanted_by="the figure"))
+
+
+def names_of(tree: sa.ConstituencyTree) -> list[str]:
+    return [
+        f"{label} ({' … '.join(tree.words[i] for i in sorted({start, end - 1}))})" for label, start, end in tree.spans
+    ]
+
+
+def accumulation_figure(
+    tree: sa.ConstituencyTree, leaves: Sequence[float], phrases: Sequence[float], weights: Sequence[float]
+) -> str:
+    """Nguyen et al. (2020), figure 1, with one channel: ``S``, ``S-hat`` and ``N-bar``, without embeddings.
+
+    Leaves, then phrases (parents first), have a value each; the last argument is the weight of each leaf.
+    """
+    trees = operator_of(tree)
+    cover, values = trees.cover[0], torch.tensor(phrases, dtype=torch.float32)[:, None]
+    at_leaf, weight = (torch.tensor(given, dtype=torch.float32) for given in (leaves, weights))
+    averaged = (at_leaf + trees.below[0] @ (values * cover)) / (trees.counts[0] + 1)
+    result = (averaged * cover * weight).sum(1, keepdim=True) / cover.sum(1, keepdim=True).clamp(min=1)
+    nothing, names = cover == 0, names_of(tree)
+    stacked = torch.cat([at_leaf[None], (values * cover).masked_fill(nothing, -torch.inf)])
+    panels = [
+        Panel(["leaves", *names], tree.words, stacked, "S: interpolated"),
+        Panel(names, tree.words, averaged.masked_fill(nothing, -torch.inf), "Ŝ: upward average"),
+        Panel(names, ["N̄"], result, "N̄: weighted mean"),
+    ]
+    return heatmap_grid(panels, show_values=True, names=Names(rows="phrase", columns="word", values="value"))
+
+
+def embedding_index_figure(tree: sa.ConstituencyTree) -> str:
+    """Nguyen et al. (2020), figure 2: the row of the embedding tables that each phrase meets at each word.
+
+    Vertically, how many phrases lie on the way down; horizontally, the place in the phrase.
+    """
+    trees = operator_of(tree)
+    cover = trees.cover[0]
+    panels = [
+        Panel(names_of(tree), tree.words, index.masked_fill(cover == 0, -torch.inf), name)
+        for name, index in (("vertical index", trees.counts[0]), ("horizontal index", cover.cumsum(1)))
+    ]
+    names = Names(rows="phrase", columns="word", values="index")
+    return heatmap_grid(panels, columns=2, show_values=True, names=names)
+
+
+def subtree_mask_figure(tree: sa.ConstituencyTree) -> str:
+    """The mask of attention over trees: a word sees the words, a phrase what is below it; the rest is hatched."""
+    allowed = Subtree()(sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary([]))).allowed[0, 0]
+    nodes = [*tree.words, *names_of(tree)]
+    mask = allowed.float().masked_fill(~allowed, -torch.inf)
+    return heatmap(nodes, nodes, mask, limits=Limits(minimum=0), names=Names(values="allowed"))
 
 
 def figures_of_a_tree(brackets: str, model: str | None) -> Iterator[tuple[str, str]]:
@@ -62,7 +118,7 @@ def figure_by_attractors(runs: dict[str, list[str]], part: Literal["dev", "test"
     config = load_config(RunFolder(next(iter(runs.values()))[0]).config)
     examples = getattr(read_split(config, task_of(config)), part)
     files = {name: [RunFolder(run).predictions(part) for run in folders] for name, folders in runs.items()}
-    parts = parted_accuracy(files, examples, value=num_attractors, edges=range(5))
+    parts = binned_accuracy(files, examples, value=num_attractors, edges=range(5))
     print("attractors\t" + "\t".join(parts.names))
     print("examples\t" + "\t".join(map(str, parts.counts)))
     for series in parts.series:
@@ -129,16 +185,12 @@ def main() -> None:
     parser.add_argument("--curve", nargs="+", default=[], metavar="NAME=RUN,RUN")
     parser.add_argument("--times", action="store_true")
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     figures = [
         *(figure_by_attractors(named(options.attractors), options.part) if options.attractors else ()),
         *(learning_curve(named(options.curve)) if options.curve else ()),
         *([("tree-times", times_figure())] if options.times else ()),
     ]
-    for name, svg in figures or figures_of_a_tree(options.tree, options.model):
-        path = options.out / f"{name}.svg"
-        path.write_text(svg, encoding="utf-8")
-        print(path)
+    write(figures or figures_of_a_tree(options.tree, options.model), options.out)
 
 
 if __name__ == "__main__":

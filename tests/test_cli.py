@@ -552,7 +552,7 @@ def test_doctor_says_how_to_install_what_is_missing(call: Call, monkeypatch: pyt
     monkeypatch.setattr(structattn.cli.doctor, "_missing", lambda packages: list(packages))
     lines = call("doctor")[1].splitlines()
     assert next(line for line in lines if line.startswith("extra plot")).split(maxsplit=2)[2] == (
-        "missing matplotlib: pip install 'structattn[plot]'"
+        "missing typst: pip install 'structattn[plot]'"
     )
 
 

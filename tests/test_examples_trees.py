@@ -2,8 +2,10 @@
 
 import importlib
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,20 +15,42 @@ from structattn.syntax.folders import read_json_lines
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, run
 
 Draw = Callable[..., list[str]]
+TREE = sa.ConstituencyTree.from_brackets("(g x (h y z))")
 
 
 @pytest.fixture
-def draw(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Draw:
-    """The lines that the example prints."""
+def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(Path(__file__).parent.parent / "examples")
+    return importlib.import_module("tree_attention_figures")
+
+
+@pytest.fixture
+def draw(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Draw:
+    """The lines that the example prints."""
 
     def main(*words: object) -> list[str]:
         monkeypatch.setattr("sys.argv", ["figures", "--out", str(tmp_path / "figures"), *map(str, words)])
         capsys.readouterr()
-        importlib.import_module("tree_attention_figures").main()
+        example.main()
         return capsys.readouterr().out.splitlines()
 
     return main
+
+
+def test_accumulation_shows_the_numbers_made_by_hand(example: ModuleType) -> None:
+    svg = example.accumulation_figure(TREE, [2, 0, 6], [1, 3], [1, 0.5, 2])
+    for number in ("1.5", "1.333", "3.333", "4.5", "2.944", "4.875"):
+        assert number in svg
+
+
+def test_indices_and_mask_are_drawn(example: ModuleType) -> None:
+    svg = example.embedding_index_figure(TREE)
+    # Down to x there is g alone, down to y and z there are g and h; their places in g are 1, 2, 3.
+    assert re.findall(r"g \(x … z\)\u2069 → [xyz]: (\d)<", svg) == ["1", "2", "2", "1", "2", "3"]
+    # 25 cells, of which 3 x 2 of the words' and 2 of the lower phrase's are hatched.
+    assert example.subtree_mask_figure(TREE).count(": not allowed") == 8
 
 
 def test_a_tree_by_itself(draw: Draw, tmp_path: Path) -> None:
@@ -35,9 +59,8 @@ def test_a_tree_by_itself(draw: Draw, tmp_path: Path) -> None:
     assert "h (y … z)" in (tmp_path / "figures" / "tree-indices.svg").read_text(encoding="utf-8")
 
 
-def test_times_by_length(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "examples")
-    svg = importlib.import_module("tree_attention_figures").times_figure((3, 5), batch=2, repeats=1)
+def test_times_by_length(example: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    svg = example.times_figure((3, 5), batch=2, repeats=1)
     printed = [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
     assert printed == ["transformer", "length_matched_transformer", "tree_transformer", "tree_lstm"]
     assert all(f">{name}<" in svg for name in printed)

@@ -1,15 +1,16 @@
 """Lattices of facts: what is drawn and how dark, and the script that draws them from a run."""
 
+import importlib
 import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from structattn import Vocabulary
-from structattn.pictures import lattice
 from structattn.tasks import get_task
 from structattn.training.trained_model import new_fact_model
 
@@ -22,6 +23,17 @@ STORY = """1 mary took the milk
 2 john went to the garden
 3 where is john?\tgarden\t2
 """
+
+
+@pytest.fixture(autouse=True)
+def as_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script finds what stands beside it, as ``python examples/...`` has it."""
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+
+
+def lattice(*arguments: Any, **options: Any) -> str:
+    svg: str = importlib.import_module("lattice").lattice(*arguments, **options)
+    return svg
 
 
 def test_nodes_and_edges_are_as_dark_as_they_are_probable() -> None:

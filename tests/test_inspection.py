@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import structattn as sa
 from structattn import inspection
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
@@ -21,6 +21,7 @@ from structattn.inspection import AttentionMap, attention_maps
 from structattn.inspection.items import sentences_of
 from structattn.inspection.names import gate_names
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
+from structattn.syntax.errors import MissingExtra
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
 
@@ -317,31 +318,6 @@ def test_the_summary_has_a_row_for_each_head() -> None:
     assert inspection.summarise([]) == rows[:1]
 
 
-def test_figure_2_of_ms_san_shows_the_masks() -> None:
-    svg = inspection.prior_figure(KIDS)
-    said = [title.text or "" for title in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}title")]
-    assert len(said) == 8 * 64
-    forward, both, dependency = said[:64], said[64:128], said[-64:]
-    assert forward[0] == "Two → Two: 0"
-    assert forward[1] == "Two → kids: not allowed"
-    assert sum("not allowed" in cell for cell in forward) == 28
-    assert both[8 * 5 + 1] == "wash → kids: −4"
-    assert dependency[8 * 5 + 1] == "wash → kids: −1"
-    assert dependency[2 * 8 + 6] == "at → their: −5"
-
-
-def test_figure_3_of_ms_san_shows_two_distances() -> None:
-    svg = inspection.distance_figure(KIDS, 5)
-    texts = [text.text for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
-    start, end = texts.index("words from wash") + 1, texts.index("edges from wash") + 1
-    assert texts[start : start + 8] == list("54321012")
-    assert texts[end : end + 8] == list("21332021")
-    with pytest.raises(ValueError, match="position 9 and 8 words"):
-        inspection.distance_figure(KIDS, 9)
-    with pytest.raises(ValueError, match="no dependency tree"):
-        inspection.distance_figure(Sentence(["a"]), 0)
-
-
 def test_figure_4_of_ms_san_has_six_heads() -> None:
     encoder = build("ms_san", vocab_size=len(VOCABULARY), dim=12)
     maps = attention_maps(encoder, batch_of(KIDS))
@@ -353,7 +329,7 @@ def test_figure_4_of_ms_san_has_six_heads() -> None:
         inspection.attention_figure([found for found in maps if found.kind == "pooling"][:1])
 
 
-def test_figures_6_to_8_of_disan() -> None:
+def test_figures_6_and_7_of_disan() -> None:
     encoder = build("disan", vocab_size=len(VOCABULARY), dim=12)
     maps = attention_maps(encoder, batch_of(KIDS, DOG))
     svg = inspection.attention_figure(maps)
@@ -361,19 +337,11 @@ def test_figures_6_to_8_of_disan() -> None:
     assert "nothing allowed" in svg
     gates = [found for found in maps if found.kind == "gate"]
     assert len(gates) == 4
-    assert "12 features" in inspection.gate_figure(gates[0])
+    assert "12 features" in inspection.features_figure(gates[0])
     pooling = [found for found in maps if found.kind == "pooling"]
-    assert "cosine" in inspection.word_vector_figure(pooling[0], pooling[1], "a")
-    assert "cosine 1.000" in inspection.word_vector_figure(pooling[0], pooling[0], "kids", shape=(4, 6))
-    with pytest.raises(ValueError, match="'kids' does not occur in the sentence 'a dog barks'"):
-        inspection.word_vector_figure(pooling[0], pooling[1], "kids")
-    with pytest.raises(ValueError, match="expected a map of kind 'pooling', got 'gate'"):
-        inspection.word_vector_figure(gates[0], pooling[1], "a")
-    with pytest.raises(ValueError, match="expected a map of kind 'gate', got 'pooling'"):
-        inspection.gate_figure(pooling[0])
-    assert "kids: mean weight" in inspection.pooling_features_figure(pooling[0])
-    with pytest.raises(ValueError, match="expected a map of kind 'pooling', got 'gate'"):
-        inspection.pooling_features_figure(gates[0])
+    assert "kids: mean weight" in inspection.features_figure(pooling[0])
+    with pytest.raises(ValueError, match="expected a map of a gate or a pooler, got 'attention'"):
+        inspection.features_figure(maps[0])
     assert inspection.pooling_figure(pooling[:1]).count('class="sa-bar"') == 8
     with pytest.raises(ValueError, match="over the same words"):
         inspection.pooling_figure(pooling)
@@ -385,6 +353,23 @@ def test_attention_is_drawn_under_the_tree() -> None:
     assert svg.count('class="sa-arc"') == 3 + 4
     assert "dog → barks: 0.700" in svg
     assert inspection.tree_figure(_map_of(weights), 0, threshold=1).count('class="sa-arc"') == 0
+
+
+def test_a_phrase_is_drawn_with_what_it_attends_to() -> None:
+    encoder = build("tree_transformer", vocab_size=len(VOCABULARY), dim=8, num_heads=2)
+    found = attention_maps(encoder, batch_of(DOG))[0]
+    svg = inspection.phrase_query_figure(found, 0, 1)
+    assert svg.count('class="sa-phrase"') == 2
+    shown = [f"{100 * weight:.0f}%" for weight in found.weights[0, 4, :2].tolist()]
+    assert all(text in svg for text in shown)
+    with pytest.raises(ValueError, match="number of one of 2 phrases, got 2"):
+        inspection.phrase_query_figure(found, 0, 2)
+    plain = build("transformer", vocab_size=len(VOCABULARY), dim=6, num_heads=2)
+    with pytest.raises(ValueError, match="expected a map over words and phrases, got 3 rows"):
+        inspection.phrase_query_figure(attention_maps(plain, batch_of(DOG))[0], 0)
+    page = inspection.attention_page(encoder, batch_of(DOG))
+    # Two heads in each of two layers.
+    assert page.count("S (a dog barks) looks at its subtree</text>") == 4
 
 
 def test_the_page_shows_every_sentence_and_head() -> None:
@@ -420,25 +405,35 @@ def test_the_page_of_a_task_on_pairs() -> None:
     assert html.count('data-label="Head"') == 2
 
 
-def test_plots_are_written_as_files(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    model = _model("ms_san", "agreement")
-    files = inspection.save_plots(tmp_path / "plots", model, [DOG], formats=("html", "svg", "png"))
-    names = {file.name for file in files}
-    assert {"attention.html", "01-attention.svg", "01-tree.svg", "01-gate.svg", "01-pooling.svg"} <= names
-    assert {
-        "01-phrases.svg",
-        "01-attention.png",
-        "01-gate.png",
-        "01-pooling-1.png",
-        "01-pooling-2-features.svg",
-    } <= names
-    assert names == {file.name for file in (tmp_path / "plots").iterdir()}
+@pytest.mark.parametrize("name", ["ms_san", "disan", "tree_transformer"])
+def test_every_format_has_every_figure(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("typst")
+    options = {"num_heads": 2} if name == "tree_transformer" else {}
+    model = _model(name, "agreement", **options)
+    files = inspection.save_plots(
+        tmp_path / "plots", model, [DOG, KIDS], formats=inspection.plots.FORMATS, influence=True
+    )
+    assert {file.name for file in files} == {file.name for file in (tmp_path / "plots").iterdir()}
+    figures = {ending: {file.stem for file in files if file.suffix == f".{ending}"} for ending in ("svg", "png", "pdf")}
+    assert figures["svg"] == figures["png"] == figures["pdf"]
+    always = ("attention", "tree", "phrases", "pooling", "influence")
+    assert {f"{number}-{what}" for number in ("01", "02") for what in always} <= figures["svg"]
+    gates = {"ms_san": {"01-gate"}, "disan": {"01-gate-1", "01-gate-2"}, "tree_transformer": set()}
+    assert {figure for figure in figures["svg"] if figure.startswith("01-gate")} == gates[name]
+    assert (tmp_path / "plots" / "attention.html") in files
     for file in files:
         if file.suffix == ".svg":
             ET.fromstring(file.read_text(encoding="utf-8"))
+
+
+def test_formats_are_checked_before_anything_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _model("ms_san", "agreement")
     with pytest.raises(ConfigError, match="unknown format 'jpg'; known: html, svg, png, pdf"):
-        inspection.save_plots(tmp_path, model, [DOG], formats=["jpg"])
+        inspection.save_plots(tmp_path / "plots", model, [DOG], formats=["svg", "jpg"])
+    monkeypatch.setitem(sys.modules, "typst", None)
+    with pytest.raises(MissingExtra, match="typst is not installed"):
+        inspection.save_plots(tmp_path / "plots", model, [DOG], formats=["svg", "pdf"])
+    assert not (tmp_path / "plots").exists()
 
 
 def test_accuracy_is_counted_in_parts(tmp_path: Path) -> None:
@@ -448,7 +443,7 @@ def test_accuracy_is_counted_in_parts(tmp_path: Path) -> None:
         rows = [{"id": e.id, "gold": "x", "predicted": "x" if e.id in ids else "y"} for e in examples]
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     files = [tmp_path / "first", tmp_path / "second"]
-    parts = inspection.parted_accuracy({"both": files, "one": files[:1]}, examples)
+    parts = inspection.binned_accuracy({"both": files, "one": files[:1]}, examples)
     assert parts.names == ("0–9", "10–19", "40+")
     assert parts.counts == (2, 3, 1)
     both, one = parts.series
@@ -461,25 +456,18 @@ def test_accuracy_is_counted_in_parts(tmp_path: Path) -> None:
     assert "n = 3" in svg
     assert "words in the sentence" in svg
     with pytest.raises(ValueError, match="first has no prediction for example 3"):
-        inspection.parted_accuracy({"a": files[:1]}, [*examples, Example((Sentence(["a"]),), id="3")])
+        inspection.binned_accuracy({"a": files[:1]}, [*examples, Example((Sentence(["a"]),), id="3")])
     with pytest.raises(ValueError, match=r"edges must increase; got \[3, 1\]"):
-        inspection.parted_accuracy({}, examples, edges=[3, 1])
+        inspection.binned_accuracy({}, examples, edges=[3, 1])
     with pytest.raises(ValueError, match="example 1 has value 1, below the first edge 2"):
-        inspection.parted_accuracy({}, examples, edges=[2, 5])
+        inspection.binned_accuracy({}, examples, edges=[2, 5])
 
 
 def test_attractors_are_read_from_the_data() -> None:
     example = Example((Sentence(["a"], metadata={"attractors": "2"}),))
     assert inspection.num_attractors(example) == 2
-    assert inspection.num_words(example) == 1
     with pytest.raises(ValueError, match="does not say how many attractors"):
         inspection.num_attractors(Example((DOG,), id="7"))
-
-
-def test_the_room_is_reached_from_the_front_door() -> None:
-    assert sa.inspection.attention_maps is attention_maps
-    assert all(hasattr(sa.inspection, name) for name in sa.inspection.__all__)
-    assert all(hasattr(sa.pictures, name) for name in sa.pictures.__all__)
 
 
 @pytest.mark.parametrize(
@@ -505,8 +493,8 @@ def _map_of(weights: Tensor, sentence: Sentence | None = None) -> AttentionMap:
     return AttentionMap("module", words, words, weights, "attention", heads, sentence=sentence)
 
 
-def _model(name: str, task: str) -> SentenceModel:
-    encoder = build(name, vocab_size=len(VOCABULARY), dim=12)
+def _model(name: str, task: str, **options: Any) -> SentenceModel:
+    encoder = build(name, vocab_size=len(VOCABULARY), dim=12, **options)
     return SentenceModel(encoder, get_task(task), labels=("singular", "plural"), vocabulary=VOCABULARY)
 
 

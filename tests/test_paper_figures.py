@@ -1,6 +1,8 @@
 """The script that makes the papers' figures works on any trained models."""
 
+import importlib
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -15,6 +17,12 @@ SCRIPT = Path(__file__).parent.parent / "examples" / "paper_figures.py"
 WORDS = ["two", "kids", "at", "a", "ballgame", "wash", "their", "hands", "glass", "close", "is"]
 
 
+@pytest.fixture(autouse=True)
+def as_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script finds what stands beside it, as ``python examples/...`` has it."""
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+
+
 def run_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
     runpy.run_path(str(SCRIPT), run_name="__main__")
@@ -24,6 +32,40 @@ def saved(folder: Path, encoder: str) -> str:
     model = build_model(encoder, SENTIMENT, vocabulary=Vocabulary(WORDS), options={"dim": 12})
     model.save_pretrained(folder)
     return str(folder)
+
+
+def test_figure_2_of_ms_san_shows_the_masks() -> None:
+    script = runpy.run_path(str(SCRIPT))
+    svg = script["prior_figure"](script["BALLGAME"], script["paper_priors"]())
+    said = re.findall("<title>(.*?)</title>", svg)
+    assert len(said) == 8 * 64
+    forward, both, dependency = said[:64], said[64:128], said[-64:]
+    assert forward[0] == "Two → Two: 0"
+    assert forward[1] == "Two → kids: not allowed"
+    assert sum("not allowed" in cell for cell in forward) == 28
+    assert both[8 * 5 + 1] == "wash → kids: −4"
+    assert dependency[8 * 5 + 1] == "wash → kids: −1"
+    assert dependency[2 * 8 + 6] == "at → their: −5"
+
+
+def test_figure_3_of_ms_san_shows_two_distances() -> None:
+    script = runpy.run_path(str(SCRIPT))
+    texts = re.findall("<text[^>]*>(.*?)</text>", script["distance_figure"](script["BALLGAME"], 5))
+    start, end = texts.index("words from wash") + 1, texts.index("edges from wash") + 1
+    assert texts[start : start + 8] == list("54321012")
+    assert texts[end : end + 8] == list("21332021")
+
+
+def test_figure_8_of_disan_folds_vectors_and_compares_them() -> None:
+    compare = importlib.import_module("feature_images").vector_comparison
+    svg = compare([1.0, *[0.0] * 599], [0.6, 0.8, *[0.0] * 598], ("first", "second"), title="kids")
+    assert "cosine 0.600" in svg
+    assert "cosine 0.000" in compare([0.0, 0.0], [0.0, 1.0], ("a", "b"), title="")
+    paths = [path for path in re.findall("<path [^>]*>", svg) if "crispEdges" in path]
+    # Three images of twenty rows and thirty columns.
+    assert sum(path.count("h8") for path in paths) == 3 * 600
+    with pytest.raises(ValueError, match="two vectors of one size; got 1 and 2 values"):
+        compare([1.0], [1.0, 2.0], ("a", "b"), title="")
 
 
 def test_heads_gates_and_pooling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import structattn as sa
 from structattn.data import Example, PhraseTrees
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.inspection import phrase_attention, phrase_attention_figure
-from structattn.inspection.phrase_attention import PhraseAttention
+from structattn.inspection.phrase_attention import PhraseAttention, phrase_share
 from structattn.layers import CrossAttention, TreeAttention
 from structattn.syntax import ConfigError
 from structattn.syntax.errors import MissingStructure
@@ -47,6 +47,15 @@ def look_at_all_alike(model: torch.nn.Module) -> None:
             for parameter in layer.parameters():
                 # Queries come first among the projections.
                 torch.nn.init.zeros_(parameter[: parameter.shape[0] if isinstance(module, CrossAttention) else 8])
+
+
+def test_shares_by_hand() -> None:
+    weights = torch.full((2, 3, 4), 0.25)
+    shares, uniform = phrase_share(weights, 3)
+    assert shares.tolist() == [0.25, 0.25]
+    assert uniform == 0.25
+    allowed = torch.tensor([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    assert phrase_share(allowed[None] / 2, 3, allowed=allowed)[1] == 0.25
 
 
 def test_uniform_attention_has_the_uniform_share_in_every_head() -> None:

@@ -17,11 +17,12 @@ from structattn.inspection import (
     accuracy_figure,
     attention_figure,
     attention_maps,
+    binned_accuracy,
     num_attractors,
-    parted_accuracy,
     tree_figure,
 )
-from structattn.pictures import Section, Series, choices, constituency_tree, line_chart, page, paragraph, table
+from structattn.pictures import Section, Series, constituency_tree, line_chart, page, table
+from structattn.pictures.page import choices, figure, paragraph
 from structattn.syntax import replace_text, write_conllu
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json_lines
@@ -97,7 +98,7 @@ def demonstrate(
         results[encoder] = run(replace(config, out=str(folder / "runs" / encoder)), overwrite=True)
     files = {encoder: [RunFolder(result.folder).predictions("test")] for encoder, result in results.items()}
     parts = replace(
-        parted_accuracy(files, test, value=num_attractors, edges=TESTED_ON), names=tuple(map(str, TESTED_ON))
+        binned_accuracy(files, test, value=num_attractors, edges=TESTED_ON), names=tuple(map(str, TESTED_ON))
     )
     trials = tuple(
         Trial(series.name, tuple(map(float, series.y)), results[series.name].seconds) for series in parts.series
@@ -170,7 +171,7 @@ def _page(
         [
             Section(
                 "Accuracy by number of attractors",
-                table([header, *rows]) + accuracy_figure(parts, x_label="attractors"),
+                table([header, *rows]) + figure(accuracy_figure(parts, x_label="attractors")),
             ),
             Section("Learning", _curves(results), note="Accuracy on held-out sentences with few attractors."),
             Section("Where they look", _examples(models, test), note="The first short test sentence of each kind."),
@@ -205,13 +206,13 @@ def _example(models: Mapping[str, TrainedModel], example: Example) -> str:
     (sentence,) = example.sentences
     parts = [paragraph(f"Expected: {example.label} (… {sentence.metadata['verb']}).")]
     if sentence.constituency is not None:
-        parts.append(constituency_tree(sentence.words, sentence.constituency))
+        parts.append(figure(constituency_tree(sentence.words, sentence.constituency)))
     for encoder, model in models.items():
         (answer,) = model.predict([example])
         parts.append(paragraph(f"{encoder} says {answer.label} ({answer.probabilities[str(answer.label)]:.0%})."))
         attention = [found for found in attention_maps(model, [example]) if found.kind == "attention"]
         if attention:
-            parts.append(attention_figure(attention, title=f"{encoder}: all heads"))
+            parts.append(figure(attention_figure(attention, title=f"{encoder}: all heads")))
             heads = [
                 (name, tree_figure(found, head))
                 for found in attention

@@ -8,8 +8,9 @@ from typing import Any
 
 from structattn.cli.relations import relation_table, relation_values
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
+from structattn.pictures import save
 from structattn.pretrained import HydraConfig, PretrainedBackbone, Pretraining, PretrainingConfig, pretrain
-from structattn.syntax import Sentence, read_conllu, replace_text
+from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import write_json
 
@@ -102,8 +103,7 @@ def _draw(found: Pretraining, source: PretrainedBackbone, sentences: Sequence[Se
         figures |= {f"{number:02}-{what}": svg for what, svg in drawn.items()}
     folder.mkdir()
     for name, svg in figures.items():
-        with replace_text(folder / f"{name}.svg") as stream:
-            stream.write(svg)
+        save(folder / f"{name}.svg", svg)
 
 
 def _report(found: Pretraining, out: str) -> dict[str, Any]:

@@ -4,13 +4,13 @@ import csv
 import io
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from structattn.cli.inputs import examples_of_run
 from structattn.cli.lines import table
 from structattn.inspection import phrase_attention, phrase_attention_figure, phrase_attention_table
-from structattn.syntax import replace_text
+from structattn.pictures import save
+from structattn.pictures.convert import format_of
 from structattn.training import load
 
 Layout = Literal["text", "markdown", "csv"]
@@ -34,15 +34,16 @@ def command(
         data_format: the data format of that file; recognised from the file by default.
         limit: maximum number of examples, from the start.
         format: text, markdown, or csv with a line for each head.
-        picture: an SVG file for bars of the same.
+        picture: a file for bars of the same, .svg, .png or .pdf.
         trust_code: import and run an encoder module:function that the run folder names.
     """
+    if picture is not None:
+        format_of(picture)  # before hours of work
     model = load(run, trust_code=trust_code)
     examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
     rows = phrase_attention(model, list(itertools.islice(examples, limit)))
     if picture is not None:
-        with replace_text(Path(picture)) as stream:
-            stream.write(phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
+        save(picture, phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
     header, *lines = phrase_attention_table(rows)
     if format == "csv":
         yield _csv("attention", "layer", "head", "share", "uniform", "queries")

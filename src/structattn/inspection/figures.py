@@ -1,30 +1,35 @@
-"""The figures of the papers, drawn from attention maps, priors and sentences.
+"""The figures of one sentence, drawn from its attention maps: heads, trees, gates, poolers, attribution.
 
-Qi et al. 2020 (MS-SAN, arXiv 2012.14642), figures 2 to 4; Shen et al. 2018 (DiSAN), figures 6 to 8.
+Qi et al. 2020 (MS-SAN, arXiv 2012.14642), figure 4; Shen et al. 2018 (DiSAN), figures 6 and 7.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import TypeVar
 
-import torch
-
-from structattn.data import Vocabulary, collate
 from structattn.inspection.attention_map import AttentionMap
-from structattn.inspection.names import titles_of
+from structattn.inspection.latent import LAYER as LATENT
+from structattn.inspection.latent import induced_tree_figure
+from structattn.inspection.names import gate_names, titles_of
+from structattn.inspection.occlusion import WordAttribution, attribution_figure
 from structattn.inspection.summary import tree_of
 from structattn.pictures import (
     Arc,
+    Limits,
+    Names,
     Panel,
     Series,
     arc_diagram,
     bar_chart,
+    constituency_tree,
     dependency_tree,
     gate_image,
     heatmap_grid,
-    vector_comparison,
 )
-from structattn.priors import Backward, DependencyDistance, Forward, Prior, WordDistance
+from structattn.pictures.dependency import tree_arcs
 from structattn.syntax import Sentence
+
+Numbered = TypeVar("Numbered")
+HEAD_MARKS = Names(marks="syntactic head")
 
 
 def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
@@ -33,15 +38,15 @@ def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
     Only maps of kind ``"attention"`` are taken.
 
     Example:
+        >>> import torch
         >>> weights = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
         >>> found = AttentionMap("forward", ("a", "b"), ("a", "b"), weights, "attention", ("forward",))
         >>> [panel.title for panel in attention_panels([found])]
         ['forward']
     """
     chosen = [found for found in maps if found.kind == "attention"]
-    titles = titles_of(chosen)
     panels = []
-    for found, names in zip(chosen, titles, strict=True):
+    for found, names in zip(chosen, titles_of(chosen), strict=True):
         tree = tree_of(found)
         marks = [] if tree is None else [(word, head - 1) for word, head in enumerate(tree.heads) if head]
         for name, weights in zip(names, found.weights, strict=True):
@@ -49,20 +54,13 @@ def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
     return panels
 
 
-def attention_figure(
-    maps: Sequence[AttentionMap],
-    *,
-    columns: int | None = None,
-    title: str | None = None,
-    maximum: int | float | None = None,
-) -> str:
+def attention_figure(maps: Sequence[AttentionMap], *, columns: int | None = None, title: str | None = None) -> str:
     """The heads of one or more modules side by side: MS-SAN's figure 4, DiSAN's figure 6.
 
     Args:
         maps: maps of one sentence, or of several.
         columns: how many heads stand side by side; three or four by default.
         title: a heading.
-        maximum: value of the highest colour.
 
     Raises:
         ValueError: if none of the maps is of kind ``"attention"``.
@@ -71,94 +69,7 @@ def attention_figure(
     if not panels:
         raise ValueError(f"expected at least one map of kind 'attention'; got {[found.kind for found in maps]}")
     wide = columns if columns is not None else (3 if len(panels) in (1, 2, 3, 5, 6, 9) else 4)
-    return heatmap_grid(panels, columns=wide, title=title, maximum=maximum, marks_label="syntactic head")
-
-
-def prior_figure(
-    sentence: Sentence, priors: Mapping[str, Prior] | None = None, *, title: str | None = None, columns: int = 4
-) -> str:
-    """Priors as matrices: MS-SAN's figure 2. Hatched cells are forbidden, darker ones are preferred.
-
-    Args:
-        sentence: with the structures that the priors want.
-        priors: a title for each; by default the two directions, the two distances, and their combinations.
-        title: a heading.
-        columns: how many matrices stand side by side.
-
-    Raises:
-        MissingStructure: if a prior wants a structure that the sentence lacks.
-
-    Example:
-        >>> svg = prior_figure(Sentence(["a", "dog"]), {"forward": Forward(), "word": WordDistance()})
-        >>> svg.count("<title>")
-        8
-    """
-    chosen = paper_priors() if priors is None else priors
-    batch = collate([sentence], Vocabulary([]))
-    size = len(sentence)
-    panels = []
-    for name, prior in chosen.items():
-        with torch.no_grad():
-            value = prior(batch)
-        bias = torch.zeros(1, 1, size, size) if value.bias is None else value.bias.detach()
-        allowed = torch.ones(1, 1, 1, 1, dtype=torch.bool) if value.allowed is None else value.allowed
-        matrices = bias.masked_fill(~allowed, -math.inf).expand(1, -1, size, size)[0]
-        for head, matrix in enumerate(matrices):
-            shown = f"{name} {head + 1}" if len(matrices) > 1 else name
-            panels.append(Panel(sentence.words, sentence.words, matrix, title=shown))
-    lowest = min((value for panel in panels for row in panel.matrix() for value in row if value is not None), default=0)
-    return heatmap_grid(
-        panels, columns=columns, title=title, minimum=min(lowest, -1.0), show_values=True, value_label="bias"
-    )
-
-
-def paper_priors() -> dict[str, Prior]:
-    """The priors of MS-SAN's figure 2: directions, distances, and the combinations its six heads use.
-
-    Example:
-        >>> len(paper_priors())
-        8
-    """
-    forward, backward, word, dependency = Forward(), Backward(), WordDistance(), DependencyDistance()
-    return {
-        "forward": forward,
-        "forward · word": forward + word,
-        "forward · dependency": forward + dependency,
-        "word": word,
-        "backward": backward,
-        "backward · word": backward + word,
-        "backward · dependency": backward + dependency,
-        "dependency": dependency,
-    }
-
-
-def distance_figure(sentence: Sentence, word: int, *, title: str | None = None) -> str:
-    """A parse with the distances of every word from one of them, in words and in the tree: MS-SAN's figure 3.
-
-    Args:
-        sentence: with a dependency tree.
-        word: position of the chosen word.
-        title: a heading.
-
-    Raises:
-        ValueError: if the sentence has no dependency tree, or no word at that position.
-
-    Example:
-        >>> from structattn.syntax import DependencyTree
-        >>> sentence = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))
-        >>> "edges from wash" in distance_figure(sentence, 1)
-        True
-    """
-    tree = sentence.dependency
-    if tree is None or not 0 <= word < len(sentence):
-        what = "no dependency tree" if tree is None else f"{len(sentence)} words"
-        raise ValueError(f"expected a parsed sentence and the position of a word; got position {word} and {what}")
-    chosen = sentence.words[word]
-    notes = {
-        f"words from {chosen}": [abs(position - word) for position in range(len(sentence))],
-        f"edges from {chosen}": tree.distances()[word],
-    }
-    return dependency_tree(sentence.words, tree, tags=sentence.tags, notes=notes, emphasis=[word], title=title)
+    return heatmap_grid(panels, columns=wide, title=title, names=HEAD_MARKS)
 
 
 def tree_figure(
@@ -173,19 +84,14 @@ def tree_figure(
         title: a heading.
 
     Example:
+        >>> import torch
         >>> weights = torch.tensor([[[0.0, 1.0], [0.5, 0.5]]])
         >>> found = AttentionMap("forward", ("a", "b"), ("a", "b"), weights, "attention", ("forward",))
         >>> tree_figure(found, 0).count('class="sa-arc"')
         3
     """
     tree = tree_of(attention_map)
-    above: list[Arc] = []
-    if tree is not None:
-        labels = tree.labels if tree.labels is not None else [""] * len(tree)
-        above = [
-            Arc(parent - 1 if parent else None, word, label=labels[word] if parent else "root")
-            for word, parent in enumerate(tree.heads)
-        ]
+    above = [] if tree is None else tree_arcs(tree.heads, tree.labels)
     below = [
         Arc(query, key, weight=weight, role="series0")
         for query, row in enumerate(attention_map.weights[head].tolist())
@@ -197,15 +103,55 @@ def tree_figure(
     return arc_diagram(attention_map.rows, above, below=below, names=names, title=title)
 
 
-def gate_figure(attention_map: AttentionMap, *, title: str | None = None) -> str:
-    """A gate feature by feature with the mean of each word: DiSAN's figure 7. Near 1 keeps the word itself.
+def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0, *, title: str | None = None) -> str:
+    """What one phrase attends to, on its tree: phrases are shaded by their weight, words have theirs in per cent.
+
+    Args:
+        attention_map: weights between the words and phrases of a sentence.
+        head: which attention head.
+        phrase: number of the query phrase; 0 is the root.
+        title: a heading.
 
     Raises:
-        ValueError: if the map is not of kind ``"gate"``.
+        ValueError: if the map is not about the words and phrases of its sentence, or there is no such phrase.
     """
-    if attention_map.kind != "gate" or attention_map.features is None:
-        raise ValueError(f"{attention_map.name}: expected a map of kind 'gate', got {attention_map.kind!r}")
-    return gate_image(attention_map.rows, attention_map.features, title=title)
+    sentence, tree = attention_map.sentence, None
+    if sentence is not None and attention_map.rows[: len(sentence)] == sentence.words:
+        tree = sentence.constituency
+    if tree is None or len(attention_map.rows) != len(tree) + len(tree.spans):
+        raise ValueError(
+            f"{attention_map.name}: expected a map over words and phrases, got {len(attention_map.rows)} rows"
+        )
+    if not 0 <= phrase < len(tree.spans):
+        raise ValueError(f"expected the number of one of {len(tree.spans)} phrases, got {phrase}")
+    weights = attention_map.weights[head, len(tree) + phrase].tolist()
+    label, start, end = tree.spans[phrase]
+    said = f"{attention_map.head_names[head]}: {label} ({' '.join(tree.words[start:end])}) looks at its subtree"
+    return constituency_tree(
+        tree.words,
+        tree,
+        tags=[f"{100 * weight:.0f}%" if weight else "" for weight in weights[: len(tree)]],
+        values=weights[len(tree) :],
+        value_label="weight",
+        limits=Limits(0, max(weights)),
+        title=said if title is None else title,
+    )
+
+
+def features_figure(attention_map: AttentionMap, *, title: str | None = None) -> str:
+    """A gate or a pooler feature by feature, with the mean of each word: DiSAN's figure 7.
+
+    A gate near 1 keeps the word itself. Weights of a pooler are drawn from 0 to the largest.
+
+    Raises:
+        ValueError: if the map is of kind ``"attention"``, which has no features.
+    """
+    if attention_map.features is None:
+        raise ValueError(f"{attention_map.name}: expected a map of a gate or a pooler, got {attention_map.kind!r}")
+    if attention_map.kind == "gate":
+        return gate_image(attention_map.rows, attention_map.features, title=title)
+    limits = Limits(minimum=0.0)
+    return gate_image(attention_map.columns, attention_map.features, title=title, limits=limits, value_label="weight")
 
 
 def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) -> str:
@@ -222,55 +168,43 @@ def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) ->
     return bar_chart(chosen[0].columns, series, title=title, value_label="mean weight over the features")
 
 
-def pooling_features_figure(attention_map: AttentionMap, *, title: str | None = None) -> str:
-    """The weight of each word in every feature of the sentence vector, and on average.
-
-    Raises:
-        ValueError: if the map is not of kind ``"pooling"``.
-    """
-    if attention_map.kind != "pooling" or attention_map.features is None:
-        raise ValueError(f"{attention_map.name}: expected a map of kind 'pooling', got {attention_map.kind!r}")
-    return gate_image(attention_map.columns, attention_map.features, title=title, maximum=None, value_label="weight")
-
-
-def word_vector_figure(
-    first: AttentionMap,
-    second: AttentionMap,
-    word: str,
-    *,
-    shape: tuple[int, int] | None = None,
-    title: str | None = None,
-) -> str:
-    """The pooling weights of one word in two sentences, and their difference: DiSAN's figure 8.
+def sentence_figures(
+    sentence: Sentence, maps: Sequence[AttentionMap], attribution: WordAttribution | None = None
+) -> dict[str, str]:
+    """Every figure of one sentence, by what it shows.
 
     Args:
-        first: a map of kind ``"pooling"`` for a sentence with the word.
-        second: one for another sentence with the word.
-        word: the word; its first occurrence counts.
-        shape: rows and columns of the images; by default about two to three, ``(20, 30)`` for 600 features.
-        title: a heading.
-
-    Raises:
-        ValueError: if a map is not of kind ``"pooling"`` or its sentence does not contain the word.
+        sentence: the sentence.
+        maps: its maps.
+        attribution: of the answer to its words.
     """
-    rows = []
-    for found in (first, second):
-        if found.kind != "pooling" or found.features is None:
-            raise ValueError(f"{found.name}: expected a map of kind 'pooling', got {found.kind!r}")
-        if word not in found.columns:
-            raise ValueError(f"{word!r} does not occur in the sentence {' '.join(found.columns)!r}")
-        rows.append(found.features[found.columns.index(word)])
-    names = (" ".join(first.columns), " ".join(second.columns))
-    folded = shape if shape is not None else fold(len(rows[0]))
-    return vector_comparison(rows[0], rows[1], names, shape=folded, title=title or f"pooling weights of “{word}”")
+    figures = {}
+    if any(found.kind == "attention" for found in maps):
+        figures["attention"] = attention_figure(maps)
+    for found in maps:
+        if found.layer == LATENT:
+            figures["induced"] = induced_tree_figure(found, sentence)
+    if sentence.dependency is not None:
+        figures["tree"] = dependency_tree(sentence.words, sentence.dependency, tags=sentence.tags)
+    names = gate_names(maps)
+    for what, found in _numbered("gate", [found for found in maps if found.kind == "gate"]):
+        gate = f"Gate {names[found.name]}".rstrip()
+        figures[what] = features_figure(found, title=f"{gate}: near 1 keeps the word, near 0 takes its context")
+    pooling: dict[tuple[str, ...], list[AttentionMap]] = {}
+    for found in maps:
+        if found.kind == "pooling":
+            pooling.setdefault(found.columns, []).append(found)
+    for what, group in _numbered("pooling", list(pooling.values())):
+        figures[what] = pooling_figure(group, title="Weight of each word in the sentence vector")
+    for what, found in _numbered("pooling", [found for group in pooling.values() for found in group]):
+        figures[f"{what}-features"] = features_figure(found, title=f"{found.layer}, feature by feature")
+    if sentence.constituency is not None:
+        figures["phrases"] = constituency_tree(sentence.words, sentence.constituency)
+    if attribution is not None:
+        figures["influence"] = attribution_figure([attribution], title="Leave-one-out attribution of the answer")
+    return figures
 
 
-def fold(size: int) -> tuple[int, int]:
-    """An image shape of about two to three for a vector.
-
-    Example:
-        >>> fold(600), fold(7)
-        ((20, 30), (2, 4))
-    """
-    num_columns = max(1, math.ceil(math.sqrt(size * 1.5)))
-    return max(1, math.ceil(size / num_columns)), num_columns
+def _numbered(name: str, items: Sequence[Numbered]) -> list[tuple[str, Numbered]]:
+    """A name for each item, with its number if there are several."""
+    return [(name if len(items) == 1 else f"{name}-{number}", item) for number, item in enumerate(items, start=1)]

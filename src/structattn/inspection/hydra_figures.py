@@ -9,11 +9,13 @@ import torch
 
 from structattn.layers import PretrainedBackbone, pool_words
 from structattn.layers.relation_heads import attention_of
-from structattn.pictures import Panel, Series, dependency_tree, heatmap_grid, line_chart
+from structattn.pictures import Limits, Names, Panel, Series, dependency_tree, heatmap_grid, line_chart
 from structattn.pretrained import HydraModel, Pretraining, relation_targets
 from structattn.pretrained.evaluation import tree_heads
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
+
+_RELATED = Names(marks="related")
 
 
 def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: Sentence) -> dict[str, str]:
@@ -62,7 +64,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
             Panel(names, names, weights[head], title=config.relations[relation], marks=related[relation])
             for head, relation in enumerate(config.assignment)
         ]
-        figures["heads"] = heatmap_grid(every, columns=3, marks_label="related")
+        figures["heads"] = heatmap_grid(every, names=_RELATED)
     for number, name in enumerate(config.relations):
         own = [head for head, relation in enumerate(config.assignment) if relation == number]
         before = f"{number + 1}-" if len(config.relations) > 1 else ""
@@ -70,10 +72,10 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
         matrices = {f"{name}: target": targets[number], "scores, mean of heads": scores[own].mean(0)}
         panels = [Panel(names, names, matrix, title=title, marks=marks) for title, matrix in matrices.items()]
         figures[f"{before}relation"] = heatmap_grid(
-            panels, columns=2, diverging=True, marks_label="related", value_label="score"
+            panels, columns=2, limits=Limits(diverging=True), names=Names(marks="related", values="score")
         )
         panel = Panel(names, names, weights[own].mean(0), title=f"{name}: weights, mean of heads", marks=marks)
-        figures[f"{before}attention"] = heatmap_grid([panel], columns=1, marks_label="related")
+        figures[f"{before}attention"] = heatmap_grid([panel], names=_RELATED)
         if name in ("arc", "head", "child"):
             heads = tree_heads(words[:, own].mean(1), subwords.num_words, kind=name)[0].tolist()
             if name == "arc" and sentence.dependency is not None and len(sentence):

@@ -11,7 +11,7 @@ from torch import nn
 from structattn.data import Example
 from structattn.inspection.items import first_of, sentences_of, vocabulary_of
 from structattn.layers import PretrainedBackbone
-from structattn.pictures import Panel, heatmap_grid
+from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
@@ -138,12 +138,10 @@ def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = 
     return heatmap_grid(
         panels,
         columns=1,
-        diverging=True,
         title=title,
+        limits=Limits(diverging=True),
+        names=Names(rows="answer", columns="word", values="attribution"),
         show_values=max((len(one.changes) for one in found), default=0) <= _MOST_NUMBERS,
-        row_axis="answer",
-        column_axis="word",
-        value_label="attribution",
     )
 
 

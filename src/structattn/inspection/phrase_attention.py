@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import Example, SentenceBatch
 from structattn.inspection.recording import recording
-from structattn.inspection.tree_figures import phrase_share
 from structattn.layers import CrossAttention, TreeAttention
 from structattn.pictures import Series, bar_chart
 from structattn.syntax.errors import ConfigError
@@ -147,6 +146,29 @@ def phrase_attention_figure(rows: Sequence[PhraseAttention], *, title: str | Non
     return bar_chart(
         [row.name for row in rows], [shares, uniform], title=title, value_label="attention on phrases", percent=True
     )
+
+
+def phrase_share(
+    weights: Float[Tensor, "head query key"], num_words: int, *, allowed: Float[Tensor, "query key"] | None = None
+) -> tuple[Float[Tensor, " head"], float]:
+    """The share of all attention that goes to phrases, by head, and what it would be if attention were uniform.
+
+    ``rho = sum P[phrase columns] / sum P``, as in the paper's table 4 on cross-attention.
+
+    Args:
+        weights: rows look; words first among the columns, then phrases; padding taken out.
+        num_words: how many columns are words.
+        allowed: 1 where a query may look at a key; everywhere if ``None``.
+
+    Example:
+        >>> weights = torch.tensor([[[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]])
+        >>> phrase_share(weights, 2)
+        (tensor([0.1250]), 0.3333333432674408)
+    """
+    uniform = torch.ones_like(weights[0]) if allowed is None else allowed
+    uniform = uniform / uniform.sum(-1, keepdim=True).clamp(min=1)
+    shares = [part[..., num_words:].sum((-2, -1)) / part.sum((-2, -1)) for part in (weights, uniform)]
+    return shares[0], float(shares[1])
 
 
 def _line(name: str, shares: Sequence[float], uniform: float, *, queries: int) -> list[str]:

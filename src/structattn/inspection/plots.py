@@ -10,29 +10,25 @@ from torch import nn
 
 from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.inspection.attention_map import AttentionMap
-from structattn.inspection.figures import attention_panels, tree_figure
+from structattn.inspection.figures import (
+    HEAD_MARKS,
+    attention_panels,
+    phrase_query_figure,
+    sentence_figures,
+    tree_figure,
+)
 from structattn.inspection.items import sentences_of
 from structattn.inspection.maps import attention_maps
 from structattn.inspection.occlusion import WordAttribution, leave_one_out
-from structattn.inspection.sentence_figures import sentence_figures, sentence_matrices
 from structattn.inspection.summary import summarise
-from structattn.inspection.tree_figures import phrase_query_figure
-from structattn.pictures import (
-    Panel,
-    Section,
-    choices,
-    heatmap,
-    page,
-    paragraph,
-    save_panels,
-    side_by_side,
-    table,
-)
+from structattn.pictures import Section, heatmap, page, save, table
+from structattn.pictures.convert import FORMATS as PICTURE_FORMATS
+from structattn.pictures.convert import check_formats
+from structattn.pictures.page import choices, figure, paragraph, side_by_side
 from structattn.syntax import Sentence, replace_text
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.model import Item
 
-FORMATS = ("html", "svg", "png", "pdf")
+FORMATS = ("html", *PICTURE_FORMATS)
 
 
 @dataclass(frozen=True)
@@ -94,8 +90,7 @@ def save_plots(
     """Write the page and each figure of each sentence into a folder, which is made if missing.
 
     Files are named by the number of the sentence and what they show: ``attention.html``, ``01-attention.svg``,
-    ``01-tree.svg``, ``01-gate.svg``, ``01-pooling.svg``, ``01-influence.svg``. PNG and PDF hold the matrices:
-    attention, gates, and the pooling weights of every feature.
+    ``01-tree.svg``, ``01-gate.svg``, ``01-pooling.svg``, ``01-influence.svg``. Every format has the same figures.
 
     Args:
         folder: where to write.
@@ -111,33 +106,25 @@ def save_plots(
 
     Raises:
         ConfigError: for an unknown format; the message lists the known ones.
-        MissingExtra: for PNG or PDF without matplotlib.
+        MissingExtra: for PNG or PDF without the extra ``plot``.
         ValueError: if there are no sentences.
     """
-    for name in formats:
-        if name not in FORMATS:
-            raise ConfigError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
+    check_formats(formats, FORMATS)
     shown = _look(model, sentences, vocabulary, influence=influence)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    texts: dict[str, str] = {"attention.html": _page(shown, title)} if "html" in formats else {}
-    panels: dict[str, list[Panel]] = {}
-    numbered = [(item, part) for item in shown for part in range(len(item.sentences))]
-    for number, (item, part) in enumerate(numbered, start=1):
-        if "svg" in formats:
-            texts |= {f"{number:02}-{what}.svg": svg for what, svg in item.figures(part).items()}
-        panels |= {f"{number:02}-{what}": chosen for what, chosen in sentence_matrices(item.maps[part]).items()}
     written = []
-    for name, content in texts.items():
-        written.append(folder / name)
-        with replace_text(folder / name) as stream:
-            stream.write(content)
-    for ending in ("png", "pdf"):
-        for name, chosen in panels.items() if ending in formats else ():
-            written.append(folder / f"{name}.{ending}")
-            between_words = name.endswith("attention")
-            axis = "query" if between_words else "word"
-            save_panels(written[-1], chosen, columns=3 if between_words else 1, row_axis=axis)
+    if "html" in formats:
+        written.append(folder / "attention.html")
+        with replace_text(written[-1]) as stream:
+            stream.write(_page(shown, title))
+    endings = [ending for ending in PICTURE_FORMATS if ending in formats]
+    numbered = [(item, part) for item in shown for part in range(len(item.sentences))]
+    for number, (item, part) in enumerate(numbered if endings else (), start=1):
+        for what, svg in item.figures(part).items():
+            for ending in endings:
+                written.append(folder / f"{number:02}-{what}.{ending}")
+                save(written[-1], svg)
     return written
 
 
@@ -214,9 +201,9 @@ def _item(item: _Shown) -> str:
 
 def _sentence(maps: Sequence[AttentionMap], figures: dict[str, str]) -> str:
     attention = [found for found in maps if found.kind == "attention"]
-    parts = [figures.pop("influence")] if "influence" in figures else []
+    parts = [figure(figures.pop("influence"))] if "influence" in figures else []
     if attention:
-        parts.append(figures.pop("attention"))
+        parts.append(figure(figures.pop("attention")))
         figures.pop("tree", None)
         heads = [(found, head) for found in attention for head in range(len(found.head_names))]
         options = []
@@ -226,9 +213,9 @@ def _sentence(maps: Sequence[AttentionMap], figures: dict[str, str]) -> str:
                 panel.columns,
                 panel.weights,
                 title=panel.title,
-                show_values=len(panel.rows) <= 16,
                 marks=panel.marks,
-                marks_label="syntactic head",
+                names=HEAD_MARKS,
+                show_values=len(panel.rows) <= 16,
             )
             beside = []
             if found.rows == found.columns:

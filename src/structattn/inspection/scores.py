@@ -12,6 +12,7 @@ from pathlib import Path
 from structattn.data import Example
 from structattn.pictures import Series, line_chart
 from structattn.syntax.folders import read_json_lines
+from structattn.tasks import num_words
 
 FileName = str | os.PathLike[str]
 
@@ -31,11 +32,6 @@ class BinnedAccuracy:
     series: tuple[Series, ...]
 
 
-def num_words(example: Example) -> int:
-    """The words of all sentences of an example."""
-    return sum(len(sentence) for sentence in example.sentences)
-
-
 def num_attractors(example: Example) -> int:
     """The attractors between subject and verb, as the agreement data says.
 
@@ -48,7 +44,7 @@ def num_attractors(example: Example) -> int:
     raise ValueError(f"example {example.id!r} does not say how many attractors it has")
 
 
-def parted_accuracy(
+def binned_accuracy(
     predictions: Mapping[str, Sequence[FileName]],
     examples: Sequence[Example],
     *,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from structattn.pictures.numbers import Number
 from structattn.pictures.svg import (
+    MARGIN,
     element,
     fill,
     is_right_to_left,
@@ -20,13 +21,13 @@ from structattn.pictures.svg import (
     text,
     text_width,
     tooltip,
+    top_of,
     visible,
 )
 
 _WORD = 14.0
 _LABEL = 10.5
 _LEVEL = 24.0
-_MARGIN = 16.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,6 @@ def arc_diagram(
     notes: Sequence[tuple[str, Sequence[object]]] = (),
     emphasis: Sequence[int] = (),
     title: str | None = None,
-    right_to_left: bool | None = None,
 ) -> str:
     """Words in a line with arcs above and, if given, below.
 
@@ -79,7 +79,6 @@ def arc_diagram(
         notes: rows of small text under the words, each with its name; for example tags or distances.
         emphasis: positions of words to emphasise.
         title: a heading.
-        right_to_left: whether the first word stands on the right; by default recognised from the script.
 
     Returns:
         A self-contained SVG document; every arc is one element of class ``sa-arc``.
@@ -97,15 +96,14 @@ def arc_diagram(
     places = _place(words, [*above, *below], notes)
     gutter = max((text_width(name, 11) + 18 for name, _ in notes), default=0.0)
     span = (places[-1] + text_width(visible(words[-1]), _WORD) / 2 if words else 40.0) + 8
-    if is_right_to_left(words) if right_to_left is None else right_to_left:
+    if is_right_to_left(words):
         places = [span - place for place in places]
-    places = [place + _MARGIN + gutter for place in places]
+    places = [place + MARGIN + gutter for place in places]
     top = _Side(words, above, places, up=True)
     bottom = _Side(words, below, places, up=False)
 
-    line = _MARGIN + (30 if title else 0) + (16 if names[0] else 0) + top.height + _WORD
-    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
-    body += [text(_MARGIN, _MARGIN + (41 if title else 11), names[0], size=11, role="soft")] if names[0] else []
+    line = top_of(title) + (16 if names[0] else 0) + top.height + _WORD
+    body = [text(MARGIN, top_of(title) + 11, names[0], size=11, role="soft")] if names[0] else []
     for index, (word, place) in enumerate(zip(words, places, strict=True)):
         width = text_width(visible(word), _WORD)
         if index in emphasis:
@@ -116,7 +114,7 @@ def arc_diagram(
     floor = line + 6
     for name, row in notes:
         floor += 16
-        body.append(text(_MARGIN, floor, name, size=11, role="soft"))
+        body.append(text(MARGIN, floor, name, size=11, role="soft"))
         body += [
             text(place, floor, str(note), size=11, anchor="middle", role="soft")
             for place, note in zip(places, row, strict=True)
@@ -127,9 +125,9 @@ def arc_diagram(
     height = floor + 6 + bottom.height
     if names[1]:
         height += 12
-        body.append(text(_MARGIN, height, names[1], size=11, role="soft"))
-    wide = [gutter + span, text_width(title or "", 15) * 1.08, *(text_width(name, 11) for name in names)]
-    return picture(_MARGIN * 2 + max(wide), height + _MARGIN, body, label=label)
+        body.append(text(MARGIN, height, names[1], size=11, role="soft"))
+    width = max([gutter + span, *(text_width(name, 11) for name in names)])
+    return picture(2 * MARGIN + width, height + MARGIN, body, label=label, title=title)
 
 
 class _Side:

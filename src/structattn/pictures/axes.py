@@ -67,17 +67,6 @@ def nice_ticks(low: Number, high: Number, *, count: int = 5) -> list[Number]:
     return [round(i * step, 12) for i in range(first, last + 1)]
 
 
-def shown(value: Number, *, percent: bool) -> str:
-    """A value as people read it: three significant digits, or a percentage.
-
-    Example:
-        >>> shown(0.8562, percent=True), shown(0.8562, percent=False), shown(20.0, percent=False)
-        ('85.6%', '0.856', '20')
-    """
-    said = f"{100 * value:.1f}".removesuffix(".0") + "%" if percent else f"{value:.3g}"
-    return said.replace("-", "−")
-
-
 def ink(index: int) -> str:
     """The ink of a series; after six series the inks repeat."""
     return f"series{index % NUM_SERIES}"

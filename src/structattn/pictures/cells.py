@@ -1,11 +1,12 @@
-"""The parts of a heat map, shared by vectors, gates and trees: cells, their labels, the colour bar, the legend."""
+"""The parts of a heat map, shared by gates and trees: cells, their labels, the colour bar, the legend."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from structattn.pictures.colours import LEVELS, Scale
-from structattn.pictures.matrices import Matrix, Panel
-from structattn.pictures.numbers import Number, tick
+from structattn.pictures.numbers import Matrix, Number, matrix, tick
 from structattn.pictures.svg import (
     colour,
     element,
@@ -23,6 +24,49 @@ from structattn.pictures.svg import (
 
 LABEL_LIMIT = 130.0
 TILT = 50.0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One matrix with its words: a row is a query (the word that looks), a column is a key (the word looked at).
+
+    Attributes:
+        rows: a label for each row; may be empty if the rows have no names.
+        columns: a label for each column; may be empty if the columns have no names.
+        weights: the matrix, as nested sequences, an array or a tensor; ``None`` or minus infinity means "not allowed".
+        title: what the matrix shows.
+        marks: cells ``(row, column)`` to outline, for example the syntactic head of each word.
+
+    Raises:
+        ValueError: from the functions that draw it, if the sizes disagree or a value is NaN or plus infinity.
+
+    Example:
+        >>> Panel(["a", "b"], ["a", "b"], [[1, 0], [0.5, 0.5]], title="forward").title
+        'forward'
+    """
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    weights: Any
+    title: str = ""
+    marks: Sequence[tuple[int, int]] = ()
+
+    def matrix(self) -> Matrix:
+        """The weights as checked rows of floats."""
+        what = f"weights of {self.title!r}" if self.title else "weights"
+        rows = matrix(self.weights, what)
+        if self.rows and len(rows) != len(self.rows):
+            raise ValueError(f"{what} have {len(rows)} rows; expected one for each of the {len(self.rows)} row labels")
+        for index, row in enumerate(rows):
+            if self.columns and len(row) != len(self.columns):
+                raise ValueError(
+                    f"row {index} of {what} has {len(row)} values; "
+                    f"expected one for each of the {len(self.columns)} column labels"
+                )
+        for mark in self.marks:
+            if not (0 <= mark[0] < len(rows) and 0 <= mark[1] < len(rows[0])):
+                raise ValueError(f"mark {mark} lies outside {what}, which are {len(rows)} x {len(rows[0])}")
+        return rows
 
 
 def draw_cells(

@@ -2,11 +2,21 @@
 
 from collections.abc import Callable, Sequence
 
-from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks, shown
-from structattn.pictures.numbers import Number
-from structattn.pictures.svg import element, fill, number, picture, stroke, text, text_width, tooltip, visible
-
-_MARGIN = 16.0
+from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks
+from structattn.pictures.numbers import Number, rounded
+from structattn.pictures.svg import (
+    MARGIN,
+    element,
+    fill,
+    number,
+    picture,
+    stroke,
+    text,
+    text_width,
+    tooltip,
+    top_of,
+    visible,
+)
 
 
 def line_chart(
@@ -57,9 +67,9 @@ def line_chart(
     x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
     low_x, high_x = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
     spare = (high_x - low_x or 1.0) * (0.5 / max(len(x_names), 1) if x_names is not None else 0.03)
-    left = _MARGIN + (18 if y_label else 0) + max(text_width(shown(t, percent=percent), 11) for t in y_ticks) + 8
+    left = MARGIN + (18 if y_label else 0) + max(text_width(rounded(t, percent=percent), 11) for t in y_ticks) + 8
     legend = len(series) > 1
-    top = _MARGIN + (30 if title else 0) + (24 if legend else 4)
+    top = top_of(title) + (24 if legend else 4)
     bottom = top + height
 
     def at_x(value: Number) -> Number:
@@ -69,13 +79,13 @@ def line_chart(
         inside = min(max(value, y_ticks[0]), y_ticks[-1])
         return bottom - height * (inside - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
 
-    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
+    body = []
     for value in y_ticks:
         y = at_y(value)
         body.append(element("path", d=f"M{number(left)} {number(y)}h{number(width)}", **stroke("rule", 0.8)))
-        body.append(text(left - 7, y + 4, shown(value, percent=percent), size=11, anchor="end", role="soft"))
+        body.append(text(left - 7, y + 4, rounded(value, percent=percent), size=11, anchor="end", role="soft"))
     for index, value in enumerate(x_ticks):
-        name = x_names[index] if x_names is not None else shown(value, percent=False)
+        name = x_names[index] if x_names is not None else rounded(value)
         body.append(text(at_x(value), bottom + 17, name, size=11, anchor="middle", role="soft"))
     for x, count in zip(series[0].x, counts or (), strict=False):
         said = f"n = {count}" if len(counts or ()) < 13 else str(count)
@@ -95,10 +105,10 @@ def line_chart(
         floor += 20
         body.append(text(left + width / 2, floor - 2, x_label, size=11.5, anchor="middle", role="soft"))
     if y_label:
-        place = (_MARGIN + 9, top + height / 2)
+        place = (MARGIN + 9, top + height / 2)
         body.append(text(*place, y_label, size=11.5, anchor="middle", role="soft", rotate=-90))
-    end = max(left + width, x, _MARGIN + text_width(title or "", 15) * 1.08) + _MARGIN
-    return picture(end, floor + 12, body, label=title or y_label or "line chart")
+    label = title or y_label or "line chart"
+    return picture(max(left + width, x) + MARGIN, floor + 12, body, label=label, title=title)
 
 
 def bar_chart(
@@ -134,19 +144,21 @@ def bar_chart(
     ticks = nice_ticks(min(reach), max(reach))
     thick = 18.0 if len(series) == 1 else 13.0
     group = thick * len(series) + 12
-    left = _MARGIN + min(max((text_width(visible(label), 12) for label in labels), default=0.0), 220.0) + 10
+    left = MARGIN + min(max((text_width(visible(label), 12) for label in labels), default=0.0), 220.0) + 10
     legend = len(series) > 1
-    top = _MARGIN + (30 if title else 0) + (24 if legend else 0) + 4
+    top = top_of(title) + (24 if legend else 0) + 4
     bottom = top + group * len(labels)
 
     def at(value: Number) -> Number:
         return left + width * (value - ticks[0]) / (ticks[-1] - ticks[0])
 
-    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
+    body = []
     for value in ticks:
         line = f"M{number(at(value))} {number(top)}V{number(bottom)}"
         body.append(element("path", d=line, **stroke("soft" if value == 0 else "rule", 0.8)))
-        body.append(text(at(value), bottom + 16, shown(value, percent=percent), size=11, anchor="middle", role="soft"))
+        body.append(
+            text(at(value), bottom + 16, rounded(value, percent=percent), size=11, anchor="middle", role="soft")
+        )
     for row, label in enumerate(labels):
         y = top + row * group + 6
         body.append(text(left - 8, y + thick * len(series) / 2 + 4, label, size=12, anchor="end", width=220.0))
@@ -159,8 +171,9 @@ def bar_chart(
         x += 18 + text_width(one.name, 11.5) + 20
     if value_label:
         body.append(text(left + width / 2, bottom + 36, value_label, size=11.5, anchor="middle", role="soft"))
-    end = max(left + width + 64, x, _MARGIN + text_width(title or "", 15) * 1.08) + _MARGIN
-    return picture(end, bottom + (42 if value_label else 22) + 8, body, label=title or value_label or "bar chart")
+    height = bottom + (42 if value_label else 22) + 8
+    label = title or value_label or "bar chart"
+    return picture(max(left + width + 64, x) + MARGIN, height, body, label=label, title=title)
 
 
 def _line(
@@ -177,8 +190,8 @@ def _line(
             low, high = number(at_y(value - error)), number(at_y(value + error))
             caps = f"M{number(x - 4)} {low}h8M{number(x - 4)} {high}h8M{number(x)} {low}V{high}"
             whisker = element("path", d=caps, **stroke(ink(index), 1.2))
-        said = f"{one.name}, {shown(place, percent=False)}: {shown(value, percent=percent)}"
-        said += f" ± {shown(error, percent=percent)}" if error else ""
+        said = f"{one.name}, {rounded(place)}: {rounded(value, percent=percent)}"
+        said += f" ± {rounded(error, percent=percent)}" if error else ""
         parts.append(element("g", tooltip(said) + whisker + marker(index, x, y), class_="sa-point"))
     return parts
 
@@ -197,17 +210,17 @@ def _bar(
     value, zero = one.y[row], at(0.0)
     error = one.errors[row] if one.errors is not None else 0.0
     end = at(value)
-    said = f"{label}, {one.name}: {shown(value, percent=percent)}"
+    said = f"{label}, {one.name}: {rounded(value, percent=percent)}"
     box = {"x": min(zero, end), "y": y + 1, "width": abs(end - zero), "height": thick - 2}
     bar = element("rect", rx=1.5, **box, **fill(ink(index)))
     if error:
         low, high, middle = number(at(value - error)), number(at(value + error)), y + thick / 2
         caps = f"M{low} {number(middle - 3)}v6M{high} {number(middle - 3)}v6M{low} {number(middle)}H{high}"
         bar += element("path", d=caps, **stroke("ink", 1.1))
-        said += f" ± {shown(error, percent=percent)}"
+        said += f" ± {rounded(error, percent=percent)}"
     tip, anchor = (at(value + error) + 6, "start") if value >= 0 else (at(value - error) - 6, "end")
     place = (tip, y + thick / 2 + 3.8)
-    written = text(*place, shown(value, percent=percent), size=10.5, anchor=anchor, role="soft", halo=True)
+    written = text(*place, rounded(value, percent=percent), size=10.5, anchor=anchor, role="soft", halo=True)
     return [element("g", tooltip(said) + bar, class_="sa-bar"), written]
 
 

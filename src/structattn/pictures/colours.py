@@ -1,11 +1,11 @@
-"""Colour as data: two perceptually even colour maps, each for light and for dark paper, and the house's few inks.
+"""Colour as data: two perceptually even colour maps, each for light and for dark paper, and a few inks.
 
 The maps were sampled at equal steps of CIELAB distance along smooth curves in OKLCH, with monotone lightness, so equal
 differences of a value look equally large and survive greyscale printing; the diverging map runs from blue to orange,
 which colour-blind readers tell apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from structattn.pictures.numbers import Number
@@ -51,94 +51,6 @@ class ColourMap:
     dark: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How a number becomes a colour: ``level = round(LEVELS * (value - minimum) / (maximum - minimum))``.
-
-    Attributes:
-        minimum: the value of the lowest colour; lower values are drawn with it.
-        maximum: the value of the highest colour.
-        colours: the colour map.
-
-    Raises:
-        ValueError: if ``maximum`` is below ``minimum``.
-
-    Example:
-        >>> Scale(0.0, 0.5).level(0.25)
-        32
-    """
-
-    minimum: Number
-    maximum: Number
-    colours: "ColourMap | None" = None
-
-    def __post_init__(self) -> None:
-        if not self.minimum <= self.maximum:
-            raise ValueError(f"a colour scale runs upward; got minimum {self.minimum} and maximum {self.maximum}")
-
-    @property
-    def colour_map(self) -> ColourMap:
-        """The map in use; the sequential one unless another was given."""
-        return SEQUENTIAL if self.colours is None else self.colours
-
-    def level(self, value: Number) -> int:
-        """The colour level of a value, clipped to the ends of the scale."""
-        if self.maximum == self.minimum:
-            return 0
-        share = (value - self.minimum) / (self.maximum - self.minimum)
-        return round(LEVELS * min(1.0, max(0.0, share)))
-
-    def text_role(self, value: Number) -> str:
-        """The ink that can be read on the colour of a value, in both themes."""
-        level = self.level(value)
-        on_light_paper = luminance(self.colour_map.light[level]) > _TURN
-        on_dark_paper = luminance(self.colour_map.dark[level]) > _TURN
-        return {
-            (True, True): "black",
-            (True, False): "letter",
-            (False, True): "inverse",
-            (False, False): "white",
-        }[on_light_paper, on_dark_paper]
-
-
-def luminance(colour: str) -> Number:
-    """Relative luminance of an sRGB colour, from 0 (black) to 1 (white), as in WCAG 2.
-
-    Example:
-        >>> round(luminance("#ffffff"), 3), luminance("#000000")
-        (1.0, 0.0)
-    """
-    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def scale_for(
-    values: Sequence[Number],
-    *,
-    minimum: Number | None = None,
-    maximum: Number | None = None,
-    diverging: bool = False,
-) -> Scale:
-    """The natural scale of some finite values.
-
-    Values without a negative among them start at zero, so that "nothing" always looks like nothing.
-    A diverging scale is symmetric around zero unless both ends are given.
-
-    Example:
-        >>> scale_for([0.2, 0.4]).minimum, scale_for([-0.1, 0.4], diverging=True).minimum
-        (0.0, -0.4)
-    """
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    if diverging:
-        reach = max(abs(low), abs(high)) or 1.0
-        high = maximum if maximum is not None else (-minimum if minimum is not None else reach)
-        return Scale(minimum if minimum is not None else -high, high, DIVERGING)
-    low = minimum if minimum is not None else min(low, 0.0)
-    high = maximum if maximum is not None else max(high, low, 0.0)
-    return Scale(low, high if high > low or maximum is not None else low + 1.0, SEQUENTIAL)
-
-
 def _spread(stops: str) -> tuple[str, ...]:
     points = [tuple(int(stop[i : i + 2], 16) for i in (0, 2, 4)) for stop in stops.split()]
     per_step = LEVELS // (len(points) - 1)
@@ -176,3 +88,98 @@ INKS: dict[str, tuple[str, str]] = {
     "series5": ("#a1283f", "#f08a9b"),
 }
 NUM_SERIES = 6
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a number becomes a colour: ``level = round(LEVELS * (value - minimum) / (maximum - minimum))``.
+
+    Attributes:
+        minimum: the value of the lowest colour; lower values are drawn with it.
+        maximum: the value of the highest colour.
+        colours: the colour map.
+
+    Raises:
+        ValueError: if ``maximum`` is below ``minimum``.
+
+    Example:
+        >>> Scale(0.0, 0.5, SEQUENTIAL).level(0.25)
+        32
+    """
+
+    minimum: Number
+    maximum: Number
+    colours: ColourMap
+
+    def __post_init__(self) -> None:
+        if not self.minimum <= self.maximum:
+            raise ValueError(f"a colour scale runs upward; got minimum {self.minimum} and maximum {self.maximum}")
+
+    def level(self, value: Number) -> int:
+        """The colour level of a value, clipped to the ends of the scale."""
+        if self.maximum == self.minimum:
+            return 0
+        share = (value - self.minimum) / (self.maximum - self.minimum)
+        return round(LEVELS * min(1.0, max(0.0, share)))
+
+    def text_role(self, value: Number) -> str:
+        """The ink that can be read on the colour of a value, in both themes."""
+        level = self.level(value)
+        on_light_paper = luminance(self.colours.light[level]) > _TURN
+        on_dark_paper = luminance(self.colours.dark[level]) > _TURN
+        return {
+            (True, True): "black",
+            (True, False): "letter",
+            (False, True): "inverse",
+            (False, False): "white",
+        }[on_light_paper, on_dark_paper]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The ends of a colour scale; what is left open comes from the values that are drawn.
+
+    Values without a negative among them start at zero, so that "nothing" always looks like nothing.
+
+    Attributes:
+        minimum: the value of the lowest colour.
+        maximum: the value of the highest colour.
+        diverging: use the blue-orange map, symmetric around 0 unless both ends are given; for differences.
+
+    Example:
+        >>> Limits().scale([0.2, 0.4]).minimum, Limits(diverging=True).scale([-0.1, 0.4]).minimum
+        (0.0, -0.4)
+    """
+
+    minimum: Number | None = None
+    maximum: Number | None = None
+    diverging: bool = False
+
+    def scale(self, values: Iterable[Number | None]) -> Scale:
+        """The scale for some values; ``None`` does not count.
+
+        Raises:
+            ValueError: if the maximum is below the minimum.
+        """
+        finite = [value for value in values if value is not None]
+        low, high = min(finite, default=0.0), max(finite, default=0.0)
+        minimum, maximum = self.minimum, self.maximum
+        if self.diverging:
+            reach = max(abs(low), abs(high)) or 1.0
+            high = maximum if maximum is not None else (-minimum if minimum is not None else reach)
+            return Scale(minimum if minimum is not None else -high, high, DIVERGING)
+        low = minimum if minimum is not None else min(low, 0.0)
+        high = maximum if maximum is not None else max(high, low, 0.0)
+        return Scale(low, high if high > low or maximum is not None else low + 1.0, SEQUENTIAL)
+
+
+def luminance(colour: str) -> Number:
+    """Relative luminance of an sRGB colour, from 0 (black) to 1 (white), as in WCAG 2.
+
+    Example:
+        >>> round(luminance("#ffffff"), 3), luminance("#000000")
+        (1.0, 0.0)
+    """
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from structattn.pictures.arcs import Arc, arc_diagram
-from structattn.pictures.matrices import vector, vector_of
-from structattn.pictures.numbers import Number
+from structattn.pictures.numbers import Number, vector, vector_of
 from structattn.syntax.dependency import DependencyTree
 
 
@@ -15,14 +14,11 @@ def dependency_tree(
     *,
     weights: Sequence[Number] | None = None,
     other: DependencyTree | Sequence[int] | None = None,
-    other_labels: Sequence[str] | None = None,
-    other_weights: Sequence[Number] | None = None,
     names: tuple[str, str] = ("first", "second"),
     tags: Sequence[str] | None = None,
     notes: Mapping[str, Sequence[object]] | None = None,
     emphasis: Sequence[int] = (),
     title: str | None = None,
-    right_to_left: bool | None = None,
 ) -> str:
     """A dependency tree as arcs from each head to its dependents; a second tree, if given, hangs below for comparison.
 
@@ -35,14 +31,11 @@ def dependency_tree(
         labels: the relation of each word to its head.
         weights: between 0 and 1 for each word's arc (a probability, an attention weight), as width and opacity.
         other: a second tree over the same words.
-        other_labels: labels of the second tree.
-        other_weights: weights of the second tree.
         names: the names of the two trees.
         tags: part of speech of each word.
-        notes: further rows of text under the words.
+        notes: further rows of text under the words, by name.
         emphasis: positions of words to emphasise.
         title: a heading.
-        right_to_left: whether the first word stands on the right; by default recognised from the script.
 
     Raises:
         ValueError: if lengths disagree or a head does not exist; the message names both numbers.
@@ -54,13 +47,12 @@ def dependency_tree(
     """
     first = _heads(words, heads)
     second = None if other is None else _heads(words, other)
-    shared = [False] * len(words) if second is None else [a == b for a, b in zip(first, second, strict=True)]
-    plain = second is None
-    above = _arcs(first, _labels(heads, labels), weights, ["ink" if plain or same else "series0" for same in shared])
+    shared = [True] * len(words) if second is None else [a == b for a, b in zip(first, second, strict=True)]
+    above = tree_arcs(first, _labels(heads, labels), weights, roles=["ink" if same else "series0" for same in shared])
     below: list[Arc] = []
     captions = ("", "")
     if second is not None and other is not None:
-        below = _arcs(second, _labels(other, other_labels), other_weights, ["ink" if s else "mark" for s in shared])
+        below = tree_arcs(second, _labels(other, None), roles=["ink" if same else "mark" for same in shared])
         captions = (names[0], f"{names[1]} · {sum(shared)} of {len(words)} heads agree")
     rows: list[tuple[str, Sequence[object]]] = [] if tags is None else [("tag", tags)]
     return arc_diagram(
@@ -71,8 +63,45 @@ def dependency_tree(
         notes=rows + list((notes or {}).items()),
         emphasis=emphasis,
         title=title,
-        right_to_left=right_to_left,
     )
+
+
+def tree_arcs(
+    heads: Sequence[int],
+    labels: Sequence[str] | None = None,
+    weights: Sequence[Number] | None = None,
+    *,
+    roles: Sequence[str] | None = None,
+) -> list[Arc]:
+    """One arc for each word, from its head.
+
+    Args:
+        heads: CoNLL ids, 0 for the root.
+        labels: the relation of each word to its head.
+        weights: of each arc, between 0 and 1.
+        roles: the ink of each arc.
+
+    Raises:
+        ValueError: if lengths disagree or a weight is not finite.
+
+    Example:
+        >>> [(arc.start, arc.end, arc.label) for arc in tree_arcs([2, 0])]
+        [(1, 0, ''), (None, 1, 'root')]
+    """
+    for what, given in (("labels", labels), ("weights", weights)):
+        if given is not None and len(given) != len(heads):
+            raise ValueError(f"got {len(given)} {what} for {len(heads)} words")
+    strengths = None if weights is None else vector(weights, "weights")
+    return [
+        Arc(
+            head - 1 if head else None,
+            word,
+            label=labels[word] if labels is not None else ("root" if not head else ""),
+            weight=None if strengths is None else strengths[word],
+            role="ink" if roles is None else roles[word],
+        )
+        for word, head in enumerate(heads)
+    ]
 
 
 def _heads(words: Sequence[str], heads: DependencyTree | Sequence[int]) -> list[int]:
@@ -87,22 +116,3 @@ def _heads(words: Sequence[str], heads: DependencyTree | Sequence[int]) -> list[
 
 def _labels(tree: object, labels: Sequence[str] | None) -> Sequence[str] | None:
     return tree.labels if labels is None and isinstance(tree, DependencyTree) else labels
-
-
-def _arcs(
-    heads: Sequence[int], labels: Sequence[str] | None, weights: Sequence[Number] | None, roles: Sequence[str]
-) -> list[Arc]:
-    for what, given in (("labels", labels), ("weights", weights)):
-        if given is not None and len(given) != len(heads):
-            raise ValueError(f"got {len(given)} {what} for {len(heads)} words")
-    strengths = None if weights is None else vector(weights, "weights")
-    return [
-        Arc(
-            head - 1 if head else None,
-            word,
-            label=labels[word] if labels is not None else ("root" if not head else ""),
-            weight=None if strengths is None else strengths[word],
-            role=roles[word],
-        )
-        for word, head in enumerate(heads)
-    ]

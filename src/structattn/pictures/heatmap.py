@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structattn.pictures.cells import (
+    Panel,
     draw_cells,
     draw_colour_bar,
     draw_column_labels,
@@ -19,12 +20,31 @@ from structattn.pictures.cells import (
     tilt_height,
     tilt_reach,
 )
-from structattn.pictures.colours import Scale
-from structattn.pictures.matrices import Panel, shared_scale
+from structattn.pictures.colours import Limits, Scale
 from structattn.pictures.numbers import Number
-from structattn.pictures.svg import picture, text, text_width
+from structattn.pictures.svg import MARGIN, picture, text, text_width, top_of
 
-_MARGIN = 16.0
+
+@dataclass(frozen=True)
+class Names:
+    """What the parts of a heat map are called.
+
+    Attributes:
+        rows: the row axis.
+        columns: the column axis.
+        values: the quantity, above the colour bar.
+        marks: what an outlined cell means, in the legend.
+
+    Example:
+        >>> svg = heatmap(["NP"], ["dogs"], [[1]], names=Names(rows="phrase", columns="word"))
+        >>> "← phrase" in svg, "word →" in svg
+        (True, True)
+    """
+
+    rows: str = "query"
+    columns: str = "key"
+    values: str = "weight"
+    marks: str = "marked"
 
 
 def heatmap(
@@ -33,15 +53,10 @@ def heatmap(
     weights: Any,
     *,
     title: str | None = None,
-    minimum: Number | None = None,
-    maximum: Number | None = None,
-    diverging: bool = False,
-    show_values: bool = False,
     marks: Sequence[tuple[int, int]] = (),
-    marks_label: str = "marked",
-    row_axis: str = "query",
-    column_axis: str = "key",
-    value_label: str = "weight",
+    limits: Limits | None = None,
+    names: Names | None = None,
+    show_values: bool = False,
 ) -> str:
     """A matrix as coloured cells, with its words, a colour bar, and the value of each cell in a tooltip.
 
@@ -53,15 +68,10 @@ def heatmap(
         columns: one label per column; the keys.
         weights: the matrix, as nested sequences, an array or a tensor.
         title: a heading.
-        minimum: value of the lowest colour; by default 0, or the smallest value if it is negative.
-        maximum: value of the highest colour; by default the largest value.
-        diverging: use the blue-orange map, symmetric around 0, for differences.
-        show_values: also write the numbers into the cells.
         marks: cells ``(row, column)`` to outline.
-        marks_label: what an outlined cell means, for the legend.
-        row_axis: the name of the row axis.
-        column_axis: the name of the column axis.
-        value_label: the name of the quantity, above the colour bar.
+        limits: the ends of the colour scale; from 0 (or the smallest value, if negative) to the largest by default.
+        names: the names of axes, values and marks.
+        show_values: also write the numbers into the cells.
 
     Returns:
         A self-contained SVG document.
@@ -76,15 +86,8 @@ def heatmap(
     """
     panel = Panel(rows, columns, weights, "", marks)
     cell = round(min(30, max(9, 560 / max(len(rows), len(columns), 1))))
-    return _figure(
-        [panel],
-        _layout([panel], 1, max(cell, 36) if show_values else cell, column_axis),
-        scale=shared_scale([panel.matrix()], minimum=minimum, maximum=maximum, diverging=diverging),
-        title=title or "",
-        show_values=show_values,
-        axes=(row_axis, column_axis),
-        legend=(value_label, marks_label),
-    )
+    layout = _layout([panel], 1, max(cell, 36) if show_values else cell, names or Names())
+    return _figure([panel], layout, limits=limits or Limits(), title=title, show_values=show_values)
 
 
 def heatmap_grid(
@@ -92,14 +95,9 @@ def heatmap_grid(
     *,
     columns: int = 3,
     title: str | None = None,
-    minimum: Number | None = None,
-    maximum: Number | None = None,
-    diverging: bool = False,
+    limits: Limits | None = None,
+    names: Names | None = None,
     show_values: bool = False,
-    marks_label: str = "marked",
-    row_axis: str = "query",
-    column_axis: str = "key",
-    value_label: str = "weight",
 ) -> str:
     """Several matrices side by side on one shared scale, for example the heads of a layer.
 
@@ -107,14 +105,9 @@ def heatmap_grid(
         panels: the matrices, row by row.
         columns: how many panels stand side by side.
         title: a heading over all of them.
-        minimum: as in ``heatmap``, over all panels.
-        maximum: as in ``heatmap``, over all panels.
-        diverging: as in ``heatmap``.
+        limits: as in ``heatmap``, over all panels.
+        names: as in ``heatmap``.
         show_values: as in ``heatmap``.
-        marks_label: as in ``heatmap``.
-        row_axis: as in ``heatmap``.
-        column_axis: as in ``heatmap``.
-        value_label: as in ``heatmap``.
 
     Raises:
         ValueError: if there is no panel, ``columns`` is below one, or a panel is malformed.
@@ -129,117 +122,108 @@ def heatmap_grid(
         raise ValueError(f"a grid needs panels and columns; got {len(panels)} panels in {columns} columns")
     size = max(max(len(panel.rows), len(panel.columns)) for panel in panels)
     cell = round(min(24, max(7, 260 / max(size, 1))))
-    matrices = [panel.matrix() for panel in panels]
     if show_values:
-        cell = max(cell, 24 if all(is_whole(rows) for rows in matrices) else 30)
-    scale = shared_scale(matrices, minimum=minimum, maximum=maximum, diverging=diverging)
-    return _figure(
-        panels,
-        _layout(panels, columns, cell, column_axis),
-        scale=scale,
-        title=title or "",
-        show_values=show_values,
-        axes=(row_axis, column_axis),
-        legend=(value_label, marks_label),
-    )
+        cell = max(cell, 24 if all(is_whole(panel.matrix()) for panel in panels) else 30)
+    layout = _layout(panels, columns, cell, names or Names())
+    return _figure(panels, layout, limits=limits or Limits(), title=title, show_values=show_values)
 
 
 @dataclass(frozen=True)
 class _Layout:
     """Where the panels of a figure stand; all lengths in pixels."""
 
+    names: Names
+    columns: int
     cell: Number
-    size: Number
+    letters: Number
     left: Number
     above: Number
     overhang: Number
     tilted: bool
     heading: Number
-    body_width: Number
-    body_height: Number
-    columns: int
+    panel_width: Number
+    panel_height: Number
     same_rows: bool
 
     @property
     def pitch(self) -> tuple[Number, Number]:
+        """From the corner of one panel to the next, across and down."""
         labels = 0.0 if self.same_rows else self.left
-        across = max(self.body_width + 24, round(self.body_width + self.overhang - self.cell / 2 + 10))
-        return across + labels, self.heading + self.above + self.body_height + 22
+        across = max(self.panel_width + 24, round(self.panel_width + self.overhang - self.cell / 2 + 10))
+        return across + labels, self.heading + self.above + self.panel_height + 22
 
 
-def _layout(panels: Sequence[Panel], columns: int, cell: Number, column_axis: str) -> _Layout:
-    size = min(12.5, max(7.0, cell * 0.56))
-    row_width = max((label_width(word, size) for panel in panels for word in panel.rows), default=0.0)
-    column_width = max((label_width(word, size) for panel in panels for word in panel.columns), default=0.0)
+def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names) -> _Layout:
+    letters = min(12.5, max(7.0, cell * 0.56))
+    row_width = max((label_width(word, letters) for panel in panels for word in panel.rows), default=0.0)
+    column_width = max((label_width(word, letters) for panel in panels for word in panel.columns), default=0.0)
     tilted = column_width > cell - 4
     widest = max(cell * max(len(panel.columns), 1) for panel in panels)
     titles = max(min(text_width(panel.title, 13), 230.0) for panel in panels)
     return _Layout(
+        names=names,
+        columns=min(columns, len(panels)),
         cell=cell,
-        size=size,
+        letters=letters,
         # Whole pixels keep the cells sharp.
-        left=round(max(row_width + 8, text_width(column_axis, 11) + 26)),
-        above=round(max(tilt_height(column_width, size), size) + 10 if tilted else size + 10),
+        left=round(max(row_width + 8, text_width(names.columns, 11) + 26)),
+        above=round(max(tilt_height(column_width, letters), letters) + 10 if tilted else letters + 10),
         overhang=tilt_reach(column_width) if tilted else 0.0,
         tilted=tilted,
         heading=20.0 if any(panel.title for panel in panels) else 0.0,
-        body_width=round(max(widest, titles if len(panels) > 1 else 0.0)),
-        body_height=max(cell * max(len(panel.rows), 1) for panel in panels),
-        columns=min(columns, len(panels)),
+        panel_width=round(max(widest, titles if len(panels) > 1 else 0.0)),
+        panel_height=max(cell * max(len(panel.rows), 1) for panel in panels),
         same_rows=all(list(panel.rows) == list(panels[0].rows) for panel in panels),
     )
 
 
-def _figure(
-    panels: Sequence[Panel],
-    layout: _Layout,
-    *,
-    scale: Scale,
-    title: str,
-    show_values: bool,
-    axes: tuple[str, str],
-    legend: tuple[str, str],
-) -> str:
-    cell, size = layout.cell, layout.size
+def _figure(panels: Sequence[Panel], layout: _Layout, *, limits: Limits, title: str | None, show_values: bool) -> str:
+    scale = limits.scale(value for panel in panels for row in panel.matrix() for value in row)
+    cell, names = layout.cell, layout.names
     across, down = layout.pitch
-    x_first = _MARGIN + 16 + layout.left
-    top = _MARGIN + (30.0 if title else 0.0)
+    x_first = MARGIN + 16 + layout.left
+    top = top_of(title)
     y_first = top + layout.heading + layout.above
-    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
+    body: list[str] = []
     for index, panel in enumerate(panels):
         row, column = divmod(index, layout.columns)
         x, y = x_first + column * across, y_first + row * down
-        if panel.title:
-            place = (x, y - layout.above - 5)
-            body.append(text(*place, panel.title, size=13, weight=650, width=max(layout.body_width + 16, 230.0)))
-        if not (panel.rows and panel.columns):
-            body.append(text(x + 4, y + 16, "no words", size=12, role="soft"))
-        body += draw_cells(panel, x, y, cell=cell, scale=scale, values_size=size - 2.5 if show_values else None)
-        body += draw_column_labels(panel.columns, x, y, cell=cell, size=size, tilted=layout.tilted)
-        if column == 0 or not layout.same_rows:
-            body += draw_row_labels(panel.rows, x, y, cell=cell, size=size)
-        if column == 0:
-            middle = y + cell * max(len(panel.rows), 1) / 2
-            body.append(text(x - 7, y - 7, f"{axes[1]} →", size=11, role="soft", anchor="end"))
-            place = (_MARGIN + 9, middle)
-            body.append(text(*place, f"← {axes[0]}", size=11, role="soft", anchor="middle", rotate=-90))
+        body += _panel(panel, x, y, layout, scale=scale, show_values=show_values, is_first=column == 0)
 
-    drawn = layout.body_width if len(panels) > 1 else cell * max(len(panels[0].columns), 1)
+    drawn = layout.panel_width if len(panels) > 1 else cell * max(len(panels[0].columns), 1)
     right = x_first + (layout.columns - 1) * across + drawn + 22
-    reach = right - 22 + max(layout.overhang - cell / 2 + size, 0.0)
-    length = min(max(layout.body_height - 16, 64.0), 150.0)
-    body += draw_colour_bar(scale, right, y_first + 16, length=length, label=legend[0])
-    keys, keys_width = draw_legend(panels, scale, right, y_first + 16 + length + 16, marks_label=legend[1])
+    reach = right - 22 + max(layout.overhang - cell / 2 + layout.letters, 0.0)
+    length = min(max(layout.panel_height - 16, 64.0), 150.0)
+    body += draw_colour_bar(scale, right, y_first + 16, length=length, label=names.values)
+    keys, keys_width = draw_legend(panels, scale, right, y_first + 16 + length + 16, marks_label=names.marks)
     num_rows = math.ceil(len(panels) / layout.columns)
     height = max(top + num_rows * down, y_first + length + 32 + 20 * len(keys)) + 2
-    width = max(right + max(keys_width, text_width(legend[0], 10.5), 48.0), reach, _title_end(title)) + _MARGIN
-    return picture(width, height, body + keys, label=_description(panels, title))
+    width = max(right + max(keys_width, text_width(names.values, 10.5), 48.0), reach) + MARGIN
+    return picture(width, height, body + keys, label=_description(panels, title), title=title)
 
 
-def _title_end(title: str) -> Number:
-    return _MARGIN + text_width(title, 15) * 1.08
+def _panel(
+    panel: Panel, x: Number, y: Number, layout: _Layout, *, scale: Scale, show_values: bool, is_first: bool
+) -> list[str]:
+    """One matrix with its labels; the first of a row also names the axes."""
+    cell, letters = layout.cell, layout.letters
+    body = []
+    if panel.title:
+        width = max(layout.panel_width + 16, 230.0)
+        body.append(text(x, y - layout.above - 5, panel.title, size=13, weight=650, width=width))
+    if not (panel.rows and panel.columns):
+        body.append(text(x + 4, y + 16, "no words", size=12, role="soft"))
+    body += draw_cells(panel, x, y, cell=cell, scale=scale, values_size=letters - 2.5 if show_values else None)
+    body += draw_column_labels(panel.columns, x, y, cell=cell, size=letters, tilted=layout.tilted)
+    if is_first or not layout.same_rows:
+        body += draw_row_labels(panel.rows, x, y, cell=cell, size=letters)
+    if is_first:
+        place = (MARGIN + 9, y + cell * max(len(panel.rows), 1) / 2)
+        body.append(text(x - 7, y - 7, f"{layout.names.columns} →", size=11, role="soft", anchor="end"))
+        body.append(text(*place, f"← {layout.names.rows}", size=11, role="soft", anchor="middle", rotate=-90))
+    return body
 
 
-def _description(panels: Sequence[Panel], title: str) -> str:
+def _description(panels: Sequence[Panel], title: str | None) -> str:
     names = "; ".join(panel.title for panel in panels if panel.title)
     return ". ".join(part for part in (title, f"Heat maps: {names}" if names else "Heat map") if part)

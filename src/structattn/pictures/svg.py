@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from structattn.pictures.colours import DIVERGING, INKS, SEQUENTIAL, Scale
 from structattn.pictures.numbers import Number
 
+MARGIN = 16.0
+TITLE_SIZE = 15.0
 FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -81,12 +83,12 @@ def colour(scale: Scale, value: Number) -> dict[str, object]:
 
 def level_colour(scale: Scale, level: int) -> dict[str, object]:
     """Attributes that fill with one level of a scale, in both themes."""
-    return {"class_": f"sa-f-{scale.colour_map.key}{level}", "fill": scale.colour_map.light[level]}
+    return {"class_": f"sa-f-{scale.colours.key}{level}", "fill": scale.colours.light[level]}
 
 
 def level_stroke(scale: Scale, level: int, width: Number) -> dict[str, object]:
     """Attributes that draw a line with one level of a scale, in both themes."""
-    shade = {"class_": f"sa-s-{scale.colour_map.key}{level}", "stroke": scale.colour_map.light[level]}
+    shade = {"class_": f"sa-s-{scale.colours.key}{level}", "stroke": scale.colours.light[level]}
     return {**shade, "stroke_width": width, "fill": "none"}
 
 
@@ -188,17 +190,25 @@ def is_right_to_left(words: Iterable[str]) -> bool:
     return 2 * sum(d in {"R", "AL"} for d in directions) > sum(d in {"R", "AL", "L"} for d in directions)
 
 
-def picture(width: Number, height: Number, body: Sequence[str], *, label: str) -> str:
-    """A whole SVG document of the given size on its own paper, with the rules for dark screens that it uses.
+def top_of(title: str | None) -> Number:
+    """Where the drawing begins: below the margin, and below the title if there is one."""
+    return MARGIN + (30.0 if title else 0.0)
+
+
+def picture(width: Number, height: Number, body: Sequence[str], *, label: str, title: str | None = None) -> str:
+    """A whole SVG document on its own paper, with the rules for dark screens that it uses.
 
     Args:
-        width: width in pixels.
+        width: width in pixels; more if the title needs it.
         height: height in pixels.
         body: elements, back to front.
         label: what the picture shows, for readers who cannot see it.
+        title: a heading, above ``top_of(title)``.
     """
-    width, height = math.ceil(width), math.ceil(height)
-    drawing = element("rect", width=width, height=height, rx=4, **fill("paper")) + "".join(body)
+    heading = [text(MARGIN, MARGIN + 14, title, size=TITLE_SIZE, weight=650)] if title else []
+    width = math.ceil(max(width, 2 * MARGIN + text_width(title or "", TITLE_SIZE) * 1.08))
+    height = math.ceil(height)
+    drawing = element("rect", width=width, height=height, rx=4, **fill("paper")) + "".join([*heading, *body])
     rules = "".join(sorted({_dark_rule(kind, role) for kind, role in _CLASS.findall(drawing)}))
     style = (
         f".sa-cells>*:hover{{stroke:#f59e0b;stroke-width:2}}@media screen and (prefers-color-scheme:dark){{{rules}}}"

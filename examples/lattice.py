@@ -8,10 +8,10 @@ Reference: Kim et al. (2017), Structured attention networks, section 4.3 and the
 from collections.abc import Sequence
 from typing import Any
 
-from structattn.pictures.colours import Scale
-from structattn.pictures.matrices import Panel
+from structattn.pictures import Limits, Panel
 from structattn.pictures.numbers import Number
 from structattn.pictures.svg import (
+    MARGIN,
     colour,
     element,
     isolated,
@@ -21,10 +21,11 @@ from structattn.pictures.svg import (
     text,
     text_width,
     tooltip,
+    top_of,
     visible,
 )
 
-_MARGIN, _PITCH, _GAP, _RADIUS = 16.0, 26.0, 150.0, 8.0
+_PITCH, _GAP, _RADIUS = 26.0, 150.0, 8.0
 
 
 def lattice(
@@ -65,14 +66,13 @@ def lattice(
         raise ValueError(f"lattice expects edges between {len(steps)} steps, got {len(of_edges)} matrices")
     if path and (len(path) != len(steps) or not all(0 <= state < len(states) for state in path)):
         raise ValueError(f"lattice expects as path one of {len(states)} states for each of {len(steps)} steps")
-    scale = Scale(0.0, 1.0)
-    left = _MARGIN + max((text_width(visible(state), 13) for state in states), default=0.0) + 2 * _RADIUS + 6
-    top = _MARGIN + (30 if title else 0) + 30
+    scale = Limits(0.0, 1.0).scale([])
+    left = MARGIN + max((text_width(visible(state), 13) for state in states), default=0.0) + 2 * _RADIUS + 6
+    top = top_of(title) + 30
 
     def place(step: int, state: int) -> tuple[float, float]:
         return left + _GAP * step, top + _PITCH * (state + 0.5)
 
-    body = [text(_MARGIN, _MARGIN + 14, title, size=15, weight=650)] if title else []
     lines = []
     for step, matrix in enumerate(of_edges):
         for i, row in enumerate(matrix):
@@ -80,7 +80,7 @@ def lattice(
                 if value is not None and value > threshold:
                     lines.append((value, _edge(place(step, i), place(step + 1, j), value, (states[i], states[j]))))
     # The darkest lie on top.
-    body += [line for _, line in sorted(lines, key=lambda item: item[0])]
+    body = [line for _, line in sorted(lines, key=lambda item: item[0])]
     for step, weights in enumerate(of_steps):
         body.append(text(left + _GAP * step, top - 10, steps[step], size=11, role="soft", anchor="middle"))
         for state, weight in enumerate(weights):
@@ -94,10 +94,11 @@ def lattice(
         for row, state in enumerate(states)
     ]
     bottom = top + _PITCH * max(len(states), 1)
-    body += [text(_MARGIN, bottom + 26 + 20 * row, note, size=12) for row, note in enumerate(notes)]
-    written = [text_width(title or "", 15) * 1.08, *[text_width(visible(note), 12) for note in notes]]
-    width = max(left + _GAP * max(0, len(steps) - 1) + 50, 2 * _MARGIN + max(written))
-    return picture(width, bottom + (12 + 20 * len(notes) if notes else 0) + _MARGIN, body, label=title or "lattice")
+    body += [text(MARGIN, bottom + 26 + 20 * row, note, size=12) for row, note in enumerate(notes)]
+    written = max((text_width(visible(note), 12) for note in notes), default=0.0)
+    width = max(left + _GAP * max(0, len(steps) - 1) + 50, 2 * MARGIN + written)
+    height = bottom + (12 + 20 * len(notes) if notes else 0) + MARGIN
+    return picture(width, height, body, label=title or "lattice", title=title)
 
 
 def _edge(start: tuple[float, float], end: tuple[float, float], value: Number, names: tuple[str, str]) -> str:

@@ -1,0 +1,99 @@
+"""SVG files as PNG and PDF: the same picture in every format, with text that stays text in a PDF.
+
+Typst (extra ``plot``) does the work. It draws right-to-left and CJK scripts with the fonts of the system, and falls
+back on fonts of its own, so no text is ever lost. The same SVG gives the same bytes.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.files import replace_text
+
+FORMATS = ("svg", "png", "pdf")
+# One page, as large as the picture. No date, so that files do not differ from run to run.
+_PAGE = b"""#set document(date: none)
+#set page(width: auto, height: auto, margin: 0pt)
+#image(bytes(sys.inputs.svg), format: "svg")
+"""
+# An inch has 96 pixels of an SVG, and twice as many of a PNG.
+_PIXELS_PER_INCH = 192.0
+_MOST_PIXELS = 100_000_000
+
+
+def check_formats(formats: Iterable[str], known: Iterable[str] = FORMATS) -> None:
+    """Find out whether pictures can be written, before any is drawn.
+
+    Raises:
+        ConfigError: for an unknown format; the message lists the known ones.
+        MissingExtra: for PNG or PDF without Typst.
+    """
+    known = tuple(known)
+    for name in formats:
+        if name not in known:
+            raise ConfigError(f"unknown format {name!r}; known: {', '.join(known)}")
+        if name in ("png", "pdf"):
+            require("typst", "plot")
+
+
+def encode(svg: str, format: str) -> bytes:
+    """A picture as the bytes of a file.
+
+    Args:
+        svg: as the functions of this room return it.
+        format: ``svg``, ``png`` or ``pdf``.
+
+    Raises:
+        ConfigError: for an unknown format, or a picture too large for PNG.
+        MissingExtra: for PNG or PDF without Typst.
+
+    Example:
+        >>> encode("<svg/>", "svg")
+        b'<svg/>'
+    """
+    check_formats([format])
+    if format == "svg":
+        return svg.encode("utf-8")
+    size = re.match(r'<svg [^>]*?width="(\d+)" height="(\d+)"', svg)
+    if format == "png" and size is not None and 4 * int(size[1]) * int(size[2]) > _MOST_PIXELS:
+        raise ConfigError(f"a picture of {size[1]} x {size[2]} pixels is too large for PNG; take SVG or PDF")
+    compiled: bytes = require("typst", "plot").compile(
+        _PAGE, format=format, ppi=_PIXELS_PER_INCH, sys_inputs={"svg": svg}
+    )
+    return compiled
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format that the ending of a file name chooses, after the checks of ``check_formats``.
+
+    Example:
+        >>> format_of("heads.svg")
+        'svg'
+    """
+    ending = Path(path).suffix.removeprefix(".").lower()
+    if ending not in FORMATS:
+        raise ConfigError(f"{os.fspath(path)}: expected a file name that ends in .{', .'.join(FORMATS)}")
+    check_formats([ending])
+    return ending
+
+
+def save(path: str | os.PathLike[str], svg: str) -> None:
+    """Write a picture; the ending of the file, ``.svg``, ``.png`` or ``.pdf``, chooses the format.
+
+    Raises:
+        ConfigError: for another ending, or a picture too large for PNG.
+        MissingExtra: for PNG or PDF without Typst (``pip install 'structattn[plot]'``).
+
+    Example:
+        >>> import tempfile
+        >>> from structattn.pictures import heatmap
+        >>> path = Path(tempfile.mkdtemp(), "heads.svg")
+        >>> save(path, heatmap(["a"], ["a"], [[1]]))
+        >>> path.read_text()[:4]
+        '<svg'
+    """
+    content = encode(svg, format_of(path))
+    with replace_text(path) as stream:
+        stream.buffer.write(content)
