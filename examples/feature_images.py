@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from structattn.pictures import Limits
 from structattn.pictures.cells import draw_colour_bar, draw_image
 from structattn.pictures.numbers import Matrix, tick, vector
-from structattn.pictures.svg import MARGIN, element, picture, stroke, text, text_width, tooltip, top_of
+from structattn.pictures.svg import BOLD, MARGIN, element, picture, stroke, text, text_width, tooltip, top_of
 
 
 def fold(values: Sequence[float]) -> Matrix:
@@ -39,7 +39,7 @@ def vector_comparison(
         (right, names[1], shared, value_label),
         (difference, "difference", symmetric, "first − second"),
     ):
-        body.append(text(x, top - 9, name, size=12.5, weight=650, width=width + 12))
+        body.append(text(x, top - 9, name, size=12.5, weight=BOLD, width=width + 12))
         body += draw_image(fold(values), x, top, width=width, height=height, scale=scale)
         said = tooltip(f"{name}: from {tick(min(values, default=0.0))} to {tick(max(values, default=0.0))}")
         frame = {"x": x, "y": top, "width": width, "height": height, "pointer_events": "all"}

@@ -9,14 +9,14 @@ def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
     """A short title for each head of each map, distinct within a sentence.
 
     The names of the heads are enough if no two modules share one. Otherwise the module's path goes before them, without
-    what all paths have in common: ``blocks.0.attention`` and ``blocks.1.attention`` become "0" and "1".
+    what all paths have in common: ``blocks.0.attention`` and ``blocks.1.attention`` become "layer 1" and "layer 2".
 
     Example:
         >>> import torch
         >>> weights = torch.ones(1, 1, 1)
         >>> paths = ("blocks.0.attention", "blocks.1.attention")
         >>> titles_of([AttentionMap(path, ("a",), ("a",), weights, "attention", ("x",)) for path in paths])
-        [['0'], ['1']]
+        [['layer 1'], ['layer 2']]
     """
     names = {found.name: found.head_names for found in maps}
     paths = list(names)
@@ -65,4 +65,6 @@ def _short(paths: Sequence[str]) -> list[str]:
         parts = [part[1:] for part in parts]
     while all(len(part) > 1 for part in parts) and len({part[-1] for part in parts}) == 1:
         parts = [part[:-1] for part in parts]
+    if len(parts) > 1 and all(len(part) == 1 and part[0].isdecimal() for part in parts):
+        return [f"layer {int(number) + 1}" for (number,) in parts]
     return [".".join(part) for part in parts]

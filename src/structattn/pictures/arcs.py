@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from structattn.pictures.numbers import Number
 from structattn.pictures.svg import (
+    BOLD,
     MARGIN,
     element,
     fill,
@@ -109,7 +110,7 @@ def arc_diagram(
         if index in emphasis:
             box = {"x": place - width / 2 - 4, "y": line - _WORD - 1, "width": width + 8, "height": _WORD + 8}
             body.append(element("rect", **box, rx=4, **fill("chip")))
-        weight = 650 if index in emphasis else None
+        weight = BOLD if index in emphasis else None
         body.append(text(place, line, word, size=_WORD, anchor="middle", weight=weight))
     floor = line + 6
     for name, row in notes:

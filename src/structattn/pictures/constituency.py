@@ -119,7 +119,7 @@ def _phrase(label: str, x: Number, y: Number, *, said: str, scale: Scale | None,
         paint, role, shown = colour(scale, value), scale.text_role(value), f"{said}: {tick(value)}"
     box = element("rect", x=x - width / 2, y=y - _BOX / 2, width=width, height=_BOX, rx=5, **paint)
     outline = element("rect", x=x - width / 2, y=y - _BOX / 2, width=width, height=_BOX, rx=5, **stroke("rule"))
-    letters = text(x, y + 4.3, label, size=12, anchor="middle", role=role, weight=550)
+    letters = text(x, y + 4.3, label, size=12, anchor="middle", role=role)
     return element("g", tooltip(shown) + box + outline + letters, class_="sa-phrase")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from structattn.pictures.cells import LABEL_LIMIT, draw_colour_bar, draw_image, label_width
 from structattn.pictures.colours import Limits
-from structattn.pictures.numbers import matrix
+from structattn.pictures.numbers import matrix, tick
 from structattn.pictures.svg import (
     MARGIN,
     element,
@@ -67,7 +67,7 @@ def gate_image(
         bar = {"x": bars, "y": y + 3, "width": 70 * min(max(share, 0.0), 1.0), "height": pitch - 6}
         body.append(text(left - 7, y + pitch / 2 + 4.3, word, size=12, anchor="end", width=LABEL_LIMIT))
         body.append(element("rect", said, **bar, **fill("series0")))
-        body.append(text(bars + 76, y + pitch / 2 + 4, f"{mean:.2f}".replace("-", "−"), size=10.5, role="soft"))
+        body.append(text(bars + 76, y + pitch / 2 + 4, tick(mean), size=10.5, role="soft"))
     body.append(element("rect", x=left, y=top, width=image_width, height=height, **stroke("rule")))
     right = bars + 76 + 44
     body += draw_colour_bar(scale, right, top + 6, length=min(max(height - 6, 64.0), 150.0), label=value_label)

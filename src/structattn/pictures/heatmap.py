@@ -22,7 +22,10 @@ from structattn.pictures.cells import (
 )
 from structattn.pictures.colours import Limits, Scale
 from structattn.pictures.numbers import Number
-from structattn.pictures.svg import MARGIN, picture, text, text_width, top_of
+from structattn.pictures.svg import BOLD, MARGIN, picture, text, text_width, top_of
+
+# In pixels: so many panels of a grid stand side by side.
+_WIDEST = 1600
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def heatmap_grid(
 
     Args:
         panels: the matrices, row by row.
-        columns: how many panels stand side by side.
+        columns: how many panels stand side by side, at most; fewer if they are wide.
         title: a heading over all of them.
         limits: as in ``heatmap``, over all panels.
         names: as in ``heatmap``.
@@ -121,7 +124,7 @@ def heatmap_grid(
     if not panels or columns < 1:
         raise ValueError(f"a grid needs panels and columns; got {len(panels)} panels in {columns} columns")
     size = max(max(len(panel.rows), len(panel.columns)) for panel in panels)
-    cell = round(min(24, max(7, 260 / max(size, 1))))
+    cell = round(min(24, max(9, 260 / max(size, 1))))
     if show_values:
         cell = max(cell, 24 if all(is_whole(panel.matrix()) for panel in panels) else 30)
     layout = _layout(panels, columns, cell, names or Names())
@@ -133,7 +136,7 @@ class _Layout:
     """Where the panels of a figure stand; all lengths in pixels."""
 
     names: Names
-    columns: int
+    most_columns: int
     cell: Number
     letters: Number
     left: Number
@@ -152,6 +155,11 @@ class _Layout:
         across = max(self.panel_width + 24, round(self.panel_width + self.overhang - self.cell / 2 + 10))
         return across + labels, self.heading + self.above + self.panel_height + 22
 
+    @property
+    def columns(self) -> int:
+        """How many panels stand side by side: fewer where they are wide."""
+        return max(1, min(self.most_columns, int(_WIDEST // self.pitch[0])))
+
 
 def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names) -> _Layout:
     letters = min(12.5, max(7.0, cell * 0.56))
@@ -162,7 +170,7 @@ def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names) -
     titles = max(min(text_width(panel.title, 13), 230.0) for panel in panels)
     return _Layout(
         names=names,
-        columns=min(columns, len(panels)),
+        most_columns=min(columns, len(panels)),
         cell=cell,
         letters=letters,
         # Whole pixels keep the cells sharp.
@@ -210,7 +218,7 @@ def _panel(
     body = []
     if panel.title:
         width = max(layout.panel_width + 16, 230.0)
-        body.append(text(x, y - layout.above - 5, panel.title, size=13, weight=650, width=width))
+        body.append(text(x, y - layout.above - 5, panel.title, size=13, weight=BOLD, width=width))
     if not (panel.rows and panel.columns):
         body.append(text(x + 4, y + 16, "no words", size=12, role="soft"))
     body += draw_cells(panel, x, y, cell=cell, scale=scale, values_size=letters - 2.5 if show_values else None)

@@ -16,16 +16,28 @@ from structattn.pictures.numbers import Number
 
 MARGIN = 16.0
 TITLE_SIZE = 15.0
-FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
+FONT = (
+    "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', 'Liberation Sans', "
+    "'DejaVu Sans', sans-serif"
+)
+BOLD = 700
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CLASS = re.compile(r"\bsa-([fs])-([a-z0-9]+)\b")
 _MAPS = {colour_map.key: colour_map for colour_map in (SEQUENTIAL, DIVERGING)}
+# Parts of an em, by the widest of these families, DejaVu Sans.
 _WIDTHS = {
-    **dict.fromkeys("ijl.,:;'|!`", 0.26),
-    **dict.fromkeys("ftrI()[]{}/\\ -", 0.36),
-    **dict.fromkeys("mM%", 0.86),
-    **dict.fromkeys("wW@", 0.84),
+    character: width
+    for characters, width in (
+        ("ijlIJ'", 0.28),
+        (" .,/:;\\|", 0.34),
+        ("frt()[]-!", 0.4),
+        ('sczL?*`"_', 0.55),
+        ("NHDGOQ&", 0.8),
+        ("wM#+<=>^~←→±−", 0.86),
+        ("mW%@—…", 1.0),
+    )
+    for character in characters
 }
 
 
@@ -155,7 +167,7 @@ def shorten(content: str, width: Number, size: Number) -> str:
 
     Example:
         >>> shorten("Donaudampfschifffahrt", 60, 12)
-        'Donauda…'
+        'Donaud…'
     """
     if text_width(content, size) <= width:
         return content
@@ -205,8 +217,8 @@ def picture(width: Number, height: Number, body: Sequence[str], *, label: str, t
         label: what the picture shows, for readers who cannot see it.
         title: a heading, above ``top_of(title)``.
     """
-    heading = [text(MARGIN, MARGIN + 14, title, size=TITLE_SIZE, weight=650)] if title else []
-    width = math.ceil(max(width, 2 * MARGIN + text_width(title or "", TITLE_SIZE) * 1.08))
+    heading = [text(MARGIN, MARGIN + 14, title, size=TITLE_SIZE, weight=BOLD)] if title else []
+    width = math.ceil(max(width, 2 * MARGIN + text_width(title or "", TITLE_SIZE) * 1.15))
     height = math.ceil(height)
     drawing = element("rect", width=width, height=height, rx=4, **fill("paper")) + "".join([*heading, *body])
     rules = "".join(sorted({_dark_rule(kind, role) for kind, role in _CLASS.findall(drawing)}))
@@ -233,4 +245,4 @@ def _character_width(character: str) -> Number:
         return 0.0
     if unicodedata.east_asian_width(character) in {"W", "F"}:
         return 1.0
-    return 0.70 if character.isupper() else 0.58
+    return 0.72 if character.isupper() else 0.64
