@@ -369,7 +369,7 @@ def test_a_phrase_is_drawn_with_what_it_attends_to() -> None:
         inspection.phrase_query_figure(attention_maps(plain, batch_of(DOG))[0], 0)
     page = inspection.attention_page(encoder, batch_of(DOG))
     # Two heads in each of two layers.
-    assert page.count("S (a dog barks) looks at its subtree</text>") == 4
+    assert page.count("S (a dog barks) attends to its subtree</text>") == 4
 
 
 def test_the_page_shows_every_sentence_and_head() -> None:
@@ -466,7 +466,7 @@ def test_accuracy_is_counted_in_parts(tmp_path: Path) -> None:
 def test_attractors_are_read_from_the_data() -> None:
     example = Example((Sentence(["a"], metadata={"attractors": "2"}),))
     assert inspection.num_attractors(example) == 2
-    with pytest.raises(ValueError, match="does not say how many attractors"):
+    with pytest.raises(ValueError, match="has no number of attractors in its metadata"):
         inspection.num_attractors(Example((DOG,), id="7"))
 
 

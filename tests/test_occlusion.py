@@ -12,7 +12,7 @@ from structattn.data import Example, Vocabulary
 from structattn.encoders import build
 from structattn.inspection import WordAttribution, attention_page, attribution_figure, leave_one_out, save_plots
 from structattn.inspection.items import first_of
-from structattn.inspection.occlusion import without_word
+from structattn.inspection.occlusion import occlude
 from structattn.layers import PretrainedBackbone
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, SentenceModel, get_task
@@ -95,7 +95,7 @@ def test_what_is_known_about_the_words_stays() -> None:
     ],
 )
 def test_the_text_follows_its_words(sentence: Sentence, place: int, text: str | None) -> None:
-    found = without_word(sentence, place, "?")
+    found = occlude(sentence, place, "?")
     assert found.metadata.get("text") == text
     assert found.words == (*sentence.words[:place], "?", *sentence.words[place + 1 :])
 
@@ -105,7 +105,7 @@ def test_a_trained_model_answers_as_if_it_had_never_seen_the_word(name: str) -> 
     model = model_of(name, "classification").train()
     (found,) = leave_one_out(model, DOG, label="plural", batch_size=2)
     assert model.training
-    probabilities = [one.probabilities["plural"] for one in model.predict([DOG, without_word(DOG, 1, "cat")])]
+    probabilities = [one.probabilities["plural"] for one in model.predict([DOG, occlude(DOG, 1, "cat")])]
     assert found.changes[1] == pytest.approx(probabilities[0] - probabilities[1], abs=1e-6)
     assert found.changes[1] != 0
 

@@ -174,7 +174,7 @@ def _page(
                 table([header, *rows]) + figure(accuracy_figure(parts, x_label="attractors")),
             ),
             Section("Learning", _curves(results), note="Accuracy on held-out sentences with few attractors."),
-            Section("Where they look", _examples(models, test), note="The first short test sentence of each kind."),
+            Section("Where they attend", _examples(models, test), note="The first short test sentence of each kind."),
         ],
         lead=lead,
     )

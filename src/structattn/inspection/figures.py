@@ -104,7 +104,7 @@ def tree_figure(
 
 
 def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0, *, title: str | None = None) -> str:
-    """What one phrase attends to, on its tree: phrases are shaded by their weight, words have theirs in per cent.
+    """Attention of one phrase, on its tree: phrases are shaded by their weight, words have theirs in per cent.
 
     Args:
         attention_map: weights between the words and phrases of a sentence.
@@ -126,7 +126,7 @@ def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0,
         raise ValueError(f"expected the number of one of {len(tree.spans)} phrases, got {phrase}")
     weights = attention_map.weights[head, len(tree) + phrase].tolist()
     label, start, end = tree.spans[phrase]
-    said = f"{attention_map.head_names[head]}: {label} ({' '.join(tree.words[start:end])}) looks at its subtree"
+    said = f"{attention_map.head_names[head]}: {label} ({' '.join(tree.words[start:end])}) attends to its subtree"
     return constituency_tree(
         tree.words,
         tree,

@@ -25,9 +25,9 @@ def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[i
     zero.
 
     Args:
-        model: has the trees.
+        model: of latent trees.
         batch: sentences.
-        places: the number of each.
+        places: the index of each.
     """
     with evaluating(model):
         trees = latent_trees(model.encoder, batch.to(model.device))
@@ -54,7 +54,7 @@ def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[i
     return maps
 
 
-def induced_tree_figure(found: "AttentionMap", sentence: Sentence) -> str:
+def induced_tree_figure(found: AttentionMap, sentence: Sentence) -> str:
     """The best tree, arcs drawn by probability; the gold tree below, if there is one.
 
     Example:

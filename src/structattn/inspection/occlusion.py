@@ -72,33 +72,33 @@ def leave_one_out(
         >>> found.sentence.words, found.changes[1]  # the model does not know "film" anyway
         (('fine', 'film'), 0.0)
     """
-    unreadable = _unreadable_word(model) if replacement is None else replacement
+    replacement = _unknown_word(model) if replacement is None else replacement
     given = item if isinstance(item, Example) else Example(sentences_of(item))
-    varied = [
-        replace_sentence(given, number, without_word(sentence, place, unreadable))
+    occluded = [
+        replace_sentence(given, number, occlude(sentence, place, replacement))
         for number, sentence in enumerate(given.sentences)
         for place in range(len(sentence))
     ]
-    first, *others = _answers(model, [given, *varied], batch_size)
-    watched = first.label if label is None else label
-    if watched is not None and watched not in first.probabilities:
-        raise ConfigError(f"unknown label {watched!r}; expected one of {', '.join(first.probabilities)}")
-    changes = iter([_value(first, watched) - _value(other, watched) for other in others])
-    answer = first.answer if watched is None else watched
+    first, *others = _answers(model, [given, *occluded], batch_size)
+    target = first.label if label is None else label
+    if target is not None and target not in first.probabilities:
+        raise ConfigError(f"unknown label {target!r}; expected one of {', '.join(first.probabilities)}")
+    changes = iter([_value(first, target) - _value(other, target) for other in others])
+    answer = first.answer if target is None else target
     return tuple(
         WordAttribution(sentence, answer, tuple(next(changes) for _ in sentence.words)) for sentence in given.sentences
     )
 
 
-def without_word(sentence: Sentence, place: int, unreadable: str) -> Sentence:
-    """The same sentence with another word at a place, in its text and its phrase tree too.
+def occlude(sentence: Sentence, place: int, replacement: str) -> Sentence:
+    """The same sentence with another word at a position, in its text and its phrase tree too.
 
     Example:
-        >>> found = without_word(Sentence.from_text("Don't stop."), 0, "?")
+        >>> found = occlude(Sentence.from_text("Don't stop."), 0, "?")
         >>> found.words, found.metadata["text"]
         (('?', "n't", 'stop', '.'), "?n't stop.")
     """
-    words = (*sentence.words[:place], unreadable, *sentence.words[place + 1 :])
+    words = (*sentence.words[:place], replacement, *sentence.words[place + 1 :])
     phrases, metadata = sentence.constituency, dict(sentence.metadata)
     text = metadata.pop("text", None)
     if text is not None:
@@ -107,23 +107,23 @@ def without_word(sentence: Sentence, place: int, unreadable: str) -> Sentence:
         except ValueError:
             pass  # A text without some of its words, as of contractions, is not what models read.
         else:
-            metadata["text"] = text[:start] + unreadable + text[end:]
+            metadata["text"] = text[:start] + replacement + text[end:]
     if phrases is not None:
         phrases = ConstituencyTree(words, phrases.spans, tags=phrases.tags)
-    # The lines of a CoNLL-U sentence would still say the old word.
+    # The lines of a CoNLL-U sentence would still have the old word.
     return replace(sentence, words=words, constituency=phrases, metadata=metadata, rows=(), comments=())
 
 
 def replace_sentence(example: Example, number: int, sentence: Sentence) -> Example:
-    """The same example with another sentence at a place."""
+    """The same example with another sentence at a position."""
     return replace(example, sentences=(*example.sentences[:number], sentence, *example.sentences[number + 1 :]))
 
 
 def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = None) -> str:
-    """One coloured row for each sentence, named by the answer; the colours are symmetric around 0.
+    """One coloured row for each sentence, labelled with the answer; the colours are symmetric around 0.
 
     Args:
-        found: what ``leave_one_out`` gives.
+        found: the result of ``leave_one_out``.
         title: a heading.
 
     Raises:
@@ -145,7 +145,7 @@ def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = 
     )
 
 
-def _unreadable_word(model: nn.Module) -> str:
+def _unknown_word(model: nn.Module) -> str:
     backbone = first_of(model, PretrainedBackbone)
     if backbone is not None:
         word = backbone.tokenizer.mask_token or backbone.tokenizer.unk_token
@@ -170,5 +170,5 @@ def _said(answer: str | float) -> str:
     return answer if isinstance(answer, str) else f"{answer:.2f}"
 
 
-def _value(answer: Prediction, watched: str | None) -> float:
-    return float(answer.score or 0.0) if watched is None else answer.probabilities[watched]
+def _value(answer: Prediction, target: str | None) -> float:
+    return float(answer.score or 0.0) if target is None else answer.probabilities[target]

@@ -151,14 +151,14 @@ def phrase_attention_figure(rows: Sequence[PhraseAttention], *, title: str | Non
 def phrase_share(
     weights: Float[Tensor, "head query key"], num_words: int, *, allowed: Float[Tensor, "query key"] | None = None
 ) -> tuple[Float[Tensor, " head"], float]:
-    """The share of all attention that goes to phrases, by head, and what it would be if attention were uniform.
+    """The share of all attention that goes to phrases, by head, and its value under uniform attention.
 
     ``rho = sum P[phrase columns] / sum P``, as in the paper's table 4 on cross-attention.
 
     Args:
-        weights: rows look; words first among the columns, then phrases; padding taken out.
+        weights: rows are queries, columns keys, words first, then phrases; padding taken out.
         num_words: how many columns are words.
-        allowed: 1 where a query may look at a key; everywhere if ``None``.
+        allowed: 1 where a query may attend to a key; everywhere if ``None``.
 
     Example:
         >>> weights = torch.tensor([[[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]])

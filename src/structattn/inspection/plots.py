@@ -39,11 +39,11 @@ class _Shown:
     sentences: tuple[Sentence, ...]
     maps: tuple[tuple[AttentionMap, ...], ...]
     answer: str
-    influences: tuple[WordAttribution | None, ...]
+    attributions: tuple[WordAttribution | None, ...]
 
     def figures(self, number: int) -> dict[str, str]:
         """Every figure of one of the sentences, by name."""
-        return sentence_figures(self.sentences[number], self.maps[number], self.influences[number])
+        return sentence_figures(self.sentences[number], self.maps[number], self.attributions[number])
 
 
 def attention_page(
@@ -74,7 +74,7 @@ def attention_page(
         ValueError: if there are no sentences.
         ConfigError: as in ``attention_maps``; likewise ``MissingStructure`` and ``TypeError``.
     """
-    return _page(_look(model, sentences, vocabulary, influence=influence), title)
+    return _page(_collect(model, sentences, vocabulary, influence=influence), title)
 
 
 def save_plots(
@@ -110,7 +110,7 @@ def save_plots(
         ValueError: if there are no sentences.
     """
     check_formats(formats, FORMATS)
-    shown = _look(model, sentences, vocabulary, influence=influence)
+    shown = _collect(model, sentences, vocabulary, influence=influence)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -128,7 +128,7 @@ def save_plots(
     return written
 
 
-def _look(
+def _collect(
     model: nn.Module,
     sentences: SentenceBatch | Item | Sequence[Item],
     vocabulary: Vocabulary | None,
@@ -155,8 +155,8 @@ def _look(
         first += len(parts)
         text = " / ".join(" ".join(part.words) for part in parts)
         name = f"{number}. {text[:87]}…" if len(text) > 88 else f"{number}. {text}"
-        influences = leave_one_out(model, item) if influence else (None,) * len(parts)
-        shown.append(_Shown(name, parts, of_parts, answer, influences))
+        attributions = leave_one_out(model, item) if influence else (None,) * len(parts)
+        shown.append(_Shown(name, parts, of_parts, answer, attributions))
     return shown
 
 

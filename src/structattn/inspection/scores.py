@@ -3,6 +3,7 @@
 Shen et al. 2018 (DiSAN), figure 5, from the prediction files that training leaves behind.
 """
 
+import bisect
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -33,15 +34,15 @@ class BinnedAccuracy:
 
 
 def num_attractors(example: Example) -> int:
-    """The attractors between subject and verb, as the agreement data says.
+    """The number of attractors between subject and verb, from the metadata of agreement data.
 
     Raises:
-        ValueError: if the example does not say.
+        ValueError: if the metadata lack it.
     """
     for sentence in example.sentences:
         if "attractors" in sentence.metadata:
             return int(sentence.metadata["attractors"])
-    raise ValueError(f"example {example.id!r} does not say how many attractors it has")
+    raise ValueError(f"example {example.id!r} has no number of attractors in its metadata")
 
 
 def binned_accuracy(
@@ -65,55 +66,55 @@ def binned_accuracy(
     """
     if not edges or list(edges) != sorted(set(edges)):
         raise ValueError(f"edges must increase; got {list(edges)}")
-    parts: list[list[str]] = [[] for _ in edges]
+    bins: list[list[str]] = [[] for _ in edges]
     for index, example in enumerate(examples):
-        found = [part for part, edge in enumerate(edges) if edge <= value(example)]
-        if not found:
+        place = bisect.bisect_right(edges, value(example)) - 1
+        if place < 0:
             raise ValueError(
                 f"example {example.id or index} has value {value(example)}, below the first edge {edges[0]}"
             )
-        parts[found[-1]].append(example.id or str(index))
-    kept = [part for part, ids in enumerate(parts) if ids]
-    names = [_part_name(edges, part) for part in kept]
+        bins[place].append(example.id or str(index))
+    kept = [place for place, ids in enumerate(bins) if ids]
     series = []
     for system, files in predictions.items():
-        runs = [_accuracies(file, [parts[part] for part in kept]) for file in files]
+        runs = [_accuracies(file, [bins[place] for place in kept]) for file in files]
         columns = list(zip(*runs, strict=True))
         errors = [statistics.stdev(column) for column in columns] if len(runs) > 1 else None
         means = [statistics.fmean(column) for column in columns]
         series.append(Series(system, list(range(len(means))), means, errors=errors))
-    return BinnedAccuracy(tuple(names), tuple(len(parts[part]) for part in kept), tuple(series))
+    names = tuple(_bin_name(edges, place) for place in kept)
+    return BinnedAccuracy(names, tuple(len(bins[place]) for place in kept), tuple(series))
 
 
-def accuracy_figure(parts: BinnedAccuracy, *, x_label: str = "words in the sentence", title: str | None = None) -> str:
+def accuracy_figure(found: BinnedAccuracy, *, x_label: str = "words in the sentence", title: str | None = None) -> str:
     """Accuracy against length, or whatever the bins are, with deviations over seeds and the size of each bin.
 
     Example:
-        >>> parts = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
-        >>> "n = 3" in accuracy_figure(parts)
+        >>> found = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
+        >>> "n = 3" in accuracy_figure(found)
         True
     """
     return line_chart(
-        parts.series,
+        found.series,
         title=title,
         x_label=x_label,
         y_label="accuracy",
-        x_names=parts.names,
-        counts=parts.counts,
+        x_names=found.names,
+        counts=found.counts,
         percent=True,
     )
 
 
-def _accuracies(file: FileName, parts: Sequence[Sequence[str]]) -> list[float]:
-    right = {str(row.get("id")): row.get("gold") == row.get("predicted") for row in read_json_lines(Path(file))}
-    for ids in parts:
+def _accuracies(file: FileName, bins: Sequence[Sequence[str]]) -> list[float]:
+    correct = {str(row.get("id")): row.get("gold") == row.get("predicted") for row in read_json_lines(Path(file))}
+    for ids in bins:
         for name in ids:
-            if name not in right:
+            if name not in correct:
                 raise ValueError(f"{os.fspath(file)} has no prediction for example {name}")
-    return [sum(right[name] for name in ids) / len(ids) for ids in parts]
+    return [sum(correct[name] for name in ids) / len(ids) for ids in bins]
 
 
-def _part_name(edges: Sequence[int], part: int) -> str:
-    if part + 1 == len(edges):
-        return f"{edges[part]}+"
-    return f"{edges[part]}" if edges[part + 1] == edges[part] + 1 else f"{edges[part]}–{edges[part + 1] - 1}"
+def _bin_name(edges: Sequence[int], place: int) -> str:
+    if place + 1 == len(edges):
+        return f"{edges[place]}+"
+    return f"{edges[place]}" if edges[place + 1] == edges[place] + 1 else f"{edges[place]}–{edges[place + 1] - 1}"

@@ -28,7 +28,7 @@ TILT = 50.0
 
 @dataclass(frozen=True)
 class Panel:
-    """One matrix with its words: a row is a query (the word that looks), a column is a key (the word looked at).
+    """One matrix with its words: a row is a query (the word that attends), a column is a key (the word attended to).
 
     Attributes:
         rows: a label for each row; may be empty if the rows have no names.

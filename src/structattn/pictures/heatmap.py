@@ -1,6 +1,6 @@
 """Heat maps of attention: one matrix, or small multiples on one shared scale.
 
-A row is a query (the word that looks), a column is a key (the word that is looked at), as everywhere in this library.
+A row is a query (the word that attends), a column is a key (the word attended to), as everywhere in this library.
 """
 
 import math
@@ -64,7 +64,7 @@ def heatmap(
     """A matrix as coloured cells, with its words, a colour bar, and the value of each cell in a tooltip.
 
     A row in which nothing is attended to (all zero) and cells that are not allowed (``None`` or minus infinity) are
-    hatched, so that "nothing to look at" is not mistaken for "looks at everything a little".
+    hatched, so that a row without an allowed key is not mistaken for uniform attention.
 
     Args:
         rows: one label per row; the queries.
