@@ -41,9 +41,9 @@ def vector_comparison(
     ):
         body.append(text(x, top - 9, name, size=12.5, weight=BOLD, width=width + 12))
         body += draw_image(fold(values), x, top, width=width, height=height, scale=scale)
-        said = tooltip(f"{name}: from {tick(min(values, default=0.0))} to {tick(max(values, default=0.0))}")
+        hint = tooltip(f"{name}: from {tick(min(values, default=0.0))} to {tick(max(values, default=0.0))}")
         frame = {"x": x, "y": top, "width": width, "height": height, "pointer_events": "all"}
-        body.append(element("rect", said, **frame, **stroke("rule")))
+        body.append(element("rect", hint, **frame, **stroke("rule")))
         x += width + 16
         if label is not None:
             body += draw_colour_bar(scale, x, top + 18, length=min(max(height - 22, 50.0), 150.0), label=label)

@@ -85,10 +85,10 @@ def lattice(
         body.append(text(left + _GAP * step, top - 10, steps[step], size=11, role="soft", anchor="middle"))
         for state, weight in enumerate(weights):
             x, y = place(step, state)
-            said = tooltip(f"{steps[step]}: {isolated(visible(states[state]))}: {weight or 0.0:.3f}")
+            hint = tooltip(f"{steps[step]}: {isolated(visible(states[state]))}: {weight or 0.0:.3f}")
             dot = element("circle", cx=x, cy=y, r=_RADIUS - 2, **colour(scale, weight or 0.0))
             rim = stroke("series1", 2.5) if path and path[step] == state else stroke("soft", 0.8)
-            body.append(element("g", said + dot + element("circle", cx=x, cy=y, r=_RADIUS, **rim), class_="sa-node"))
+            body.append(element("g", hint + dot + element("circle", cx=x, cy=y, r=_RADIUS, **rim), class_="sa-node"))
     body += [
         text(left - 2 * _RADIUS, place(0, row)[1] + 4.5, state, size=13, anchor="end")
         for row, state in enumerate(states)
@@ -102,7 +102,7 @@ def lattice(
 
 
 def _edge(start: tuple[float, float], end: tuple[float, float], value: Number, names: tuple[str, str]) -> str:
-    said = tooltip(f"{isolated(visible(names[0]))} → {isolated(visible(names[1]))}: {value:.3f}")
+    hint = tooltip(f"{isolated(visible(names[0]))} → {isolated(visible(names[1]))}: {value:.3f}")
     path = f"M{number(start[0])} {number(start[1])}L{number(end[0])} {number(end[1])}"
     line = element("path", d=path, **stroke("series0", 1 + 3 * min(value, 1.0)))
-    return element("g", said + line, class_="sa-edge", opacity=round(0.1 + 0.9 * min(value, 1.0), 3))
+    return element("g", hint + line, class_="sa-edge", opacity=round(0.1 + 0.9 * min(value, 1.0), 3))

@@ -30,6 +30,7 @@ from structattn.inspection import (
     num_attractors,
     phrase_query_figure,
 )
+from structattn.inspection.names import phrase_names
 from structattn.layers import tree_operator
 from structattn.pictures import Limits, Names, Panel, Series, heatmap, heatmap_grid, line_chart
 from structattn.priors import Subtree
@@ -41,12 +42,6 @@ from structattn.training.run import read_result
 def operator_of(tree: sa.ConstituencyTree) -> TreeOperator:
     batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary([]))
     return tree_operator(batch.require("constituency", wanted_by="the figure"))
-
-
-def names_of(tree: sa.ConstituencyTree) -> list[str]:
-    return [
-        f"{label} ({' … '.join(tree.words[i] for i in sorted({start, end - 1}))})" for label, start, end in tree.spans
-    ]
 
 
 def accumulation_figure(
@@ -61,7 +56,7 @@ def accumulation_figure(
     at_leaf, weight = (torch.tensor(given, dtype=torch.float32) for given in (leaves, weights))
     averaged = (at_leaf + trees.below[0] @ (values * cover)) / (trees.counts[0] + 1)
     result = (averaged * cover * weight).sum(1, keepdim=True) / cover.sum(1, keepdim=True).clamp(min=1)
-    nothing, names = cover == 0, names_of(tree)
+    nothing, names = cover == 0, phrase_names(tree.words, tree.spans)
     stacked = torch.cat([at_leaf[None], (values * cover).masked_fill(nothing, -torch.inf)])
     panels = [
         Panel(["leaves", *names], tree.words, stacked, "S: interpolated"),
@@ -79,7 +74,7 @@ def embedding_index_figure(tree: sa.ConstituencyTree) -> str:
     trees = operator_of(tree)
     cover = trees.cover[0]
     panels = [
-        Panel(names_of(tree), tree.words, index.masked_fill(cover == 0, -torch.inf), name)
+        Panel(phrase_names(tree.words, tree.spans), tree.words, index.masked_fill(cover == 0, -torch.inf), name)
         for name, index in (("vertical index", trees.counts[0]), ("horizontal index", cover.cumsum(1)))
     ]
     names = Names(rows="phrase", columns="word", values="index")
@@ -89,7 +84,7 @@ def embedding_index_figure(tree: sa.ConstituencyTree) -> str:
 def subtree_mask_figure(tree: sa.ConstituencyTree) -> str:
     """The mask of attention over trees: a word sees the words, a phrase what is below it; the rest is hatched."""
     allowed = Subtree()(sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary([]))).allowed[0, 0]
-    nodes = [*tree.words, *names_of(tree)]
+    nodes = [*tree.words, *phrase_names(tree.words, tree.spans)]
     mask = allowed.float().masked_fill(~allowed, -torch.inf)
     return heatmap(nodes, nodes, mask, limits=Limits(minimum=0), names=Names(values="allowed"))
 

@@ -24,6 +24,7 @@ HARD_WORDS = ["<b>&\"'", "שלום", "مرحبا", "語言処理", "e\u0301", ""
 HARD_WORDS.append("\x00\ud800")
 SVG = "{http://www.w3.org/2000/svg}"
 UNIFORM = [[1 / 8] * 8 for _ in range(8)]
+UNIFORM_OF_3 = [[1 / 3] * 3] * 3
 
 # Every picture of the room, drawn from words; a new picture joins here and inherits the laws below.
 DRAWN: dict[str, Callable[[list[str]], str]] = {
@@ -33,7 +34,10 @@ DRAWN: dict[str, Callable[[list[str]], str]] = {
     "arc_diagram": lambda words: pictures.arc_diagram(words, [Arc(i, i) for i in range(len(words))]),
     "dependency_tree": lambda words: pictures.dependency_tree(words, list(range(len(words))), tags=words),
     "constituency_tree": lambda words: pictures.constituency_tree(
-        words, [("S<&>", 0, len(words))] if words else [], tags=words, values=[0.5] if words else []
+        words,
+        [("S<&>", 0, len(words)), ("NP", 0, 1), ("N", 0, 1)] if words else [],
+        tags=words,
+        values=[0.5, 1.0, 0.0] if words else [],
     ),
     "gate_image": lambda words: pictures.gate_image(words, _identity(len(words)), title="gate"),
     "bar_chart": lambda words: pictures.bar_chart(words, [Series("a", [], [1.0] * len(words))]),
@@ -53,9 +57,19 @@ def test_every_picture_is_one_sound_self_contained_file(name: str, words: list[s
     svg.encode("utf-8")
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     assert root.attrib["viewBox"] == f"0 0 {root.attrib['width']} {root.attrib['height']}"
+    for box in root.iter(f"{SVG}rect"):
+        x, y = float(box.get("x", 0)), float(box.get("y", 0))
+        assert 0 <= x <= x + float(box.attrib["width"]) <= width
+        assert 0 <= y <= y + float(box.attrib["height"]) <= height
     for text in root.iter(f"{SVG}text"):
-        assert 0 <= float(text.attrib["x"]) <= width
-        assert 0 <= float(text.attrib["y"]) <= height
+        x, y = float(text.attrib["x"]), float(text.attrib["y"])
+        assert 0 <= y <= height
+        if "transform" in text.attrib:
+            assert 0 <= x <= width
+        else:
+            before = {"start": 0.0, "middle": 0.5, "end": 1.0}[text.get("text-anchor", "start")]
+            reach = text_width(text.text or "", float(text.attrib["font-size"]))
+            assert 0 <= x - before * reach <= x + (1 - before) * reach <= width
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -123,6 +137,31 @@ def test_a_grid_draws_every_panel_on_one_scale_and_marks_cells() -> None:
         assert text in svg
     # One outline in the panel, one in the legend.
     assert svg.count(f'stroke="{INKS["mark"][0]}"') == 2
+
+
+def test_every_cell_has_a_place_of_its_own_beside_its_words() -> None:
+    words = ["Donaudampfschifffahrt", "kids", "a"]
+    svg = pictures.heatmap_grid([Panel(words, words, UNIFORM_OF_3, title=f"head {i}") for i in range(5)], columns=2)
+    root = ET.fromstring(svg)
+    panels = [
+        [[float(cell.attrib[side]) for side in ("x", "y", "width", "height")] for cell in group]
+        for group in _of_class(root, "sa-cells sa-s-paper")
+    ]
+    cells = [cell for panel in panels for cell in panel]
+    assert len(cells) == 5 * 9
+    for i, (x, y, width, height) in enumerate(cells):
+        assert all(abs(x - a) >= width or abs(y - b) >= height for a, b, *_ in cells[:i])
+    # Two rows of two, then the fifth below the first.
+    corners = [panel[0][:2] for panel in panels]
+    assert corners[4][0] == corners[2][0] == corners[0][0] < corners[1][0] == corners[3][0]
+    assert corners[0][1] == corners[1][1] < corners[2][1] < corners[4][1]
+    labels = [(text, float(text.attrib["x"]), float(text.attrib["y"])) for text in root.iter(f"{SVG}text")]
+    for word, (x, y, width, height) in zip(words, panels[0][::4], strict=True):
+        named = [
+            (at, down, "transform" in text.attrib) for text, at, down in labels if (text.text or "")[:4] == word[:4]
+        ]
+        assert any(tilted and x <= at <= x + width and down <= panels[0][0][1] for at, down, tilted in named)
+        assert any(not tilted and at <= panels[0][0][0] and y <= down <= y + height for at, down, tilted in named)
 
 
 def test_tensors_and_arrays_are_drawn_like_lists() -> None:
@@ -249,10 +288,24 @@ def test_a_chain_of_unary_phrases_and_a_deep_tree_are_drawn() -> None:
     assert pictures.constituency_tree(["a"], spans).count('class="sa-phrase"') == 1200
 
 
-def test_a_gate_shows_the_mean_of_each_word() -> None:
+def test_a_gate_shows_every_value_and_the_mean_of_each_word() -> None:
     svg = pictures.gate_image(["a", "dog"], [[0.5, 1.0], [0.0, 0.5]])
     assert "a: mean gate 0.7500, 2 features" in svg
     assert "dog: mean gate 0.2500, 2 features" in svg
+    root = ET.fromstring(svg)
+    drawn = {path.attrib["stroke"]: path.attrib["d"] for path in root.iter(f"{SVG}path") if path.get("shape-rendering")}
+    places = {stroke: re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)", path) for stroke, path in drawn.items()}
+    low, middle, high = (SEQUENTIAL.light[level] for level in (0, LEVELS // 2, LEVELS))
+    assert [len(places[stroke]) for stroke in (low, middle, high)] == [1, 2, 1]
+    # Row by row and column by column, without a gap.
+    (left, top, wide), (right, bottom, _) = places[middle]
+    assert (places[high][0][:2], places[low][0][:2]) == ((right, top), (left, bottom))
+    assert float(right) - float(left) == float(wide)
+    assert {path.get("stroke-width") for path in root.iter(f"{SVG}path") if path.get("shape-rendering")} == {
+        f"{float(bottom) - float(top):g}"
+    }
+    bars = [float(box.attrib["width"]) for box in root.iter(f"{SVG}rect") if box.find(f"{SVG}title") is not None]
+    assert bars[0] == pytest.approx(3 * bars[1])
 
 
 def test_a_line_chart_has_a_point_for_each_value_with_its_deviation_and_count() -> None:

@@ -13,6 +13,7 @@ from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.backbones import injected_maps, text_maps
 from structattn.inspection.items import batches_of, first_of, texts_of
 from structattn.inspection.latent import latent_maps
+from structattn.inspection.names import phrase_names
 from structattn.inspection.recording import Record, recording
 from structattn.pretrained import InjectedModel
 from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, TaskBatch
@@ -127,8 +128,7 @@ def _axis(batch: SentenceBatch, row: int, size: int) -> tuple[tuple[str, ...], T
     if batch.constituency is not None and size == batch.constituency.mask.shape[1]:
         spans = sentence.constituency.spans if sentence is not None and sentence.constituency is not None else ()
         kept = batch.constituency.mask[row].cpu().nonzero().flatten()
-        phrases = [f"{label} ({' … '.join(words[i] for i in sorted({start, end - 1}))})" for label, start, end in spans]
-        return (*words, *phrases), kept
+        return (*words, *phrase_names(words, spans)), kept
     return tuple(str(position) for position in range(size)), torch.arange(size)
 
 

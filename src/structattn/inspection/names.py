@@ -1,8 +1,9 @@
-"""Short names of heads and gates, for figures, pages and tables, in place of module paths."""
+"""Short names of heads, gates and phrases, for figures, pages and tables, in place of module paths."""
 
 from collections.abc import Sequence
 
 from structattn.inspection.attention_map import AttentionMap
+from structattn.syntax.constituency import Span
 
 
 def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
@@ -57,6 +58,16 @@ def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:
             if len(heads) == 1:
                 names[found.name] = heads[0]
     return names
+
+
+def phrase_names(words: Sequence[str], spans: Sequence[Span]) -> list[str]:
+    """A name for each phrase: its label, its first and its last word.
+
+    Example:
+        >>> phrase_names(["a", "dog", "barks"], [("NP", 0, 2), ("VP", 2, 3)])
+        ['NP (a … dog)', 'VP (barks)']
+    """
+    return [f"{label} ({' … '.join(words[i] for i in sorted({start, end - 1}))})" for label, start, end in spans]
 
 
 def _short(paths: Sequence[str]) -> list[str]:

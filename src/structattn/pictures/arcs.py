@@ -206,7 +206,7 @@ class _Side:
         head = 3.2 + width / 2
         arrow = f"M{number(end)} {number(base)}l{number(-head)} {number(sign * head * 2)}h{number(2 * head)}z"
         opacity = None if arc.weight is None else round(0.25 + 0.75 * strength, 3)
-        body = tooltip(self._said(arc)) + element("path", d=path, **stroke(arc.role, width))
+        body = tooltip(self._hint(arc)) + element("path", d=path, **stroke(arc.role, width))
         drawn = element("g", body + element("path", d=arrow, **fill(arc.role)), class_="sa-arc", opacity=opacity)
         if not arc.label:
             return drawn, ""
@@ -215,11 +215,11 @@ class _Side:
         middle = ((start + end) / 2, peak + _LABEL * 0.36)
         return drawn, text(*middle, arc.label, size=_LABEL, anchor="middle", role=arc.role, halo=True)
 
-    def _said(self, arc: Arc) -> str:
+    def _hint(self, arc: Arc) -> str:
         start = "root" if arc.start is None else isolated(visible(self.words[arc.start]))
-        said = f"{start} → {isolated(visible(self.words[arc.end]))}"
-        said += f" ({arc.label})" if arc.label and arc.start is not None else ""
-        return said if arc.weight is None else f"{said}: {arc.weight:.3f}"
+        hint = f"{start} → {isolated(visible(self.words[arc.end]))}"
+        hint += f" ({arc.label})" if arc.label and arc.start is not None else ""
+        return hint if arc.weight is None else f"{hint}: {arc.weight:.3f}"
 
 
 def _place(words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str, Sequence[object]]]) -> list[Number]:

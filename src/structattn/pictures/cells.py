@@ -82,8 +82,8 @@ def draw_cells(
             left, top = x + c * cell, y + r * cell
             blank = empty or value is None
             paint = fill("chip") if blank else colour(scale, value or 0.0)
-            said = tooltip(f"{_name(panel.rows, r)} → {_name(panel.columns, c)}: {_spoken(value)}")
-            boxes.append(element("rect", said, x=left, y=top, width=cell, height=cell, **paint))
+            hint = tooltip(f"{_name(panel.rows, r)} → {_name(panel.columns, c)}: {_hint_of_value(value)}")
+            boxes.append(element("rect", hint, x=left, y=top, width=cell, height=cell, **paint))
             if blank:
                 hatches.append(hatch(left, top, cell))
             elif values_size is not None and value is not None:
@@ -225,7 +225,7 @@ def _short(value: Number) -> str:
     return "0" if float(rounded) == 0.0 else shown.replace("-", "−")
 
 
-def _spoken(value: Number | None) -> str:
+def _hint_of_value(value: Number | None) -> str:
     return "not allowed" if value is None else f"{value + 0.0:.4g}".replace("-", "−")
 
 

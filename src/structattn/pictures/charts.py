@@ -88,8 +88,8 @@ def line_chart(
         name = x_names[index] if x_names is not None else rounded(value)
         body.append(text(at_x(value), bottom + 17, name, size=11, anchor="middle", role="soft"))
     for x, count in zip(series[0].x, counts or (), strict=False):
-        said = f"n = {count}" if len(counts or ()) < 13 else str(count)
-        body.append(text(at_x(x), bottom + 31, said, size=9.5, anchor="middle", role="soft"))
+        note = f"n = {count}" if len(counts or ()) < 13 else str(count)
+        body.append(text(at_x(x), bottom + 31, note, size=9.5, anchor="middle", role="soft"))
     # Error bars at one place would hide each other; named places have room to set the series side by side.
     apart = 5.0 if x_names is not None and any(one.errors is not None for one in series) else 0.0
     for index, one in enumerate(series):
@@ -190,9 +190,9 @@ def _line(
             low, high = number(at_y(value - error)), number(at_y(value + error))
             caps = f"M{number(x - 4)} {low}h8M{number(x - 4)} {high}h8M{number(x)} {low}V{high}"
             whisker = element("path", d=caps, **stroke(ink(index), 1.2))
-        said = f"{one.name}, {rounded(place)}: {rounded(value, percent=percent)}"
-        said += f" ± {rounded(error, percent=percent)}" if error else ""
-        parts.append(element("g", tooltip(said) + whisker + marker(index, x, y), class_="sa-point"))
+        hint = f"{one.name}, {rounded(place)}: {rounded(value, percent=percent)}"
+        hint += f" ± {rounded(error, percent=percent)}" if error else ""
+        parts.append(element("g", tooltip(hint) + whisker + marker(index, x, y), class_="sa-point"))
     return parts
 
 
@@ -210,18 +210,18 @@ def _bar(
     value, zero = one.y[row], at(0.0)
     error = one.errors[row] if one.errors is not None else 0.0
     end = at(value)
-    said = f"{label}, {one.name}: {rounded(value, percent=percent)}"
+    hint = f"{label}, {one.name}: {rounded(value, percent=percent)}"
     box = {"x": min(zero, end), "y": y + 1, "width": abs(end - zero), "height": thick - 2}
     bar = element("rect", rx=1.5, **box, **fill(ink(index)))
     if error:
         low, high, middle = number(at(value - error)), number(at(value + error)), y + thick / 2
         caps = f"M{low} {number(middle - 3)}v6M{high} {number(middle - 3)}v6M{low} {number(middle)}H{high}"
         bar += element("path", d=caps, **stroke("ink", 1.1))
-        said += f" ± {rounded(error, percent=percent)}"
+        hint += f" ± {rounded(error, percent=percent)}"
     tip, anchor = (at(value + error) + 6, "start") if value >= 0 else (at(value - error) - 6, "end")
     place = (tip, y + thick / 2 + 3.8)
     written = text(*place, rounded(value, percent=percent), size=10.5, anchor=anchor, role="soft", halo=True)
-    return [element("g", tooltip(said) + bar, class_="sa-bar"), written]
+    return [element("g", tooltip(hint) + bar, class_="sa-bar"), written]
 
 
 def _sample(index: int, x: Number, y: Number) -> list[str]:

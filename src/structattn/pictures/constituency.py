@@ -92,9 +92,9 @@ def constituency_tree(
     path = "".join(f"M{number(a)} {number(b)}L{number(c)} {number(d)}" for a, b, c, d in links)
     body = [element("path", d=path, **stroke("soft", 1.0))] if path else []
     for i, (label, start, end) in enumerate(tree.spans):
-        said = f"{label}: {' '.join(isolated(visible(word)) for word in words[start:end])}"
+        hint = f"{label}: {' '.join(isolated(visible(word)) for word in words[start:end])}"
         value = None if shades is None else shades[i]
-        body.append(_phrase(label, centres[i], heights[i], said=said, scale=scale, value=value))
+        body.append(_phrase(label, centres[i], heights[i], hint=hint, scale=scale, value=value))
     base = word_top + (6 if tags is None else 22)
     if tags is not None:
         body += [
@@ -111,12 +111,12 @@ def constituency_tree(
     return picture(width, height, body, label=title or " ".join(visible(word) for word in words), title=title)
 
 
-def _phrase(label: str, x: Number, y: Number, *, said: str, scale: Scale | None, value: Number | None) -> str:
+def _phrase(label: str, x: Number, y: Number, *, hint: str, scale: Scale | None, value: Number | None) -> str:
     width = max(text_width(label, 12) + 12, 22.0)
     if scale is None or value is None:
-        paint, role, shown = fill("chip"), "ink", said
+        paint, role, shown = fill("chip"), "ink", hint
     else:
-        paint, role, shown = colour(scale, value), scale.text_role(value), f"{said}: {tick(value)}"
+        paint, role, shown = colour(scale, value), scale.text_role(value), f"{hint}: {tick(value)}"
     box = element("rect", x=x - width / 2, y=y - _BOX / 2, width=width, height=_BOX, rx=5, **paint)
     outline = element("rect", x=x - width / 2, y=y - _BOX / 2, width=width, height=_BOX, rx=5, **stroke("rule"))
     letters = text(x, y + 4.3, label, size=12, anchor="middle", role=role)

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from structattn.syntax.errors import ConfigError, require
 from structattn.syntax.files import replace_text
@@ -46,7 +47,7 @@ def encode(svg: str, format: str) -> bytes:
         format: ``svg``, ``png`` or ``pdf``.
 
     Raises:
-        ConfigError: for an unknown format, or a picture too large for PNG.
+        ConfigError: for an unknown format, a picture too large for PNG, or a text that is no SVG.
         MissingExtra: for PNG or PDF without Typst.
 
     Example:
@@ -59,9 +60,13 @@ def encode(svg: str, format: str) -> bytes:
     size = re.match(r'<svg [^>]*?width="(\d+)" height="(\d+)"', svg)
     if format == "png" and size is not None and 4 * int(size[1]) * int(size[2]) > _MOST_PIXELS:
         raise ConfigError(f"a picture of {size[1]} x {size[2]} pixels is too large for PNG; take SVG or PDF")
-    compiled: bytes = require("typst", "plot").compile(
-        _PAGE, format=format, ppi=_PIXELS_PER_INCH, sys_inputs={"svg": svg}
-    )
+    typst: Any = require("typst", "plot")
+    # Nothing is read, so any folder that exists will do as its root; the working directory may not.
+    options = {"root": str(Path(__file__).parent), "ppi": _PIXELS_PER_INCH, "sys_inputs": {"svg": svg}}
+    try:
+        compiled: bytes = typst.compile(_PAGE, format=format, **options)
+    except typst.TypstError as error:
+        raise ConfigError(f"Typst cannot read this SVG: {error}") from None
     return compiled
 
 

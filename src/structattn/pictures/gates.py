@@ -63,10 +63,10 @@ def gate_image(
         y, kept = top + index * pitch, [value for value in row if value is not None]
         mean = sum(kept) / len(kept) if kept else 0.0
         share = (mean - scale.minimum) / ((scale.maximum - scale.minimum) or 1.0)
-        said = tooltip(f"{isolated(visible(word))}: mean {value_label} {mean:.4f}, {len(kept)} features")
+        hint = tooltip(f"{isolated(visible(word))}: mean {value_label} {mean:.4f}, {len(kept)} features")
         bar = {"x": bars, "y": y + 3, "width": 70 * min(max(share, 0.0), 1.0), "height": pitch - 6}
         body.append(text(left - 7, y + pitch / 2 + 4.3, word, size=12, anchor="end", width=LABEL_LIMIT))
-        body.append(element("rect", said, **bar, **fill("series0")))
+        body.append(element("rect", hint, **bar, **fill("series0")))
         body.append(text(bars + 76, y + pitch / 2 + 4, tick(mean), size=10.5, role="soft"))
     body.append(element("rect", x=left, y=top, width=image_width, height=height, **stroke("rule")))
     right = bars + 76 + 44
