@@ -1,4 +1,4 @@
-"""Shapes are checked in every test: jaxtyping's import hook wraps the whole package in beartype."""
+"""Shapes are checked in all tests but those of ``unchecked``: jaxtyping's import hook wraps the package in beartype."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import pytest
 from jaxtyping import install_import_hook
 
-_hook = install_import_hook("structattn", "beartype.beartype")
+# torch.compile cannot look into checked functions: what compiles runs unchecked, in a process of its own.
+CHECKED = os.environ.get("STRUCTATTN_UNCHECKED") != "1"
+_hook = install_import_hook("structattn", "beartype.beartype") if CHECKED else None
+collect_ignore = ["unchecked"] if CHECKED else []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

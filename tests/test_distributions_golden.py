@@ -12,9 +12,8 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     StructuredDistribution,
 )
-from structattn.kernels.laplacian import by_inverse
-from structattn.kernels.numbers import seed
-from structattn.kernels.spanning_tree import by_elimination
+from structattn.kernels.elimination import by_elimination
+from structattn.kernels.numbers import make_dual
 
 
 def f(a: int, b: int, k: int) -> float:
@@ -164,28 +163,40 @@ def test_the_hessian_product_of_each_kernel_is_the_gradient_of_its_marginals() -
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     inputs = {
-        kernels.dependency: random(2, 3, 4),
-        kernels.spanning_tree: random(2, 3, 4),
-        kernels.constituency: random(2, 4, 4),
-        kernels.segments: random(2, 3, 2, 2, 2),
+        kernels.dependency.OPERATORS: ([random(2, 3, 4)], [0]),
+        kernels.spanning_tree.OPERATORS: ([random(2, 3, 4)], [1]),
+        kernels.constituency.OPERATORS: ([random(2, 4, 4)], []),
+        kernels.segments.OPERATORS: ([random(2, 3, 2, 2, 2)], []),
+        kernels.chain.OPERATORS: ([random(2, 3, 2), random(2, 2, 2)], []),
     }
-    for kernel, scores in inputs.items():
-        if scores.shape[1:] == (3, 4):
-            scores[1, 2:] = scores[1, :, 3:] = -torch.inf
-            scores[:, range(3), range(1, 4)] = -torch.inf
-        vector = random(*scores.shape)
-        scores.requires_grad_()
-        _, parts = kernel.marginals(scores, lengths)
-        (gradient,) = torch.autograd.grad((parts * vector).sum(), scores)
-        torch.testing.assert_close(kernel.hvp(scores, lengths, vector), gradient)
-    unary, transition = random(2, 3, 2).requires_grad_(), random(2, 2, 2).requires_grad_()
-    vectors = random(2, 3, 2), random(2, 2, 2)
-    _, states, counts = kernels.chain.marginals(unary, transition, lengths)
-    loss = (states * vectors[0]).sum() + (counts * vectors[1]).sum()
-    expected = torch.autograd.grad(loss, (unary, transition))
-    product = kernels.chain.hvp(unary, transition, lengths, unary_vector=vectors[0], transition_vector=vectors[1])
-    for ours, gradient in zip(product, expected, strict=True):
-        torch.testing.assert_close(ours, gradient)
+    for operators, (scores, options) in inputs.items():
+        if scores[0].shape[1:] == (3, 4):
+            scores[0][1, 2:] = scores[0][1, :, 3:] = -torch.inf
+            scores[0][:, range(3), range(1, 4)] = -torch.inf
+        vectors = [random(*array.shape) for array in scores]
+        leaves = [array.requires_grad_() for array in scores]
+        _, parts = operators.evaluate(leaves, lengths, options)
+        loss = sum((own * vector).sum() for own, vector in zip(parts, vectors, strict=True))
+        gradients = torch.autograd.grad(loss, leaves)
+        for ours, gradient in zip(operators.hvp(leaves, lengths, vectors, options), gradients, strict=True):
+            torch.testing.assert_close(ours, gradient)
+
+
+def by_inverse(weights: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor]:
+    """Koo et al. (2007), sections 3.1 and 3.2: the log-determinant of the Laplacian, and marginals from its inverse."""
+    raised, words = weights.exp(), weights.shape[-1]
+    root, arcs = raised[:, :1], raised[:, 1:]
+    laplacian = torch.diag_embed(raised.sum(-2)) - arcs
+    if single_root:
+        laplacian = torch.cat([root, (torch.diag_embed(arcs.sum(-2)) - arcs)[:, 1:]], 1)
+    laplacian = laplacian + torch.diag_embed((torch.arange(words) >= lengths[:, None]).double())
+    inverse = laplacian.inverse()
+    own = inverse.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
+    if not single_root:
+        return laplacian.logdet(), raised * torch.cat([own, own - inverse.mT], -2)
+    first = torch.arange(words) == 0
+    others = own.masked_fill(first, 0) - inverse.mT.masked_fill(first[:, None], 0)
+    return laplacian.logdet(), raised * torch.cat([inverse[..., :1].mT, others], -2)
 
 
 @pytest.mark.parametrize("single_root", [False, True])
@@ -198,11 +209,17 @@ def test_elimination_and_inverse_agree_where_both_are_safe(single_root: bool, fo
     weights[:, range(1, n + 1), range(n)] = -torch.inf
     for item, length in enumerate(lengths.tolist()):
         weights[item, :, length:] = weights[item, length + 1 :] = -torch.inf
-    fast = by_inverse(weights, direction, lengths, single_root=single_root)
-    values, parts = by_elimination(seed(weights, direction), lengths, single_root=single_root)
+
+    def inverse(weights: Tensor) -> tuple[Tensor, Tensor]:
+        return by_inverse(weights, lengths, single_root=single_root)
+
+    values, parts = by_elimination(make_dual(weights, direction), lengths, single_root=single_root)
     feasible = values[0] > -torch.inf
-    assert torch.equal(fast.safe, feasible)
-    assert fast.product is not None
-    torch.testing.assert_close(fast.log_partition[feasible], values[0][feasible], atol=1e-11, rtol=0)
-    torch.testing.assert_close(fast.marginals[feasible], parts[0][feasible], atol=1e-12, rtol=0)
-    torch.testing.assert_close(fast.product[feasible], parts[1][feasible], atol=1e-11, rtol=0)
+    log_partition, marginals = inverse(weights)
+    finite = weights.masked_fill(weights == -torch.inf, -700)  # e^-700 is lost beside the others
+    direction = direction.masked_fill(weights == -torch.inf, 0)
+    steps = (inverse(finite + sign * 1e-6 * direction)[1] for sign in (1, -1))
+    product = (next(steps) - next(steps)) / 2e-6
+    torch.testing.assert_close(log_partition[feasible], values[0][feasible], atol=1e-11, rtol=0)
+    torch.testing.assert_close(marginals[feasible], parts[0][feasible], atol=1e-12, rtol=0)
+    torch.testing.assert_close(product[feasible], parts[1][feasible], atol=1e-7, rtol=0)

@@ -1,10 +1,13 @@
 """Hard numbers and known faults: huge and forbidden scores, long sentences, small types, and what others got wrong."""
 
 import math
+from contextlib import nullcontext
+from decimal import Decimal, localcontext
 
 import pytest
 import torch
 from torch import Tensor
+from torch.distributions import kl_divergence
 
 from structattn.distributions import (
     ConstituencyCRF,
@@ -14,6 +17,7 @@ from structattn.distributions import (
     SemiMarkovCRF,
     StructuredDistribution,
 )
+from structattn.kernels import native
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -53,6 +57,58 @@ def test_huge_scores_stay_probabilities(family: Family, magnitude: float, dtype:
             torch.testing.assert_close(marginals.sum(-1), torch.ones(n, dtype=dtype))
         assert torch.isfinite(ours.log_prob(ours.argmax()))
         assert torch.isfinite(ours.log_prob(ours.sample()))
+
+
+def exact_entropy(family: Family, potentials: list[Tensor], n: int) -> Decimal:
+    """The entropy of the list of all structures, to fifty digits."""
+    with localcontext() as context:
+        context.prec = 50
+        scores = [Decimal(score) for score in torch.cat([own.flatten() for own in potentials]).tolist()]
+        values = [
+            sum((score * Decimal(used) for score, used in zip(scores, row, strict=True)), Decimal(0))
+            for row in family.by_hand(potentials, n, n).used.tolist()
+        ]
+        best = max(values)
+        weights = [(value - best).exp() for value in values]
+        total = sum(weights)
+        return sum(
+            weight / total * (total.ln() - (value - best)) for weight, value in zip(weights, values, strict=True)
+        )
+
+
+@every_family
+@pytest.mark.parametrize("path", ["compiled", "plain torch"])
+@pytest.mark.parametrize("spread", [1, 5, 10, 20, 40, 100, 300])
+def test_entropies_are_exact_where_nearly_nothing_is_open(family: Family, spread: float, path: str) -> None:
+    for seed in range(4):
+        potentials = family.random(4, seed=seed, spread=spread)
+        with native.plain_torch() if path == "plain torch" else nullcontext():
+            found = family.build(*potentials).entropy().item()
+        exact = exact_entropy(family, potentials, 4)
+        assert found >= 0
+        # What is lost are digits of the scores, and of a small entropy its factor stays at least.
+        assert abs(Decimal(found) - exact) <= Decimal(5e-15 * spread)
+        if "spanning" not in family.name or path == "plain torch":  # compiled, marginals of all trees are differences
+            assert exact / 4 <= Decimal(found) <= 4 * exact
+
+
+@every_family
+def test_rounding_leaves_no_entropy_and_no_divergence_below_zero(family: Family) -> None:
+    potentials = family.random(6, 200, seed=3, spread=15.0)
+    ours = family.build(*potentials)
+    assert (ours.entropy() >= 0).all()
+    same = family.build(*(own.clone() for own in potentials))
+    assert (kl_divergence(ours, same) >= 0).all()
+    torch.testing.assert_close(kl_divergence(ours, same), torch.zeros(200).double(), atol=1e-12, rtol=0)
+    assert (ours.log_prob(ours.argmax()) <= 0).all()
+    # The second derivative of the divergence is Fisher's information, not zero, although the value is.
+    leaves = [own.clone().requires_grad_() for own in family.random(3, seed=3)]
+    divergence = kl_divergence(family.build(*family.random(3, seed=3)), family.build(*leaves))
+    (slope,) = torch.autograd.grad(divergence, leaves[:1], create_graph=True)
+    torch.testing.assert_close(slope, torch.zeros_like(slope), atol=1e-12, rtol=0)
+    (curvature,) = torch.autograd.grad(slope.flatten()[0], leaves[0])
+    variance = family.build(*leaves).variance.flatten()[0]
+    torch.testing.assert_close(curvature.flatten()[0], variance.detach())
 
 
 @both_kinds

@@ -1,9 +1,8 @@
-"""How structured distributions live with torch: graphs, transforms, ``torch.distributions``; and what they refuse."""
+"""Structured distributions as distributions of torch: what PyTorch users expect to find on them."""
 
-import doctest
-import re
-from collections.abc import Callable
-from pathlib import Path
+import copy
+import inspect
+import pickle
 
 import pytest
 import torch
@@ -11,73 +10,46 @@ from torch import Tensor
 from torch.distributions import kl_divergence
 
 from structattn.distributions import (
-    ConstituencyCRF,
     DependencyCRF,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
-    SemiMarkovCRF,
+    StructuredDistribution,
 )
+from structattn.distributions.dependency import HeadDistribution
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
 
-# sizes, and number of scores, for two words
-KERNELS = {
-    "chain": ([2, 3, 1], 15),
-    "segments": ([2, 2, 2], 16),
-    "dependency": ([2, 1], 6),
-    "spanning_tree": ([2, 0], 6),
-    "constituency": ([2], 9),
+# Shapes of the scores of two words, and options.
+KERNELS: dict[str, tuple[list[tuple[int, ...]], list[int]]] = {
+    "chain": ([(2, 2, 3), (3, 3)], []),
+    "segments": ([(2, 2, 2, 2, 2)], []),
+    "dependency": ([(2, 2, 3)], [1]),
+    "spanning_tree": ([(2, 2, 3)], [0]),
+    "constituency": ([(2, 3, 3)], []),
 }
-
-
-class Marginals(torch.nn.Module):
-    def __init__(self, family: Family) -> None:
-        super().__init__()
-        self.family = family
-
-    def forward(self, *potentials: Tensor) -> Tensor:
-        return self.family.build(*potentials, validate_args=False).marginals()
-
-
-@every_family
-def test_export_keeps_one_node(family: Family) -> None:
-    potentials = tuple(family.random(4, 2, seed=0))
-    program = torch.export.export(Marginals(family), potentials)
-    nodes = [str(node.target) for node in program.graph.nodes if "structattn" in str(node.target)]
-    assert len(nodes) == 1
-    assert "_marginals" in nodes[0]
-    torch.testing.assert_close(program.module()(*potentials), Marginals(family)(*potentials))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_torch_finds_the_operators_sound(kernel: str) -> None:
     # Schema, fake kernel, autograd registration, and the compiled (aot) graph against the eager one.
-    scores, lengths, sizes = (
-        torch.randn(2, KERNELS[kernel][1], dtype=torch.float64),
-        torch.tensor([2, 1]),
-        KERNELS[kernel][0],
-    )
-    for name, count in (("marginals", 1), ("hvp", 2)):
-        tensors = [torch.randn_like(scores).requires_grad_() for _ in range(count)]
-        operator = getattr(torch.ops.structattn, f"{kernel}_{name}").default
-        torch.library.opcheck(operator, (tensors[0], lengths, *tensors[1:], sizes))
-
-
-@every_family
-def test_a_mapped_axis_is_a_batch_axis(family: Family) -> None:
-    potentials = family.random(4, 3, 2, seed=1)
-    mapped = torch.vmap(Marginals(family), in_dims=tuple(None if p.dim() == 2 else 0 for p in potentials))
-    torch.testing.assert_close(mapped(*potentials), Marginals(family)(*potentials))
-
-
-# torch's own forward mode still scripts a few decompositions when it is first used.
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
-def test_forward_mode_is_refused_and_not_silently_zero() -> None:
-    scores = torch.randn(3, 4)
-    with pytest.raises(NotImplementedError, match="forward-mode"):
-        torch.func.jvp(lambda s: DependencyCRF(s).log_partition(), (scores,), (scores,))
+    shapes, options = KERNELS[kernel]
+    scores = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
+    lengths, streams = torch.tensor([2, 1]), torch.tensor([5, -7])
+    each = [scores[0], *(array.expand(2, *array.shape) for array in scores[1:])]
+    vectors = [torch.randn_like(array).requires_grad_() for array in each]
+    numbers = [array.detach() for array in scores]  # nothing that chooses a structure has a gradient
+    arguments = {
+        "evaluate": (*scores, lengths, options),
+        "entropy": (*scores, lengths, *vectors, options),
+        "hvp": (*scores, lengths, *vectors, options),
+        "argmax": (*numbers, lengths, options),
+        "topk": (*numbers, lengths, options, 3),
+        "sample": (*numbers, lengths, streams, options, 2),
+    }
+    for name, given in arguments.items():
+        torch.library.opcheck(getattr(torch.ops.structattn, f"{kernel}_{name}").default, given)
 
 
 def test_each_call_has_its_own_graph() -> None:
@@ -103,7 +75,191 @@ def test_it_is_a_distribution_of_torch() -> None:
     assert (ours.batch_shape, ours.event_shape) == (torch.Size([2]), torch.Size([3, 4]))
     torch.testing.assert_close(ours.mean, ours.marginals())
     torch.testing.assert_close(ours.mode, ours.argmax())
-    assert "NonProjectiveDependencyCRF" in repr(ours)
+    assert not ours.has_rsample
+
+
+@every_family
+def test_repr_tells_names_shapes_and_options(family: Family) -> None:
+    ours = family.build(*family.random(3, 2, seed=1))
+    shapes = [f"{name}: {array.shape}" for name, array in zip(ours._names, ours._arrays, strict=True)]
+    shapes.append(f"lengths: {ours.lengths.shape}")
+    options = [f"single_root: {'single root' in family.name}"] if isinstance(ours, HeadDistribution) else []
+    assert repr(ours) == f"{type(ours).__name__}({', '.join(shapes + options)})"
+
+
+def test_the_scores_are_there_as_they_were_given() -> None:
+    scores = torch.randn(2, 3, 4)
+    assert DependencyCRF(scores).scores is scores
+    unary, transition = torch.randn(2, 3, 4), torch.randn(4, 4)
+    chain = LinearChainCRF(unary, transition)
+    assert chain.unary is chain.scores is unary
+    assert chain.transition is transition
+
+
+@every_family
+def test_an_index_takes_batch_axes(family: Family) -> None:
+    potentials = family.random(4, 2, 3, seed=2)
+    ours = family.build(*potentials, torch.tensor([[4, 3, 2], [1, 0, 4]]))
+    marginals = ours.marginals()
+    mask = torch.tensor([True, False])
+    for index in (0, -1, (1, 2), slice(1), (slice(None), 1), (..., 0), None, (mask, 1), torch.tensor([1, 1]), [0, 1]):
+        one = ours[index]
+        where = index if isinstance(index, tuple) else (index,)
+        assert one.batch_shape == ours.lengths[index].shape
+        rest = () if Ellipsis in where else (...,)
+        expected = marginals[(*where, *rest, *(slice(None) for _ in ours.event_shape))]
+        torch.testing.assert_close(one.marginals(), expected)
+        torch.testing.assert_close(one.lengths, ours.lengths[index])
+    assert [one.batch_shape for one in ours] == [torch.Size([3])] * 2
+    for wrong in (2, (0, 3), (0, 0, 0), (0, 0, 0, 0), 0.5):
+        with pytest.raises(IndexError, match=rf"{type(ours).__name__} with batch shape \(2, 3\), index"):
+            ours[wrong]
+    with pytest.raises(IndexError, match=r"batch shape \(\), index"):
+        ours[0, 0][0]
+
+
+@every_family
+def test_mean_and_variance_are_those_of_samples(family: Family) -> None:
+    ours = family.build(*family.random(3, seed=3, spread=1.0))
+    samples = ours.sample(5000, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(samples.mean(0), ours.mean, atol=0.03, rtol=0)
+    torch.testing.assert_close(samples.var(0), ours.variance, atol=0.03, rtol=0)
+    assert ours.stddev.shape == ours.event_shape
+
+
+@every_family
+def test_the_support_is_all_structures(family: Family) -> None:
+    ours = family.build(*family.random(3, 2, seed=4), torch.tensor([3, 2]))
+    assert ours.support.is_discrete
+    assert ours.support.event_dim == len(ours.event_shape)
+    structures = ours.sample(20)
+    assert ours.support.check(structures).shape == (20, 2)
+    assert ours.support.check(structures).all()
+    assert not ours.support.check(structures + 1).any()
+    assert not ours.support.check(structures / 2).any()
+    assert not ours.support.check(torch.zeros(ours.event_shape)).any()
+    assert not ours.support.check(structures * torch.nan).any()
+
+
+@every_family
+def test_a_structure_has_the_probability_of_its_parts(family: Family) -> None:
+    ours = family.build(*family.random(5, 2, seed=5), torch.tensor([5, 3]))
+    parts = ours.sample(7)
+    expected = ours.log_prob(parts)
+    torch.testing.assert_close(ours.log_prob(ours.to_structure(parts)), expected)
+    torch.testing.assert_close(ours.log_prob(parts.bool()), expected)
+    torch.testing.assert_close(ours.log_prob(parts.long()), expected)
+    torch.testing.assert_close(ours[0].log_prob(parts[:, 0]), expected[:, 0])
+    assert (expected <= 0).all()
+
+
+def test_one_structure_is_scored_for_a_whole_batch() -> None:
+    ours = DependencyCRF(torch.randn(4, 3, 4))
+    heads = torch.tensor([0, 1, 1])
+    torch.testing.assert_close(ours.log_prob(heads), ours.log_prob(heads.expand(4, 3)))
+    assert ours.log_prob(heads.expand(5, 1, 3)).shape == (5, 4)
+
+
+def test_integers_that_may_be_tags_or_parts_are_refused() -> None:
+    ours = LinearChainCRF(torch.randn(3, 3), torch.randn(3, 3))
+    with pytest.raises(ValueError, match=r"may be parts \(3, 3\) or tags"):
+        ours.log_prob(torch.eye(3).long())
+    tags = torch.tensor([0, 1, 2])
+    torch.testing.assert_close(ours.log_prob(torch.eye(3)), ours.log_prob(tags))
+    torch.testing.assert_close(ours.log_prob(ours.from_structure(tags.expand(3, 3))), ours.log_prob(tags).expand(3))
+
+
+@every_family
+def test_it_is_copied_and_pickled_like_the_distributions_of_torch(family: Family) -> None:
+    ours = family.build(*family.random(3, 2, seed=6), torch.tensor([3, 2]))
+    for other in (copy.deepcopy(ours), copy.copy(ours), pickle.loads(pickle.dumps(ours))):
+        torch.testing.assert_close(other.marginals(), ours.marginals())
+        assert repr(other) == repr(ours)
+    leaves = [own.requires_grad_() for own in family.random(3, 2, seed=6)]
+    again = copy.deepcopy(family.build(*leaves))
+    assert all(own.requires_grad for own in again._arrays)
+
+
+@every_family
+def test_lengths_may_be_lists_or_one_number(family: Family) -> None:
+    potentials = family.random(4, 2, seed=7)
+    expected = family.build(*potentials, torch.tensor([3, 2])).marginals()
+    torch.testing.assert_close(family.build(*potentials, [3, 2]).marginals(), expected)
+    torch.testing.assert_close(family.build(*potentials, (3, 2)).marginals(), expected)
+    torch.testing.assert_close(family.build(*potentials, torch.tensor([3, 2], dtype=torch.int16)).marginals(), expected)
+    torch.testing.assert_close(family.build(*potentials, 3)[0].marginals(), expected[0])
+
+
+@every_family
+def test_samples_of_any_shape(family: Family) -> None:
+    ours = family.build(*family.random(3, 2, seed=8))
+    for shape, expected in (
+        (3, (3,)),
+        ((), ()),
+        ((2, 3), (2, 3)),
+        ([2], (2,)),
+        (0, (0,)),
+        (torch.Size([1, 0]), (1, 0)),
+    ):
+        assert ours.sample(shape).shape == (*expected, 2, *ours.event_shape)
+
+
+@every_family
+def test_samples_depend_on_the_generator_and_the_place_in_the_batch_alone(family: Family) -> None:
+    potentials = [own * 0.2 for own in family.random(6, 5, seed=9)]
+
+    def draw(ours: StructuredDistribution, seed: int = 3) -> Tensor:
+        return ours.sample(40, generator=torch.Generator().manual_seed(seed))
+
+    whole = family.build(*potentials, [4, 6, 3, 5, 1])
+    samples = draw(whole)
+    assert torch.equal(samples, draw(whole))
+    assert not torch.equal(samples, draw(whole, seed=4))
+    assert torch.equal(samples[:, :2], draw(whole[:2]))
+    assert torch.equal(samples[:, :1], draw(whole[:1]))
+    # Neither do padding and the type of the scores matter.
+    shorter = [own if own.dim() == 2 else _first_words(own, 4) for own in potentials]
+    short = family.build(*(own if own.dim() == 2 else own[:1] for own in shorter), [4])
+    assert torch.equal(whole.to_structure(samples)[:, 0].abs().sum(), short.to_structure(draw(short)).abs().sum())
+    single = family.build(*(own.float() for own in potentials), [4, 6, 3, 5, 1])
+    assert torch.equal(samples.float(), draw(single))
+    torch.manual_seed(5)
+    expected = whole.sample(3)
+    torch.manual_seed(5)
+    assert torch.equal(whole.sample(3), expected)
+    # The random numbers of the samples of one call, and of its sentences, are independent.
+    alike = whole[1:2].expand((5,))
+    assert not torch.equal(draw(alike)[:, 0], draw(alike)[:, 1])
+    assert not torch.equal(samples[0], samples[1])
+
+
+def _first_words(scores: Tensor, words: int) -> Tensor:
+    """Scores of shorter sentences: of each axes that counts words, or fenceposts, the front."""
+    n = 6
+    sizes = {n: words, n + 1: words + 1, n - 1: words - 1}
+    return scores[(slice(None), *(slice(sizes.get(size, size)) for size in scores.shape[1:]))]
+
+
+def test_expanding_and_comparing_say_what_does_not_fit() -> None:
+    ours = DependencyCRF(torch.zeros(5, 2, 3))
+    with pytest.raises(ValueError, match=r"batch shape \(5,\) cannot be expanded to \(5, 3\)"):
+        ours.expand((5, 3))
+    with pytest.raises(ValueError, match=r"cannot be expanded to -1"):
+        inspect.unwrap(DependencyCRF.expand)(ours, -1)
+    with pytest.raises(ValueError, match="expected the same options"):
+        kl_divergence(ours, DependencyCRF(torch.zeros(5, 2, 3), single_root=True))
+    with pytest.raises(ValueError, match="sentences of different lengths"):
+        ours.cross_entropy(DependencyCRF(torch.zeros(5, 2, 3), 1))
+
+
+@every_family
+def test_distributions_of_different_batches_are_compared_one_by_one(family: Family) -> None:
+    p, q = family.build(*family.random(3, 4, seed=10)), family.build(*family.random(3, 4, seed=11))
+    divergence = kl_divergence(p, q[1])
+    for index in range(4):
+        torch.testing.assert_close(divergence[index], kl_divergence(p[index], q[1]))
+    half = family.build(*(own.float() for own in family.random(3, 4, seed=11)))
+    torch.testing.assert_close(p.cross_entropy(half), p.cross_entropy(q).float().double(), atol=1e-5, rtol=1e-5)
 
 
 def test_chains_with_shared_and_with_single_matrices_can_be_compared() -> None:
@@ -122,58 +278,6 @@ def test_edges_agree_with_states() -> None:
     assert (edges[1, 2:] == 0).all()
 
 
-REFUSED: list[tuple[Callable[[], object], str]] = [
-    (lambda: DependencyCRF(torch.zeros(2, 3, 3)), r"scores of shape \(2, 3, 3\): expected \(\.\.\., n, n \+ 1\)"),
-    (lambda: ConstituencyCRF(torch.zeros(3, 4)), r"scores of shape \(3, 4\): expected \(\.\.\., n \+ 1, n \+ 1\)"),
-    (lambda: SemiMarkovCRF(torch.zeros(3, 2, 2, 3)), r"scores of shape \(3, 2, 2, 3\)"),
-    (lambda: LinearChainCRF(torch.zeros(4, 2), torch.zeros(3, 3)), r"transition of shape \(3, 3\): expected \(2, 2\)"),
-    (lambda: LinearChainCRF(torch.zeros(4, 2), torch.zeros(2, 2, 2)), r"expected \(2, 2\) or \(3, 2, 2\)"),
-    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([3, 4])), "between 3 and 4: expected 0 to 3"),
-    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([-1, 4])), "between -1 and 4"),
-    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([1, 2, 3])), r"lengths of shape \(3,\).* shape \(2,\)"),
-    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([1.0, 2.0])), "lengths have type torch.float32"),
-    (lambda: DependencyCRF(torch.full((3, 4), torch.nan)), "9 of 12 scores are nan"),
-    (lambda: DependencyCRF(torch.full((3, 4), torch.inf)), r"\+inf"),
-    (lambda: DependencyCRF(torch.zeros(3, 4)).topk(k=0), "topk of 0: expected at least 1"),
-    (
-        lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(4, 4)),
-        r"parts of shape \(4, 4\): expected \(3, 4\)",
-    ),
-    (lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(3, 4)), "1 of 1 items are no structure"),
-    (lambda: DependencyCRF(torch.zeros(3, 4)).cross_entropy(DependencyCRF(torch.zeros(2, 3))), "cannot be compared"),
-    (
-        lambda: kl_divergence(DependencyCRF(torch.zeros(2, 3)), NonProjectiveDependencyCRF(torch.zeros(2, 3))),
-        "DependencyCRF with parts .* cannot be compared with NonProjectiveDependencyCRF",
-    ),
-    (
-        lambda: SemiMarkovCRF(torch.zeros(4, 2, 1, 1)).from_structure(torch.tensor([[0, 4, 0]])),
-        "a segment has 4 words: expected at most 2",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])
-def test_what_is_refused_and_why(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("kind", "heads"),
-    [
-        (DependencyCRF, [2, 1, 0, 0]),  # a cycle
-        (DependencyCRF, [3, 4, 0, 0]),  # crossing arcs
-        (NonProjectiveDependencyCRF, [2, 3, 1, 0]),
-    ],
-)
-def test_what_is_no_tree_has_no_probability(kind: type[DependencyCRF], heads: list[int]) -> None:
-    ours = kind(torch.zeros(4, 5))
-    with pytest.raises(ValueError, match="no structure"):
-        ours.log_prob(ours.from_structure(torch.tensor(heads)))
-    crossing = NonProjectiveDependencyCRF(torch.zeros(4, 5))
-    assert torch.isfinite(crossing.log_prob(crossing.from_structure(torch.tensor([3, 4, 0, 0]))))
-
-
 def test_a_forbidden_part_makes_a_structure_impossible() -> None:
     scores = torch.zeros(3, 4)
     scores[0, 0] = -torch.inf
@@ -185,13 +289,3 @@ def test_a_forbidden_part_makes_a_structure_impossible() -> None:
     log_prob[log_prob > -torch.inf].sum().backward()
     assert scores.grad is not None
     assert torch.isfinite(scores.grad).all()
-
-
-def test_the_worked_example_of_the_page_runs() -> None:
-    page = Path(__file__).parent.parent / "docs" / "distributions.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    runner.run(test)
-    assert len(test.examples) > 10
-    assert runner.failures == 0

@@ -37,10 +37,14 @@ def results(unary: Tensor, transition: Tensor, lengths: Tensor) -> list[Tensor]:
     vectors = [
         torch.linspace(-1, 1, scores.numel(), dtype=scores.dtype).view_as(scores) for scores in (unary, transition)
     ]
+    scores = unary, transition
+    log_partition, parts = chain.OPERATORS.evaluate(scores, lengths)
     return [
-        *chain.marginals(unary, transition, lengths),
-        *chain.hvp(unary, transition, lengths, unary_vector=vectors[0], transition_vector=vectors[1]),
-        *chain.hvp(unary, transition, lengths, unary_vector=vectors[0], transition_vector=torch.zeros_like(transition)),
+        log_partition,
+        *parts,
+        *chain.OPERATORS.hvp(scores, lengths, vectors),
+        *chain.OPERATORS.hvp(scores, lengths, [vectors[0], None]),
+        *chain.OPERATORS.hvp(scores, lengths, [None, vectors[1]]),
     ]
 
 
@@ -88,7 +92,7 @@ def test_a_detour_that_underflow_would_hide() -> None:
     unary[:, :, 1] = 0
     unary[0, 0] = unary[0, -1] = torch.tensor([0.0, -800.0])
     stay = torch.eye(2, dtype=torch.float64).log().unsqueeze(0)
-    log_partition, states, _ = chain.marginals(unary, stay, torch.tensor([words]))
+    log_partition, (states, _) = chain.OPERATORS.evaluate([unary, stay], torch.tensor([words]))
     torch.testing.assert_close(log_partition, torch.tensor([-1600.0], dtype=torch.float64))
     torch.testing.assert_close(states[0, :, 1], torch.ones(words, dtype=torch.float64))
 
@@ -178,7 +182,7 @@ def test_the_arguments_are_not_changed() -> None:
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "single"])
 @pytest.mark.parametrize("num_words", [0, 1, 2, 7])
 def test_marginals_of_states_alone_and_their_gradients(num_words: int, shared: bool, spread: float) -> None:
-    """The eager path without a packed graph: value, gradient and gradient of the gradient equal the plain program's."""
+    """What attention asks for: value, gradient and gradient of the gradient equal the plain program's."""
     unary, transition, lengths = random_chain(num_words, 3, shared=shared, spread=spread)
     given = [unary.requires_grad_(), (transition[0] if shared else transition).detach().requires_grad_()]
     vector = torch.linspace(-1, 1, unary.numel(), dtype=unary.dtype).view_as(unary)
@@ -201,7 +205,7 @@ def test_marginals_of_states_alone_and_their_gradients(num_words: int, shared: b
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "single"])
 @pytest.mark.parametrize("num_words", [0, 1, 2, 7])
 def test_the_log_partition_alone_and_its_gradients(num_words: int, shared: bool) -> None:
-    """The eager path from two arrays, kept and asked again, and differentiated twice: as in the plain program."""
+    """What training asks for, kept and asked again, and differentiated twice: as in the plain program."""
     unary, transition, lengths = random_chain(num_words, 3, shared=shared)
     given = [unary.requires_grad_(), (transition[0] if shared else transition).detach().requires_grad_()]
     signs = torch.linspace(-1, 1, 7, dtype=unary.dtype)

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from structattn.distributions import NonProjectiveDependencyCRF
-from structattn.distributions.spanning_tree import maximum_spanning_trees
-from structattn.kernels import native, spanning_tree
+from structattn.kernels import native
+from structattn.kernels.spanning_tree import OPERATORS
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason=native.status().reason)
 one_root_or_several = pytest.mark.parametrize("single_root", [False, True])
@@ -29,13 +29,13 @@ def random_arcs(n: int, batch: int, spread: float, *, forbidden: float) -> tuple
 def test_marginals_and_hessians(n: int, spread: float, single_root: bool) -> None:
     scores, lengths = random_arcs(n, 9, spread, forbidden=0.15)
     vector = torch.randn(scores.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    ours = spanning_tree.marginals(scores, lengths, single_root=single_root)
-    product = spanning_tree.hvp(scores, lengths, vector, single_root=single_root)
+    ours = OPERATORS.evaluate([scores], lengths, [single_root])
+    (product,) = OPERATORS.hvp([scores], lengths, [vector], [single_root])
     with native.plain_torch():
-        plain = spanning_tree.marginals(scores, lengths, single_root=single_root)
-        plain_product = spanning_tree.hvp(scores, lengths, vector, single_root=single_root)
+        plain = OPERATORS.evaluate([scores], lengths, [single_root])
+        (plain_product,) = OPERATORS.hvp([scores], lengths, [vector], [single_root])
     torch.testing.assert_close(ours[0], plain[0], atol=1e-10, rtol=1e-12)
-    torch.testing.assert_close(ours[1], plain[1], atol=1e-10, rtol=0)
+    torch.testing.assert_close(ours[1][0], plain[1][0], atol=1e-10, rtol=0)
     torch.testing.assert_close(product, plain_product, atol=1e-9, rtol=0)
 
 
@@ -45,9 +45,9 @@ def test_marginals_and_hessians(n: int, spread: float, single_root: bool) -> Non
 def test_best_trees_ties_included(n: int, ties: bool, single_root: bool) -> None:
     scores, lengths = random_arcs(n, 20, 2.0, forbidden=0.3)
     scores = scores.round() if ties else scores
-    ours = maximum_spanning_trees(scores, lengths, single_root=single_root)
+    ours = OPERATORS.argmax([scores], lengths, [single_root])
     with native.plain_torch():
-        plain = maximum_spanning_trees(scores, lengths, single_root=single_root)
+        plain = OPERATORS.argmax([scores], lengths, [single_root])
     torch.testing.assert_close(ours, plain)
 
 
@@ -72,9 +72,8 @@ def test_the_number_of_threads_changes_nothing() -> None:
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(
-                (*spanning_tree.marginals(scores, lengths), *maximum_spanning_trees(scores, lengths, single_root=True))
-            )
+            value, parts = OPERATORS.evaluate([scores], lengths, [0])
+            found.append((value, *parts, OPERATORS.argmax([scores], lengths, [1])))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))

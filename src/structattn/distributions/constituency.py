@@ -1,20 +1,20 @@
 """Distributions over binary phrase trees, by the inside-outside program over spans.
 
-Separate because its parts are spans between words, not words.
-
 Reference: Baker (1979), Trainable grammars for speech recognition; Stern, Andreas and Klein (2017), A minimal
 span-based neural constituency parser; Kim et al. (2017), section 3.
 """
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from structattn import kernels
-from structattn.distributions.distribution import Selector, StructuredDistribution
-from structattn.distributions.lengths import checked_lengths
-from structattn.distributions.semirings import ChartSelector
-from structattn.kernels.operators import Operators
+from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
+from structattn.distributions.distribution import StructuredDistribution
+from structattn.distributions.values import aligned_lengths, integers, is_missing, refuse_first
 
 
 class ConstituencyCRF(StructuredDistribution):
@@ -25,12 +25,12 @@ class ConstituencyCRF(StructuredDistribution):
     ``i >= j`` are ignored.
 
     Args:
-        scores: score of each span between fences ``0 .. n``.
-        lengths: number of words of each sentence; all ``n`` if not given.
-        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
+        scores: score of each span between fenceposts ``0 .. n``.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
+        validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
-        ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
+        ValueError: if shapes, types or lengths do not fit, or a score is nan or ``+inf``.
 
     Example:
         >>> from structattn.distributions import ConstituencyCRF
@@ -41,52 +41,87 @@ class ConstituencyCRF(StructuredDistribution):
         [[0, 3], [0, 1], [1, 3], [1, 2], [2, 3]]
     """
 
+    _operators = kernels.constituency.OPERATORS
+    structures: ClassVar[str] = "spans (..., rows, 2)"
+
     def __init__(
         self,
         scores: Float[Tensor, "*batch start end"],
-        lengths: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | int | None = None,
         *,
-        validate_args: bool | None = True,
+        validate_args: bool | None = None,
     ) -> None:
+        (scores,) = checked_scores("ConstituencyCRF", scores=scores)
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
             raise ValueError(f"ConstituencyCRF: scores of shape {tuple(scores.shape)}: expected (..., n + 1, n + 1)")
-        fences = scores.shape[-1]
-        lengths = checked_lengths(lengths, scores.shape[:-2], num_words=fences - 1, like=scores)
-        super().__init__(scores, lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args)
+        num_words = scores.shape[-1] - 1
+        super().__init__(
+            {"scores": scores},
+            lengths=checked_lengths(
+                lengths, scores.shape[:-2], num_words=num_words, like=scores, validate_args=validate_args
+            ),
+            axes=((2, 0),),
+            validate_args=validate_args,
+        )
 
-    def to_structure(self, parts: Float[Tensor, "*shape fence fence"]) -> Int[Tensor, "*shape span 2"]:
-        """Spans ``(start, end)``, ``2 n - 1`` rows, parent before child, left before right; then ``(0, 0)``."""
-        fences = parts.shape[-1]
-        fence = torch.arange(fences, device=parts.device)
-        order = (fence[:, None] * fences + (fences - 1 - fence)).flatten()
-        unused = fences * fences
-        place = order.where(parts.flatten(-2) > 0, unused).sort(-1).values[..., : max(2 * fences - 3, 0)]
-        spans = torch.stack([place // fences, fences - 1 - place % fences], -1)
-        return spans.masked_fill((place == unused)[..., None], 0)
+    def to_structure(self, parts: Float[Tensor, "*shape start end"]) -> Int[Tensor, "*shape span 2"]:
+        """Spans ``(start, end)``, parent before child, left before right, in ``2 n - 1`` rows; then ``(0, 0)``.
 
-    def from_structure(self, structure: Int[Tensor, "*shape span 2"]) -> Float[Tensor, "*shape fence fence"]:
-        """Parts of spans ``(start, end)`` in any order; empty spans are ignored."""
-        fences = self.event_shape[-1]
-        start, end = structure.unbind(-1)
-        parts = torch.zeros(*structure.shape[:-2], fences * fences, device=structure.device)
-        parts = parts.scatter_add(-1, start * fences + end, (end > start).to(parts.dtype))
-        return parts.reshape((*structure.shape[:-2], fences, fences)).to(self._given[0].dtype)
+        Where there is no tree, every row is ``(-1, -1)``.
+        """
+        posts = parts.shape[-1]
+        _, lengths = aligned_lengths(self, parts.shape[:-2], what="parts")
+        post = torch.arange(posts, device=parts.device)
+        order = (post[:, None] * posts + (posts - 1 - post)).flatten()
+        unused = posts * posts
+        place = order.where(parts.flatten(-2) > 0, unused).sort(-1).values[..., : max(2 * posts - 3, 0)]
+        spans = torch.stack([place // posts, posts - 1 - place % posts], -1)
+        spans = spans.masked_fill((place == unused).unsqueeze(-1), 0)
+        return spans.masked_fill(is_missing(parts, 2, lengths).unsqueeze(-1), -1)
 
-    @property
-    def _operators(self) -> Operators:
-        return kernels.constituency.OPERATORS
+    def from_structure(self, structure: Int[Tensor, "*_ span 2"]) -> Float[Tensor, "*_ start end"]:
+        """Parts of spans ``(start, end)`` in any order; ``(0, 0)`` and ``(-1, -1)`` are no spans.
 
-    def _sizes(self) -> list[int]:
-        return [self.event_shape[0] - 1]
+        Raises:
+            ValueError: if this is no tensor of spans or, with ``validate_args``, a span is out of range.
+        """
+        spans = integers(structure, self.structures, self._is_structure_shape)
+        shape, lengths = aligned_lengths(self, spans.shape[:-2], what="spans")
+        start, end = spans.expand(*shape, *spans.shape[-2:]).unbind(-1)
+        if values_matter(self._checks_values, spans):
+            blank = (start == end) & ((start == 0) | (start == -1))
+            wrong = ~blank & ((start < 0) | (start >= end) | (end > lengths.unsqueeze(-1)))
+            refuse_first(
+                wrong,
+                lambda *place: (
+                    f"row {place[-1]} is the span ({int(start[place])}, {int(end[place])}): expected "
+                    f"0 <= start < end <= {int(lengths[place[:-1]])}, the number of words; or (0, 0) for no span"
+                ),
+            )
+        posts = self._event_shape[-1]
+        real = (start >= 0) & (start < end) & (end <= lengths.unsqueeze(-1))
+        index = (start * posts + end).where(real, 0)
+        parts = torch.zeros(*shape, posts * posts, device=spans.device).scatter_add(-1, index, real.float())
+        return parts.view(*shape, posts, posts).to(self.scores.dtype)
 
-    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        return kernels.constituency.ENTROPY(scores, lengths, self._sizes())[0]
+    def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
+        return len(shape) >= 2 and shape[-1] == 2
 
-    def _selector(self) -> Selector:
-        return ChartSelector(kernels.constituency.chart(self.event_shape[0] - 1))
+    def _real_parts(self) -> list[Bool[Tensor, "*batch start end"]]:
+        return [kernels.constituency.real_spans(self.lengths, self._event_shape[0] - 1)]
 
-    def _real_parts(self) -> Tensor:
-        return kernels.constituency.real_spans(self.lengths, self.event_shape[0] - 1).flatten(-2)
-
-    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return kernels.constituency.best_span(scores, self._flat_lengths())
+    def _why_none(self, parts: Tensor, length: int) -> str:
+        spans = {tuple(span) for span in parts.nonzero().tolist()}
+        for start, end in sorted(spans):
+            if not start < end <= length:
+                return f"({start}, {end}) is no span of the sentence"
+        for start, end in sorted(spans):
+            for other_start, other_end in sorted(spans):
+                if start < other_start < end < other_end:
+                    return f"the spans ({start}, {end}) and ({other_start}, {other_end}) cross"
+        for start in range(length):
+            if (start, start + 1) not in spans:
+                return f"the span ({start}, {start + 1}) of word {start + 1} is missing"
+        if length and (0, length) not in spans:
+            return f"the span (0, {length}) of the whole sentence is missing"
+        return f"it has {len(spans)} spans: expected {max(2 * length - 1, 0)}, a binary tree"

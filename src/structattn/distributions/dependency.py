@@ -1,66 +1,121 @@
 """Distributions over dependency trees: projective ones (Eisner's program) and all of them (the matrix-tree theorem).
 
-Separate because both share their parts: row = word, column = CoNLL id of its head, 0 for the root.
+Parts are arcs: row = word, column = CoNLL id of its head, 0 for the root. The papers index scores ``[head, modifier]``;
+here a row is the word that looks for its head.
 
 Reference: Eisner (2000), Bilexical grammars; Koo et al. (2007), Structured prediction models via the matrix-tree
-theorem; Kim et al. (2017), section 3.2. The papers index scores ``[head, modifier]``; here rows look and columns are
-looked at.
+theorem; Kim et al. (2017), section 3.2.
 """
 
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from structattn import kernels
-from structattn.distributions.distribution import Selector, StructuredDistribution
-from structattn.distributions.lengths import checked_lengths, within
-from structattn.distributions.semirings import ChartSelector
-from structattn.distributions.spanning_tree import SpanningTreeSelector
-from structattn.kernels import heads
-from structattn.kernels.operators import Operators
+from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
+from structattn.distributions.distribution import StructuredDistribution
+from structattn.distributions.values import aligned_lengths, integers, is_missing, refuse_first
+from structattn.kernels.heads import real_arcs
 
 
-class _HeadDistribution(StructuredDistribution):
-    """What the two families share: an arc score for every word and head, whole trees as heads, one root or several."""
+class HeadDistribution(StructuredDistribution):
+    """Trees as one head for each word, with a score for every arc and exactly one word under the root, or several."""
+
+    structures: ClassVar[str] = "heads (..., n)"
 
     def __init__(
         self,
         scores: Float[Tensor, "*batch word head_id"],
-        lengths: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | int | None = None,
         single_root: bool = False,
         *,
-        validate_args: bool | None = True,
+        validate_args: bool | None = None,
     ) -> None:
-        self.single_root = single_root
+        name = type(self).__name__
+        (scores,) = checked_scores(name, scores=scores)
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
-            raise ValueError(f"{type(self).__name__}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1)")
-        lengths = checked_lengths(lengths, scores.shape[:-2], num_words=scores.shape[-2], like=scores)
-        super().__init__(scores, lengths=lengths, event_shape=scores.shape[-2:], validate_args=validate_args)
+            raise ValueError(f"{name}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1)")
+        self.single_root = single_root
+        num_words = scores.shape[-2]
+        super().__init__(
+            {"scores": scores},
+            lengths=checked_lengths(
+                lengths, scores.shape[:-2], num_words=num_words, like=scores, validate_args=validate_args
+            ),
+            axes=((2, 1),),
+            options=(int(single_root),),
+            validate_args=validate_args,
+        )
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
-        """Heads as CoNLL ids; 0 beyond the end of a sentence."""
-        return parts.argmax(-1)
+        """Heads as CoNLL ids, 0 beyond the end of a sentence; -1 everywhere where there is no tree."""
+        _, lengths = aligned_lengths(self, parts.shape[:-2], what="parts")
+        return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
-    def from_structure(self, structure: Int[Tensor, "*shape word"]) -> Float[Tensor, "*shape word head_id"]:
-        """Parts of heads given as CoNLL ids; heads beyond the end are ignored."""
-        words = structure.shape[-1]
-        real = within(self.lengths, words)
-        arcs = torch.nn.functional.one_hot(structure.where(real, 0), words + 1) * real[..., None]
-        return arcs.to(self._given[0].dtype)
+    def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word head_id"]:
+        """Parts of heads given as CoNLL ids; heads beyond the end are not read, and -1 everywhere gives no parts.
 
-    def _real_parts(self) -> Tensor:
-        return heads.real_arcs(self.lengths, self.event_shape[0]).flatten(-2)
+        Raises:
+            ValueError: if this is no tensor of heads or, with ``validate_args``, a head is out of range.
+        """
+        words = self._event_shape[0]
+        heads = integers(structure, f"heads (..., {words})", self._is_structure_shape)
+        _, lengths = aligned_lengths(self, heads.shape[:-1], what="heads")
+        length, position = lengths.unsqueeze(-1), torch.arange(words, device=heads.device)
+        real = position < length
+        if values_matter(self._checks_values, heads):
+            none = ((heads == -1) | ~real).all(-1, keepdim=True)
+            wrong = real & ~none & ((heads < 0) | (heads > length))
+            refuse_first(
+                wrong,
+                lambda *place: (
+                    f"word {place[-1] + 1} has head {int(heads.expand_as(wrong)[place])}: expected 0 (the "
+                    f"root) to {int(lengths[place[:-1]])}, the number of words; or -1 at every word for no tree"
+                ),
+            )
+        heads = heads.where(real, -1)
+        arcs = heads.unsqueeze(-1) == torch.arange(words + 1, device=heads.device)
+        return arcs.to(self.scores.dtype)
 
-    def _sizes(self) -> list[int]:
-        return [self.event_shape[0], int(self.single_root)]
+    def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
+        return bool(shape) and shape[-1] == self._event_shape[0]
 
-    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        arcs = scores.unflatten(-1, tuple(self.event_shape))
-        shift, total = heads.best_heads(arcs, single_root=self.single_root)
-        return shift.flatten(1), total
+    def _real_parts(self) -> list[Bool[Tensor, "*batch word head_id"]]:
+        return [real_arcs(self.lengths, self._event_shape[0])]
+
+    def _shown_options(self) -> dict[str, Any]:
+        return {"single_root": self.single_root}
+
+    def _why_none(self, parts: Tensor, length: int) -> str:
+        count = parts.sum(-1)
+        if count[length:].any():
+            return f"word {length + 1} lies beyond the end and has a head"
+        for word in range(length):
+            if count[word] != 1:
+                return f"word {word + 1} has {int(count[word])} heads"
+        heads = [0, *parts[:length].argmax(-1).tolist()]
+        for word in range(1, length + 1):
+            if heads[word] > length:
+                return f"the head of word {word} is {heads[word]}, beyond the end"
+            ancestor, seen = word, set()
+            while ancestor:
+                if ancestor in seen:
+                    return f"word {word} is its own head" if heads[word] == word else f"word {word} is below a cycle"
+                seen.add(ancestor)
+                ancestor = heads[ancestor]
+        roots = [word for word in range(1, length + 1) if heads[word] == 0]
+        if self.single_root and len(roots) > 1:
+            return f"words {roots[0]} and {roots[1]} both hang from the root; single_root=False takes such trees"
+        return self._why_not_projective(heads)
+
+    def _why_not_projective(self, heads: Sequence[int]) -> str:
+        raise NotImplementedError
 
 
-class DependencyCRF(_HeadDistribution):
+class DependencyCRF(HeadDistribution):
     r"""Projective dependency trees: Eisner (2000); Kim et al. (2017), section 3.2.
 
     ``p(z) = exp( sum over arcs of scores[m, h] - A )``. Row ``m`` is a word, column ``h`` the CoNLL id of its head: 0
@@ -69,12 +124,12 @@ class DependencyCRF(_HeadDistribution):
 
     Args:
         scores: score of each head of each word.
-        lengths: number of words of each sentence; all ``n`` if not given.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
         single_root: whether exactly one word hangs from the root; otherwise any number may.
-        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
+        validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
-        ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
+        ValueError: if shapes, types or lengths do not fit, or a score is nan or ``+inf``.
 
     Example:
         >>> from structattn.distributions import DependencyCRF
@@ -85,18 +140,19 @@ class DependencyCRF(_HeadDistribution):
         (7, [[0, 1, 1], [0, 3, 1]])
     """
 
-    @property
-    def _operators(self) -> Operators:
-        return kernels.dependency.OPERATORS
+    _operators = kernels.dependency.OPERATORS
 
-    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        return kernels.dependency.ENTROPY(scores, lengths, self._sizes())[0]
+    def _why_not_projective(self, heads: Sequence[int]) -> str:
+        words = range(1, len(heads))
+        spans = [(min(heads[word], word), max(heads[word], word), word) for word in words]
+        for start, end, word in spans:
+            for other_start, other_end, other in spans:
+                if start < other_start < end < other_end:
+                    return f"the arcs into words {word} and {other} cross; NonProjectiveDependencyCRF takes such trees"
+        return "it is no tree"
 
-    def _selector(self) -> Selector:
-        return ChartSelector(kernels.dependency.chart(self.event_shape[0], self.single_root))
 
-
-class NonProjectiveDependencyCRF(_HeadDistribution):
+class NonProjectiveDependencyCRF(HeadDistribution):
     r"""All dependency trees, crossing arcs included: Koo et al. (2007), section 3; Tutte's matrix-tree theorem.
 
     ``p(z) = exp( sum over arcs of scores[m, h] - A )``, where ``A`` is the log-determinant of the Laplacian of
@@ -104,12 +160,12 @@ class NonProjectiveDependencyCRF(_HeadDistribution):
 
     Args:
         scores: score of each head of each word.
-        lengths: number of words of each sentence; all ``n`` if not given.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
         single_root: whether exactly one word hangs from the root; otherwise any number may.
-        validate_args: check the scores and the arguments of `log_prob`; False saves time, and ``torch.vmap`` needs it.
+        validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
-        ValueError: if shapes or lengths do not fit together, or a score is nan or ``+inf``.
+        ValueError: if shapes, types or lengths do not fit, or a score is nan or ``+inf``.
 
     Example:
         >>> from structattn.distributions import NonProjectiveDependencyCRF
@@ -118,15 +174,7 @@ class NonProjectiveDependencyCRF(_HeadDistribution):
         (9, 1.0)
     """
 
-    @property
-    def _operators(self) -> Operators:
-        return kernels.spanning_tree.OPERATORS
+    _operators = kernels.spanning_tree.OPERATORS
 
-    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """``A - <mu, scores>``: trees with crossing arcs have no chart that adds up surprisals."""
-        log_partition, parts = self._operators.marginals(scores, lengths, self._sizes())
-        expected = (parts * scores.masked_fill(scores == -torch.inf, 0)).sum(-1)
-        return (log_partition - expected).masked_fill(log_partition == -torch.inf, 0)
-
-    def _selector(self) -> Selector:
-        return SpanningTreeSelector(self.event_shape[0], self.single_root)
+    def _why_not_projective(self, heads: Sequence[int]) -> str:
+        return "it is no tree"

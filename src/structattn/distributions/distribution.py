@@ -1,6 +1,6 @@
-"""What is written once for every structured distribution: probabilities, entropies, the best and random structures.
+"""The interface of every structured distribution: probabilities, entropies, best and random structures.
 
-Separate because a family adds only its dynamic program and the translation between parts and structures.
+A family adds its kernel and the translation between parts and structures.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwright and Jordan (2008), section 3
 (exponential families: marginals are the gradient of the log-partition).
@@ -8,36 +8,25 @@ Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwrig
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
-from structattn.distributions.flat_parts import (
-    as_type,
-    at_least_single,
-    cross_entropy,
-    finite,
+from structattn.distributions.checks import (
+    checked_count,
+    checked_sample_shape,
     is_below_infinity,
-    refuse_other_structures,
     refuse_undefined_scores,
+    values_matter,
 )
+from structattn.distributions.values import Structures, parts_of, refuse_other_structures
+from structattn.kernels.gap import Axes, gap
 from structattn.kernels.operators import Operators
-
-
-@runtime_checkable
-class Selector(Protocol):
-    """How a family finds its best structures and draws random ones; scores are ``(batch, part)``, float64."""
-
-    def best(self, scores: Tensor, lengths: Tensor, *, count: int) -> tuple[Tensor, Tensor]:
-        """The best ``count`` structures: scores ``(count, batch)``, parts ``(count, batch, part)`` as ``bool``."""
-        ...
-
-    def draw(self, scores: Tensor, lengths: Tensor, *, count: int, generator: Generator | None) -> Tensor:
-        """``count`` independent structures: parts ``(count, batch, part)`` as ``bool``."""
-        ...
+from structattn.kernels.random import streams
 
 
 class StructuredDistribution(Distribution, ABC):
@@ -48,121 +37,135 @@ class StructuredDistribution(Distribution, ABC):
     part. If nothing is allowed, the log-partition is ``-inf``, and marginals, samples and the best structure are zero.
 
     Args:
-        scores: what the scores of the parts are made of, each with the batch axes in front unless it is shared; the
-            first one as the parts of a structure are.
+        arrays: scores of each kind of part, by name, with the batch axes in front unless the batch shares them; the
+            first one is shaped like the parts of a structure.
         lengths: number of words of each sentence.
-        event_shape: shape of the parts of one structure.
-        validate_args: check scores and arguments; None takes the default of ``torch.distributions``.
+        axes: of each array, see `distributions.divergence.Axes`.
+        options: of the kernel.
+        validate_args: whether to check values: of scores and lengths here, of structures later. None checks where
+            nothing has to wait for the values, on the CPU; True on an accelerator, too. Values are never checked within
+            ``torch.compile``, ``torch.export`` and the transforms of ``torch.func``.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
+    _operators: ClassVar[Operators]
+    #: What `to_structure` returns, for messages.
+    structures: ClassVar[str]
 
     def __init__(
         self,
-        *scores: Float[Tensor, "..."],
+        arrays: dict[str, Float[Tensor, "..."]],
+        *,
         lengths: Int[Tensor, "*batch"],
-        event_shape: torch.Size,
-        validate_args: bool | None = True,
+        axes: Axes,
+        options: Sequence[int] = (),
+        validate_args: bool | None = None,
     ) -> None:
-        # Scores are packed and masked at each use: nothing of the graph that leads to them is shared by two calls.
-        self._given = scores if torch.is_grad_enabled() else tuple(tensor.detach() for tensor in scores)
+        self._names, scores = tuple(arrays), tuple(arrays.values())
+        self._arrays = scores if torch.is_grad_enabled() else tuple(array.detach() for array in scores)
         self.lengths = lengths
-        shape = scores[0].shape
-        super().__init__(shape[: len(shape) - len(event_shape)], event_shape, validate_args=validate_args)
-        if self._validate_args and not torch.compiler.is_compiling() and not all(map(is_below_infinity, scores)):
-            refuse_undefined_scores(type(self).__name__, self._scores.detach(), self._real_parts())
-
-    @property
-    def _scores(self) -> Tensor:
-        """Score of every part, flat: ``(*batch, part)``."""
-        return self._given[0].flatten(len(self._batch_shape))
-
-    @property
-    @abstractmethod
-    def _operators(self) -> Operators:
-        """The kernel of the family."""
+        self._axes, self._options = tuple(axes), tuple(options)
+        shape, first = scores[0].shape, len(scores[0].shape) - axes[0][0]
+        super().__init__(shape[:first], shape[first:], validate_args=False)
+        if validate_args is None and not Distribution._validate_args:
+            validate_args = False  # Distribution.set_default_validate_args
+        self._checks_values = validate_args
+        if values_matter(validate_args, scores[0]) and not all(map(is_below_infinity, scores)):
+            for array, real in zip(scores, self._real_parts(), strict=True):
+                refuse_undefined_scores(type(self).__name__, array.detach(), real)
 
     @abstractmethod
-    def _sizes(self) -> list[int]:
-        """What else than scores and lengths the kernel has to know."""
+    def _real_parts(self) -> list[Bool[Tensor, "..."]]:
+        """For each array, False where a score is padding or of no part at all: it is not read."""
 
     @abstractmethod
-    def _entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """Entropy ``(batch,)`` of flat scores."""
+    def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
+        """Whether integers of this shape can be structures."""
 
     @abstractmethod
-    def _selector(self) -> Selector:
-        """What finds the best structures and draws random ones."""
-
-    @abstractmethod
-    def _shift(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """What may be subtracted from the scores ``(batch, part)`` and the sum of it, the same in every structure.
-
-        It keeps huge scores from swallowing small differences. Zero is always right.
-        """
-
-    @abstractmethod
-    def _real_parts(self) -> Tensor:
-        """False where a flat part is padding or no part at all; its score is not read."""
+    def _why_none(self, parts: Tensor, length: int) -> str:
+        """Why 0/1 parts are no structure of this family for a sentence of this length."""
 
     @abstractmethod
     def to_structure(self, parts: Tensor) -> Tensor:
-        """The structure (tags, heads, spans) whose parts these are."""
+        """The structure (tags, heads, spans) whose parts these are; ``-1`` everywhere where there are none."""
 
     @abstractmethod
     def from_structure(self, structure: Tensor) -> Tensor:
-        """The parts (0 or 1) of a structure."""
+        """The parts (0 or 1) of a structure; none where it is ``-1`` everywhere."""
+
+    @property
+    def scores(self) -> Float[Tensor, "..."]:
+        """The scores as they were given, shaped like the parts of a structure."""
+        return self._arrays[0]
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         """``A = log sum_z exp(score(z))``; ``-inf`` if nothing is allowed."""
-        return self._per_item(self._operators.log_partition(self._raw_scores(), self._flat_lengths(), self._sizes()))
+        return self._per_item(self._operators.log_partition(self._batched(), self._batched_lengths(), self._options))
 
     def marginals(self) -> Float[Tensor, "..."]:
         """``mu = E[z]``, the probability of every part: the gradient of the log-partition; zero on padding."""
-        return self._to_parts(self._operators.parts(self._raw_scores(), self._flat_lengths(), self._sizes()))
+        return self._shaped(self._operators.marginals(self._batched(), self._batched_lengths(), self._options))
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Float[Tensor, "..."]:
         """The same as `marginals`."""
         return self.marginals()
 
     @property
-    def mode(self) -> Tensor:
+    def variance(self) -> Float[Tensor, "..."]:
+        """Variance of every part, ``mu (1 - mu)``."""
+        mean = self.marginals()
+        return mean * (1 - mean)
+
+    @property
+    def mode(self) -> Float[Tensor, "..."]:
         """The same as `argmax`."""
         return self.argmax()
 
+    @property
+    def support(self) -> Structures:
+        """All structures of the family for these lengths, as 0/1 parts."""
+        return Structures(self)
+
     def argmax(self) -> Float[Tensor, "..."]:
-        """Parts of a best structure; which of several equal ones, see `ChartSelector` and `SpanningTreeSelector`."""
-        parts = self._operators.argmax(self._raw_scores().detach(), self._flat_lengths(), self._sizes())
-        return self.topk(1)[0] if parts is None else self._to_parts(parts)
+        """Parts of a best structure; of several equal ones, see `kernels.selection` and `kernels.arborescence`."""
+        return self._shaped(self._operators.argmax(self._batched(), self._batched_lengths(), self._options))
 
     def topk(self, k: int) -> Float[Tensor, "{k} ..."]:
         """Parts of the ``k`` best structures, the best first; zero where there are fewer structures."""
-        return self._best(k)[1]
+        count = checked_count(k)
+        return self._shaped(self._best(count)[1], count)
 
     def topk_scores(self, k: int) -> Float[Tensor, "{k} *batch"]:
         """Scores of the ``k`` best structures; ``-inf`` where there are fewer structures."""
-        return self._best(k)[0]
+        count = checked_count(k)
+        return self._per_item(self._best(count)[0], count)
 
     def sample(
-        self, sample_shape: torch.Size | list[int] | tuple[int, ...] = (), generator: Generator | None = None
+        self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
     ) -> Float[Tensor, "..."]:
         """Independent exact samples, as parts of shape ``sample_shape + batch_shape + event_shape``.
 
+        The samples of a sentence depend on the state of the generator and on the place of the sentence in the batch,
+        not on the other sentences, padding, the number of threads, or the device of the scores.
+
         Args:
-            sample_shape: how many, as in ``torch.distributions``.
+            sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
             generator: source of randomness; torch's own if not given.
+
+        Raises:
+            ValueError: if the shape is no shape.
         """
-        shape = torch.Size(sample_shape)
-        with torch.no_grad():
-            scores, _ = self._shifted()
-            parts = self._selector().draw(scores, self._flat_lengths(), count=shape.numel(), generator=generator)
-        return self._to_parts(parts, *shape)
+        shape = checked_sample_shape(sample_shape)
+        lengths = self._batched_lengths()
+        own = streams(len(lengths), generator=generator, device=lengths.device)
+        parts = self._operators.sample(self._batched(), lengths, own, self._options, shape.numel())
+        return self._shaped(parts, *shape)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
-        """``H = -sum_z p(z) log p(z)``; zero if nothing is allowed."""
-        scores, _ = self._shifted()
-        return self._per_item(self._entropy(scores, self._flat_lengths()))
+        """``H = -sum_z p(z) log p(z) = A - <mu, scores>``; zero if nothing is allowed."""
+        return self._per_item(self._operators.entropy(self._batched(), self._batched_lengths(), self._options)[1])
 
     def cross_entropy(self, other: "StructuredDistribution") -> Float[Tensor, "*batch"]:
         """``-sum_z p(z) log q(z)`` for another distribution ``q`` over the same parts; ``inf`` where ``q`` forbids what
@@ -172,131 +175,189 @@ class StructuredDistribution(Distribution, ABC):
             ValueError: if the other has another family or shape.
         """
         mine, theirs = self._comparable(other)
-        _, log_partition, parts, _ = mine._evaluate()
-        scores, other_log_partition, _, _ = theirs._evaluate()
-        return self._per_item(cross_entropy(log_partition, parts, scores, other_log_partition))
+        log_partition, _, gap_to_theirs, other_log_partition = mine._beside(theirs)
+        found = other_log_partition + (gap_to_theirs - log_partition)
+        return mine._per_item(_between(found, log_partition, other_log_partition))
 
-    def log_prob(self, value: Num[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """``score(z) - A`` of parts ``(*sample, *batch, *event)``; ``-inf`` if they use a forbidden part.
+    def log_prob(self, value: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """``score(z) - A`` of structures; ``-inf`` if they use a forbidden part.
+
+        Floating-point numbers and ``bool`` are 0/1 parts ``(*sample, *batch, *event)``, integers what `to_structure`
+        returns. Integers whose shape only fits parts are parts; integers whose shape fits both are refused.
 
         Raises:
-            ValueError: if the parts have a wrong shape or, with ``validate_args``, are no structure of this family.
+            ValueError: if the shape is wrong or, with ``validate_args``, an item is no structure of this family.
         """
-        event = tuple(self.event_shape)
-        if value.shape[value.dim() - len(event) :] != event:
-            raise ValueError(f"log_prob: parts of shape {tuple(value.shape)}: expected {event} at the end")
-        parts = self._from_parts(value.double())
-        if self._validate_args and not torch.compiler.is_compiling():
-            self._refuse_parts_of_no_structure(parts)
-        scores, log_partition, _, _ = self._evaluate()
-        scores = scores.view(*self.batch_shape, scores.shape[-1])
-        log_partition = log_partition.view(self.batch_shape)
-        log_prob = (parts * finite(scores)).sum(-1) - log_partition
-        impossible = ((parts > 0) & (scores == -torch.inf)).any(-1) | (log_partition == -torch.inf)
-        return log_prob.masked_fill(impossible, -torch.inf).to(self._given[0].dtype)
+        parts = parts_of(self, value)
+        if values_matter(self._checks_values, parts):
+            refuse_other_structures(self, parts)
+        log_partition = self._operators.exact_log_partition(self._batched(), self._batched_lengths(), self._options)
+        log_partition = log_partition.reshape(self._batch_shape)
+        scores = [
+            array.double().masked_fill(~real, -torch.inf)
+            for array, real in zip(self._arrays, self._real_parts(), strict=True)
+        ]
+        surprisal = gap(self._parts_of_arrays(parts), log_partition, scores, self._axes)
+        surprisal = surprisal.masked_fill(log_partition == -torch.inf, torch.inf)
+        return -_at_least_zero(surprisal).to(self.scores.dtype)
 
     def log_count(self) -> Float[Tensor, "*batch"]:
         """Logarithm of the number of structures that are allowed."""
-        with torch.no_grad():
-            scores = self._flat_scores()
-            allowed = torch.zeros_like(scores).masked_fill(scores == -torch.inf, -torch.inf)
-            count = self._operators.log_partition(allowed, self._flat_lengths(), self._sizes())
-        return self._per_item(count)
+        return self._per_item(self._log_count())
 
-    def expand(
-        self, batch_shape: torch.Size | list[int] | tuple[int, ...], _instance: Any = None
-    ) -> "StructuredDistribution":
+    def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> "StructuredDistribution":
         """The same distribution for a larger batch, without copying the scores.
 
         Args:
             batch_shape: the new batch shape; the old one must broadcast to it.
+
+        Raises:
+            ValueError: if it does not.
         """
-        shape = torch.Size(batch_shape)
+        try:
+            shape = torch.Size(batch_shape)
+            fits = torch.broadcast_shapes(self._batch_shape, shape) == shape
+        except (RuntimeError, TypeError):
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"{type(self).__name__} with batch shape {tuple(self._batch_shape)} cannot be expanded to "
+                f"{batch_shape!r}: expected a shape that the batch shape broadcasts to"
+            )
+        return self._with(lambda tensor, axes: tensor.expand(shape + tensor.shape[tensor.dim() - axes :]))
+
+    def __getitem__(self, index: Any) -> "StructuredDistribution":
+        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``; an index takes batch axes only."""
+        index = index if isinstance(index, tuple) else (index,)
+        try:
+            self.lengths[index]
+        except (IndexError, TypeError) as error:
+            raise IndexError(
+                f"{type(self).__name__} with batch shape {tuple(self._batch_shape)}, index {index}: {error}"
+            ) from None
+        if not any(item is Ellipsis for item in index):
+            index = (*index, Ellipsis)
+        return self._with(lambda tensor, axes: tensor[(*index, *(slice(None) for _ in range(axes)))])
+
+    def __repr__(self) -> str:
+        shapes = zip(self._names, (array.shape for array in self._arrays), strict=True)
+        shown: dict[str, Any] = {**dict(shapes), "lengths": self.lengths.shape, **self._shown_options()}
+        return f"{type(self).__name__}({', '.join(f'{name}: {value}' for name, value in shown.items())})"
+
+    def _shown_options(self) -> dict[str, Any]:
+        return {}
+
+    def _parts_of_arrays(self, parts: Tensor) -> list[Tensor]:
+        """Parts for each array of scores, from those that are shaped like the first."""
+        return [parts]
+
+    def _marginals_of_parts(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-partition and marginals where only the first array has scores."""
+        value, parts = self._operators.evaluate([scores], lengths, self._options)
+        return value, parts[0]
+
+    def _is_shared(self) -> list[bool]:
+        """Which arrays all sentences of a batch share."""
+        return [False for _ in self._arrays]
+
+    def _with(self, change: Callable[[Tensor, int], Tensor]) -> "StructuredDistribution":
+        """A copy whose scores and lengths have other batch axes: ``change(tensor, number of axes that stay)``."""
         new = copy.copy(self)
-        new._given = self._given_for(shape)
-        new.lengths = self.lengths.expand(shape)
-        new._batch_shape = shape
+        new._arrays = tuple(
+            array if shared else change(array, axes)
+            for array, shared, (axes, _) in zip(self._arrays, self._is_shared(), self._axes, strict=True)
+        )
+        new.lengths = change(self.lengths, 0)
+        new._batch_shape = new.lengths.shape
         return new
 
-    def _given_for(self, shape: torch.Size) -> tuple[Tensor, ...]:
-        """What the scores are made of, for a larger batch."""
-        return tuple(tensor.expand(*shape, *self._event_shape) for tensor in self._given)
+    def _batched(self, dtype: torch.dtype | None = None) -> list[Tensor]:
+        """The arrays with one batch axis; in single or double precision, which the kernels read."""
+        found = []
+        for array, shared, (axes, _) in zip(self._arrays, self._is_shared(), self._axes, strict=True):
+            own = array if shared else self._one_batch_axis(array, axes)
+            wanted = dtype or (own.dtype if own.dtype in (torch.float32, torch.float64) else torch.float32)
+            found.append(own if own.dtype == wanted else own.to(wanted))
+        return found
 
-    def _best(self, count: int) -> tuple[Tensor, Tensor]:
-        if count < 1:
-            raise ValueError(f"topk of {count}: expected at least 1")
-        with torch.no_grad():
-            scores, total = self._shifted()
-            values, parts = self._selector().best(scores, self._flat_lengths(), count=count)
-        return self._per_item(values + total, count), self._to_parts(parts, count)
-
-    def _evaluate(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Shifted scores, their log-partition, the marginals, and what the shift took from the log-partition."""
-        scores, total = self._shifted()
-        log_partition, parts = self._operators.marginals(scores, self._flat_lengths(), self._sizes())
-        return scores, log_partition, parts, total
-
-    def _shifted(self) -> tuple[Tensor, Tensor]:
-        scores = self._flat_scores()
-        shift, total = self._shift(scores.detach())
-        return scores - shift, total
-
-    def _flat_scores(self) -> Tensor:
-        return self._one_batch_axis(self._scores.double().masked_fill(~self._real_parts(), -torch.inf), 1)
-
-    def _raw_scores(self) -> Tensor:
-        """Scores as they came, ``(batch, *event)``, for kernels that do not read padding; float32 at least."""
-        return self._one_batch_axis(at_least_single(self._given[0]), len(self._event_shape))
-
-    def _flat_lengths(self) -> Tensor:
+    def _batched_lengths(self) -> Tensor:
         return self._one_batch_axis(self.lengths, 0)
 
-    def _one_batch_axis(self, tensor: Tensor, part_axes: int) -> Tensor:
+    def _one_batch_axis(self, tensor: Tensor, axes: int) -> Tensor:
         # A view costs as much as a short sentence: none is made where there is one batch axis already.
         if len(self._batch_shape) == 1:
             return tensor
-        return tensor.reshape(self._batch_shape.numel(), *tensor.shape[tensor.dim() - part_axes :])
+        return tensor.reshape(self._batch_shape.numel(), *tensor.shape[tensor.dim() - axes :])
 
     def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
         if sample_shape or len(self._batch_shape) != 1:
             values = values.reshape((*sample_shape, *self._batch_shape))
-        return as_type(values, self._given[0].dtype)
+        dtype = self._arrays[0].dtype
+        return values if values.dtype == dtype else values.to(dtype)
 
-    def _to_parts(self, flat: Tensor, *sample_shape: int) -> Tensor:
-        """Parts from flat parts; a family that keeps more parts than it shows drops the others here."""
-        shape = torch.Size(sample_shape) + self._batch_shape + self._event_shape
-        # Not even a view of what a kernel has written in the right shape.
-        return as_type(flat if flat.shape == shape else flat.reshape(shape), self._given[0].dtype)
+    def _shaped(self, parts: Tensor, *sample_shape: int) -> Tensor:
+        shape, dtype = torch.Size(sample_shape) + self._batch_shape + self._event_shape, self._arrays[0].dtype
+        parts = parts if parts.shape == shape else parts.reshape(shape)
+        return parts if parts.dtype == dtype else parts.to(dtype)
 
-    def _from_parts(self, parts: Tensor) -> Tensor:
-        """Flat parts ``(*sample, *batch, part)`` from parts."""
-        return parts.flatten(parts.dim() - len(self.event_shape))
+    def _beside(self, other: "StructuredDistribution") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """``A_p``, the entropy, ``A_p - <mu_p, scores_q>`` and ``A_q`` for another distribution ``q``, in float64."""
+        lengths, options, operators = self._batched_lengths(), self._options, self._operators
+        mine, theirs = self._batched(), other._batched()
+        dtype = torch.promote_types(mine[0].dtype, theirs[0].dtype)
+        if mine[0].dtype != theirs[0].dtype:
+            mine, theirs = self._batched(dtype), other._batched(dtype)
+        values = operators.family.each(theirs)
+        log_partition, entropy, gap_to_theirs = operators.entropy(mine, lengths, options, values)
+        assert gap_to_theirs is not None  # values were given
+        return log_partition, entropy, gap_to_theirs, operators.exact_log_partition(theirs, lengths, options)
+
+    def _log_count(self) -> Tensor:
+        with torch.no_grad():
+            allowed = [torch.zeros_like(own).masked_fill(own == -torch.inf, -torch.inf) for own in self._batched()]
+            allowed = [own.double() for own in allowed]
+            return self._operators.log_partition(allowed, self._batched_lengths(), self._options)
+
+    def _best(self, k: int) -> tuple[Tensor, Tensor]:
+        return self._operators.topk(self._batched(), self._batched_lengths(), self._options, k)
 
     def _comparable(self, other: "StructuredDistribution") -> tuple["StructuredDistribution", "StructuredDistribution"]:
-        """Both distributions, over the same flat parts."""
+        """Both distributions, over the same arrays of parts."""
         if type(other) is not type(self) or other.event_shape != self.event_shape:
+            parts = f" with parts {tuple(other.event_shape)}" if isinstance(other, Distribution) else ""
             raise ValueError(
                 f"{type(self).__name__} with parts {tuple(self.event_shape)} cannot be compared with "
-                f"{type(other).__name__} with parts {tuple(other.event_shape)}: expected the same family and shape"
+                f"{type(other).__name__}{parts}: expected the same family and shape"
             )
-        shape = torch.broadcast_shapes(self.batch_shape, other.batch_shape)
-        return self.expand(shape), other.expand(shape)
-
-    def _refuse_parts_of_no_structure(self, parts: Tensor) -> None:
-        with torch.no_grad():
-            lengths = self.lengths.expand(parts.shape[:-1]).reshape(parts.shape[:-1].numel())
-            parts = parts.reshape(parts.shape[:-1].numel(), parts.shape[-1])
-            only = torch.zeros_like(parts).masked_fill(parts == 0, -torch.inf)
-            log_count, used = self._operators.marginals(only, lengths, self._sizes())
-        refuse_other_structures(type(self).__name__, parts, log_count=log_count, used=used)
+        if other._options != self._options:
+            raise ValueError(f"{self!r} cannot be compared with {other!r}: expected the same options")
+        mine, theirs = self, other
+        if self._batch_shape != other._batch_shape:
+            shape = torch.broadcast_shapes(self._batch_shape, other._batch_shape)
+            mine, theirs = self.expand(shape), other.expand(shape)
+        if values_matter(None, self.lengths) and not torch.equal(mine.lengths, theirs.lengths):
+            raise ValueError(f"{type(self).__name__}: sentences of different lengths cannot be compared")
+        return mine, theirs
 
 
 @register_kl(StructuredDistribution, StructuredDistribution)  # type: ignore[untyped-decorator]
 def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tensor:
     """``KL(p || q) = sum_z p(z) (log p(z) - log q(z))``; ``inf`` where ``q`` forbids what ``p`` has."""
     p, q = p._comparable(q)
-    scores, log_partition, parts, _ = p._evaluate()
-    other_scores, other_log_partition, _, _ = q._evaluate()
-    negative_entropy = -cross_entropy(log_partition, parts, scores, log_partition)
-    divergence = negative_entropy + cross_entropy(log_partition, parts, other_scores, other_log_partition)
-    return p._per_item(divergence)
+    log_partition, entropy, gap_to_q, other_log_partition = p._beside(q)
+    divergence = _at_least_zero((other_log_partition - log_partition) + (gap_to_q - entropy))
+    return p._per_item(_between(divergence, log_partition, other_log_partition))
+
+
+def _between(found: Tensor, log_partition: Tensor, other_log_partition: Tensor) -> Tensor:
+    """Infinite where the other distribution is empty, and zero where the first one is."""
+    found = found.masked_fill(other_log_partition == -torch.inf, torch.inf)
+    return found.masked_fill(log_partition == -torch.inf, 0)
+
+
+def _at_least_zero(found: Tensor) -> Tensor:
+    """Without a value that rounding has left below zero, but with the same derivatives."""
+    if not found.requires_grad:
+        return found.clamp(min=0)
+    value, finite = found.detach().clamp(min=0), found.masked_fill(found.detach().isinf(), 0)
+    return value + (finite - finite.detach())

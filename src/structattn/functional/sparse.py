@@ -54,17 +54,34 @@ class _Product(torch.autograd.Function):
     """Rows as bags of weighted rows of the dense matrix; the gradient is the same with the transposed matrix."""
 
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, *parts: Tensor) -> Tensor:
-        ctx.save_for_backward(*parts)
+    def forward(dense: Tensor, *parts: Tensor) -> Tensor:
         columns, offsets, values = parts[:3]
         if not len(columns):
             return dense.new_zeros(len(offsets), dense.shape[1])
         return F.embedding_bag(columns, dense.contiguous(), offsets, mode="sum", per_sample_weights=values)
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+        ctx.save_for_forward(*inputs[1:])
+
+    @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         parts = ctx.saved_tensors
         return _Product.apply(gradients[0], *parts[3:], *parts[:3]), *[None] * 6
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Any:
+        return _Product.apply(tangent, *ctx.saved_tensors)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, dense: Tensor, *parts: Tensor) -> Any:
+        """Mapped matrices stand side by side."""
+        if in_dims[0] is None:
+            return _Product.apply(dense, *parts), None
+        wide = dense.movedim(in_dims[0], 1)
+        product = _Product.apply(wide.flatten(1), *parts)
+        return product.view(len(product), *wide.shape[1:]), 1
 
 
 def _by_row(rows: Tensor, columns: Tensor, values: Tensor, *, num_rows: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,6 +1,7 @@
-"""The inner loops that decide the speed, one file per family, each behind two names: ``marginals`` and ``hvp``.
+"""The inner loops that decide the speed: one file for each family of structures, each with its `Operators`.
 
-What is here is plain torch: exact at any spread of the scores, vectorised over sentences and spans, on any device.
+Compiled programs are in ``native``; the plain-torch programs here are exact at any spread of the scores, run on any
+device, and are what the compiled ones are tested against.
 """
 
 from structattn.kernels import chain, constituency, dependency, segments, spanning_tree

@@ -1,19 +1,25 @@
 """Linear chains: the forward-backward program, with one transition matrix for all positions or one for each.
 
-Separate because two programs stand behind the same names, ``marginals`` and ``hvp``: the chart below, in plain torch,
-and the compiled ``native/source/chain.cpp``.
+Unaries and transitions are two arrays: they are never copied together, which would cost more than a short sentence.
 
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Kim et al. (2017), section 3.1.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window
-from structattn.kernels.operators import register_chart
+from structattn.kernels.chart import Chart, Rule, Window, run
+from structattn.kernels.family import Family
+from structattn.kernels.operators import Operators
+from structattn.kernels.random import place
+from structattn.kernels.selection import ChartSelector
+
+# The random choices of a sequence, see `kernels.random.place`: the state before another, and the last state.
+_BEFORE, _LAST = range(2)
 
 
 @lru_cache(maxsize=64)
@@ -33,9 +39,11 @@ def chart(num_words: int, num_states: int, shared: bool) -> Chart:
         before = Window(alpha + (i - 1) * c, (0, 1))
         transition = Window(transitions + (0 if shared else (i - 1) * c * c), (1, c))
         here = Window(i * c, (1, 0))
-        rules.append(Rule(Window(alpha + i * c, (1,)), (before, transition, here), (c,), (c,)))
+        choice = Window(place(_BEFORE, 0, i), (place(0, 1, 0),))
+        rules.append(Rule(Window(alpha + i * c, (1,)), (before, transition, here), (c,), (c,), choice))
     if n:
-        rules.append(Rule(Window(total + 1, (1,)), (Window(alpha, (c, 1)),), (n,), (c,)))
+        last = Window(place(_LAST, 0, 1), (place(0, 0, 1),))
+        rules.append(Rule(Window(total + 1, (1,)), (Window(alpha, (c, 1)),), (n,), (c,), last))
     return Chart(alpha, total + n + 1, tuple(rules), Window(total, (1,)), num_counted=c * c if shared else 0)
 
 
@@ -91,97 +99,21 @@ def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[
     return scores - shift, total
 
 
-OPERATORS, ENTROPY = register_chart("chain", lambda sizes: chart(sizes[0], sizes[1], bool(sizes[2])), _prepared)
+def _sizes(scores: Sequence[Tensor], options: Sequence[int]) -> tuple[int, ...]:
+    """Number of words and of states, and 0 for a matrix for each position, 1 for one for each sentence, 2 for one."""
+    unary, transition = scores
+    return unary.shape[1], unary.shape[2], 4 - transition.dim()
 
 
-def marginals(
-    unary: Float[Tensor, "batch word state"],
-    transition: Float[Tensor, "batch *position state state"],
-    lengths: Int[Tensor, " batch"],
-) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch word state"], Float[Tensor, "batch *position state state"]]:
-    """Log-partition, state marginals and transition marginals; differentiable twice more.
-
-    Args:
-        unary: score of each state of each word; ``-inf`` forbids it. What stands beyond the end is not read.
-        transition: ``[..., from, to]``, one matrix per position (``word - 1`` of them), or one per sentence; then its
-            marginals are expected counts.
-        lengths: number of words of each sentence.
-
-    Example:
-        >>> log_partition, states, _ = marginals(torch.zeros(1, 3, 2), torch.zeros(1, 2, 2), torch.tensor([3]))
-        >>> round(log_partition.exp().item()), states[0, 0].tolist()
-        (8, [0.5, 0.5])
-    """
-    log_partition, parts = OPERATORS.marginals(packed(unary, transition), lengths, sizes_of(unary, transition))
-    states, transitions = unpacked(parts, unary, transition)
-    return log_partition, states, transitions
-
-
-def hvp(
-    unary: Float[Tensor, "batch word state"],
-    transition: Float[Tensor, "batch *position state state"],
-    lengths: Int[Tensor, " batch"],
-    *,
-    unary_vector: Float[Tensor, "batch word state"],
-    transition_vector: Float[Tensor, "batch *position state state"],
-) -> tuple[Float[Tensor, "batch word state"], Float[Tensor, "batch *position state state"]]:
-    """Hessian of the log-partition times a vector: the exact gradient of ``<marginals, vector>``.
-
-    Args:
-        unary: as for `marginals`.
-        transition: as for `marginals`.
-        lengths: as for `marginals`.
-        unary_vector: what the state marginals are contracted with.
-        transition_vector: what the transition marginals are contracted with.
-
-    Example:
-        >>> scores = torch.zeros(1, 1, 2), torch.zeros(1, 2, 2)
-        >>> hvp(*scores, torch.tensor([1]), unary_vector=torch.tensor([[[4.0, 0.0]]]), transition_vector=scores[1])[0]
-        tensor([[[ 1., -1.]]])
-    """
-    vector = packed(unary_vector, transition_vector)
-    product = OPERATORS.hvp(packed(unary, transition), lengths, vector, sizes_of(unary, transition))
-    return unpacked(product, unary, transition)
-
-
-def entropy(
-    unary: Float[Tensor, "batch word state"],
-    transition: Float[Tensor, "batch *position state state"],
-    lengths: Int[Tensor, " batch"],
-) -> Float[Tensor, " batch"]:
-    """Entropy, as a sum of surprisals without cancellation; differentiable twice.
-
-    Args:
-        unary: as for `marginals`, but with ``-inf`` beyond the end.
-        transition: as for `marginals`, but with ``-inf`` beyond the end.
-        lengths: as for `marginals`.
-
-    Example:
-        >>> round(entropy(torch.zeros(1, 3, 2), torch.zeros(1, 2, 2), torch.tensor([3])).item(), 4)
-        2.0794
-    """
-    return ENTROPY(packed(unary, transition), lengths, sizes_of(unary, transition))[0]
-
-
-def packed(
-    unary: Float[Tensor, "batch word state"], transition: Float[Tensor, "batch *position state state"]
-) -> Float[Tensor, "batch part"]:
-    """Both in one row for each sentence, as the operators take them."""
-    return torch.cat([unary.flatten(1), transition.flatten(1)], 1)
-
-
-def unpacked(
-    parts: Float[Tensor, "batch part"],
-    unary: Float[Tensor, "batch word state"],
-    transition: Float[Tensor, "batch *position state state"],
-) -> tuple[Float[Tensor, "batch word state"], Float[Tensor, "batch *position state state"]]:
-    """What `packed` has put together."""
-    split = unary.shape[1] * unary.shape[2]
-    return parts[:, :split].view(unary.shape), parts[:, split:].reshape(transition.shape)
-
-
-def sizes_of(
-    unary: Float[Tensor, "batch word state"], transition: Float[Tensor, "batch *position state state"]
-) -> list[int]:
-    """Number of words, number of states, and whether each sentence has one matrix of transitions."""
-    return [unary.shape[1], unary.shape[2], int(transition.dim() == 3)]
+OPERATORS = Operators(
+    Family(
+        name="chain",
+        sizes=_sizes,
+        prepare=_prepared,
+        program=lambda numbers, lengths, sizes: run(chart(*sizes[:2], bool(sizes[2])), numbers, lengths),
+        selector=lambda sizes: ChartSelector(chart(*sizes[:2], bool(sizes[2]))),
+        shared_axes=(None, 2),
+        # A matrix for all positions counts how often each transition is used.
+        row_axes=lambda scores: [1, 2 if scores[1].dim() == 4 else 0],
+    )
+)

@@ -1,9 +1,8 @@
 """Dynamic programs as data: a chart is a list of rules over strided windows of one flat table.
 
-Separate because every family with a chart (chain, segments, projective trees, phrases) differs only in its rules: the
-bottom-up pass, the top-down pass, and in ``distributions.semirings`` the best, the k best and the sampled structures
-are written once, over all sentences and all spans of a width together. This is the plain-torch program: reference,
-fallback and GPU path. Nothing here is differentiated by autograd: derivatives ride along (``kernels.numbers``).
+Families with a chart (chain, segments, projective trees, phrases) differ only in their rules. The bottom-up and the
+top-down pass here, and the best, the k best and the sampled structures of `kernels.selection`, run over all sentences
+and all spans of a width together. Nothing is differentiated by autograd: derivatives ride along (`kernels.numbers`).
 
 Reference: Goodman (1999), Semiring parsing; Eisner (2016), Inside-outside and forward-backward algorithms are just
 backprop.
@@ -16,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from structattn.kernels.numbers import add_up, multiply
+from structattn.kernels.numbers import logsumexp_and_shares, multiply
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,15 @@ class Rule:
             one.
         cells: sizes of the cell axes.
         splits: sizes of the split axes, the alternatives; empty if there is only one.
+        place: where a random choice among the splits is made (`kernels.random`), an offset and a stride for each cell
+            axis; the same at every length of the longest sentence.
     """
 
     target: Window
     sources: tuple[Window, ...]
     cells: tuple[int, ...]
     splits: tuple[int, ...] = ()
+    place: Window | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -97,15 +99,12 @@ class Chart:
         return self.goal.offset + self.goal.strides[0] * lengths
 
 
-def inside(
-    chart: Chart, scores: Float[Tensor, "order batch part"], *, entropy: bool = False
-) -> Float[Tensor, "order cell batch"]:
+def inside(chart: Chart, scores: Float[Tensor, "order batch part"]) -> Float[Tensor, "order cell batch"]:
     """Bottom-up pass: the log-sum of all ways to build each cell, with its derivatives.
 
     Args:
         chart: the dynamic program.
-        scores: numbers, see `kernels.numbers.seed`.
-        entropy: see `run`.
+        scores: numbers, see `kernels.numbers.make_dual`.
     """
     order, batch, parts = scores.shape
     table = scores.new_zeros(order, chart.num_cells, batch)
@@ -118,7 +117,7 @@ def inside(
         elif not rule.splits:
             target.copy_(rule.terms(table))
         else:
-            value, _ = _alternatives(rule, table, entropy=entropy)
+            value, _ = logsumexp_and_shares(rule.terms(table), rule.split_axes())
             target.copy_(value.reshape(target.shape))
     return table
 
@@ -127,8 +126,6 @@ def outside(
     chart: Chart,
     table: Float[Tensor, "order cell batch"],
     lengths: Int[Tensor, " batch"],
-    *,
-    entropy: bool = False,
 ) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch part"]]:
     """Top-down pass: log-partition, and the probability that a structure uses each score.
 
@@ -139,7 +136,6 @@ def outside(
         chart: the dynamic program.
         table: what `inside` has filled.
         lengths: number of words of each sentence.
-        entropy: see `run`.
     """
     goals = chart.goals(lengths).expand(len(table), 1, -1)
     log_partition = table.gather(1, goals)
@@ -148,7 +144,7 @@ def outside(
     for rule in reversed(chart.rules):
         share = rule.target.of(used, rule.cells)
         if rule.splits:
-            _, shares = _alternatives(rule, table, entropy=entropy)
+            _, shares = logsumexp_and_shares(rule.terms(table), rule.split_axes())
             share = share.reshape(*share.shape[:-1], *(1 for _ in rule.splits), share.shape[-1])
             share = multiply(share, shares)
         for source in rule.sources:
@@ -160,25 +156,13 @@ def outside(
 
 
 def run(
-    chart: Chart, scores: Float[Tensor, "order batch part"], lengths: Int[Tensor, " batch"], *, entropy: bool = False
+    chart: Chart, scores: Float[Tensor, "order batch part"], lengths: Int[Tensor, " batch"]
 ) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch part"]]:
     """Both passes: ``log_partition`` and ``marginals``, with the derivatives that the scores carry.
 
     Args:
         chart: the dynamic program.
-        scores: numbers, see `kernels.numbers.seed`.
+        scores: numbers, see `kernels.numbers.make_dual`.
         lengths: number of words of each sentence.
-        entropy: let every choice carry its surprisal ``-log share``. On dual numbers with direction zero, the
-            derivative of the log-partition is then ``E[-log p]``, the entropy, and that of the marginals its gradient:
-            a sum of terms that are not negative, where ``A - <mu, scores>`` would cancel.
     """
-    return outside(chart, inside(chart, scores, entropy=entropy), lengths, entropy=entropy)
-
-
-def _alternatives(rule: Rule, table: Tensor, *, entropy: bool) -> tuple[Tensor, Tensor]:
-    terms = rule.terms(table)
-    if entropy:
-        _, shares = add_up(terms[:1], rule.split_axes())
-        surprisal = -shares[0].masked_fill(shares[0] == 0, 1).log()
-        terms = torch.stack([terms[0], terms[1] + surprisal])
-    return add_up(terms, rule.split_axes())
+    return outside(chart, inside(chart, scores), lengths)

@@ -1,8 +1,5 @@
 """Binary phrase trees over scored spans: the inside-outside program (CKY).
 
-Separate because two programs stand behind the same names, ``marginals`` and ``hvp``: the chart below, in plain torch,
-and the compiled ``native/source/constituency.cpp``.
-
 Reference: Baker (1979), Trainable grammars for speech recognition; Stern, Andreas and Klein (2017), A minimal
 span-based parser.
 """
@@ -13,8 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window
-from structattn.kernels.operators import register_chart
+from structattn.kernels.chart import Chart, Rule, Window, run
+from structattn.kernels.family import Family
+from structattn.kernels.operators import Operators
+from structattn.kernels.random import place
+from structattn.kernels.selection import ChartSelector
 
 
 @lru_cache(maxsize=64)
@@ -31,19 +31,20 @@ def chart(num_words: int) -> Chart:
         right_half = Window(spans + size + width, (diagonal, down))
         score = Window(width, (diagonal, 0))
         target = Window(spans + width, (diagonal,))
-        rules.append(Rule(target, (left, right_half, score), (size - width,), (width - 1,)))
+        split = Window(place(0, 0, width), (place(0, 1, 1),))
+        rules.append(Rule(target, (left, right_half, score), (size - width,), (width - 1,), split))
     return Chart(spans, 2 * spans, tuple(rules), Window(spans, (1,)))
 
 
-def real_spans(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*batch fence fence"]:
+def real_spans(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*batch fencepost fencepost"]:
     """True for spans of at least one word within the sentence.
 
     Example:
         >>> real_spans(torch.tensor(1), 2).int().tolist()
         [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
     """
-    fence = torch.arange(num_words + 1, device=lengths.device)
-    return (fence[:, None] < fence) & (fence <= lengths[..., None, None])
+    post = torch.arange(num_words + 1, device=lengths.device)
+    return (post[:, None] < post) & (post <= lengths[..., None, None])
 
 
 def best_span(
@@ -71,55 +72,12 @@ def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[
     return scores - shift, total
 
 
-OPERATORS, ENTROPY = register_chart("constituency", lambda sizes: chart(sizes[0]), _prepared)
-
-
-def marginals(
-    scores: Float[Tensor, "batch fence fence"], lengths: Int[Tensor, " batch"]
-) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch fence fence"]]:
-    """Log-partition and span marginals over all binary trees; differentiable twice more.
-
-    Args:
-        scores: ``[i, j]`` scores the span of words ``i..j-1``; ``-inf`` forbids it. Entries that are no span of the
-            sentence are not read.
-        lengths: number of words of each sentence.
-
-    Example:
-        >>> log_partition, spans = marginals(torch.zeros(1, 4, 4), torch.tensor([3]))
-        >>> round(log_partition.exp().item()), spans[0, 0].tolist()
-        (2, [0.0, 1.0, 0.5, 1.0])
-    """
-    return OPERATORS.marginals(scores, lengths, [scores.shape[1] - 1])
-
-
-def hvp(
-    scores: Float[Tensor, "batch fence fence"],
-    lengths: Int[Tensor, " batch"],
-    vector: Float[Tensor, "batch fence fence"],
-) -> Float[Tensor, "batch fence fence"]:
-    """Hessian of the log-partition times a vector: the exact gradient of ``<marginals, vector>``.
-
-    Args:
-        scores: as for `marginals`.
-        lengths: as for `marginals`.
-        vector: what the marginals are contracted with.
-
-    Example:
-        >>> hvp(torch.zeros(1, 2, 2), torch.tensor([1]), torch.ones(1, 2, 2)).abs().sum().item()
-        0.0
-    """
-    return OPERATORS.hvp(scores, lengths, vector, [scores.shape[1] - 1])
-
-
-def entropy(scores: Float[Tensor, "batch fence fence"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """Entropy, as a sum of surprisals without cancellation; differentiable twice.
-
-    Args:
-        scores: as for `marginals`, but with ``-inf`` where there is no span.
-        lengths: as for `marginals`.
-
-    Example:
-        >>> round(entropy(torch.zeros(1, 4, 4), torch.tensor([3])).item(), 4)
-        0.6931
-    """
-    return ENTROPY(scores.flatten(1), lengths, [scores.shape[1] - 1])[0]
+OPERATORS = Operators(
+    Family(
+        name="constituency",
+        sizes=lambda scores, options: (scores[0].shape[1] - 1,),
+        prepare=_prepared,
+        program=lambda numbers, lengths, sizes: run(chart(sizes[0]), numbers, lengths),
+        selector=lambda sizes: ChartSelector(chart(sizes[0])),
+    )
+)

@@ -1,19 +1,19 @@
 """Projective dependency trees: the program of Eisner, for one or several words under the root.
 
-Separate because two programs stand behind the same names, ``marginals`` and ``hvp``: the chart below, in plain torch,
-and the compiled ``native/source/dependency.cpp``.
-
 Reference: Eisner (2000), Bilexical grammars and their cubic-time parsing algorithms; Kim et al. (2017), section 3.2.
 """
 
 from functools import lru_cache
 
-from jaxtyping import Float, Int
-from torch import Tensor
+from structattn.kernels.chart import Chart, Rule, Window, run
+from structattn.kernels.family import Family
+from structattn.kernels.heads import prepared, sizes_of
+from structattn.kernels.operators import Operators
+from structattn.kernels.random import place
+from structattn.kernels.selection import ChartSelector
 
-from structattn.kernels.chart import Chart, Rule, Window
-from structattn.kernels.heads import HeadKernel, prepared
-from structattn.kernels.operators import register_chart
+# The random choices of a tree, see `kernels.random.place`: how a span is split, and the word under a single root.
+_HALVES, _RIGHT, _LEFT, _ROOT = range(4)
 
 
 @lru_cache(maxsize=64)
@@ -32,6 +32,9 @@ def chart(num_words: int, single_root: bool) -> Chart:
     def cells(name: str, row: int, column: int, *strides: int) -> Window:
         return Window(tables[name] + row * size + column, strides)
 
+    def where(kind: int, start: int, width: int) -> Window:
+        return Window(place(kind, start, start + width), (place(0, 1, 1),))
+
     diagonal, down, right = size + 1, size, 1
     rules = [Rule(cells(name, 0, 0, diagonal), (), (size,)) for name in ("CR", "CL")]
     first = int(single_root)
@@ -42,17 +45,17 @@ def chart(num_words: int, single_root: bool) -> Chart:
             break
         end = first + width
         halves = (cells("CR", first, first, diagonal, right), cells("CL", first + 1, end, diagonal, down))
-        rules.append(Rule(cells("X", first, end, diagonal), halves, rightward, splits))
+        rules.append(Rule(cells("X", first, end, diagonal), halves, rightward, splits, where(_HALVES, first, width)))
         arc = Window((end - 1) * size + first, (diagonal,))
         rules.append(Rule(cells("IR", first, end, diagonal), (cells("X", first, end, diagonal), arc), rightward))
         halves = (cells("IR", first, first + 1, diagonal, right), cells("CR", first + 1, end, diagonal, down))
-        rules.append(Rule(cells("CR", first, end, diagonal), halves, rightward, splits))
+        rules.append(Rule(cells("CR", first, end, diagonal), halves, rightward, splits, where(_RIGHT, first, width)))
         if leftward[0] > 0:
             end = 1 + width
             arc = Window(end, (diagonal,))
             rules.append(Rule(cells("IL", 1, end, diagonal), (cells("X", 1, end, diagonal), arc), leftward))
             halves = (cells("CL", 1, 1, diagonal, right), cells("IL", 1, end, diagonal, down))
-            rules.append(Rule(cells("CL", 1, end, diagonal), halves, leftward, splits))
+            rules.append(Rule(cells("CL", 1, end, diagonal), halves, leftward, splits, where(_LEFT, 1, width)))
     if not single_root:
         return Chart(num_scores, ends, tuple(rules), cells("CR", 0, 0, right))
     rules.append(Rule(Window(ends, (1,)), (), (1,)))
@@ -60,28 +63,18 @@ def chart(num_words: int, single_root: bool) -> Chart:
         root = Window(0, (0, size))
         # CR[r, t] is empty for r > t, so every end t may try every root r.
         parts = (root, cells("CL", 1, 1, 0, right), cells("CR", 1, 1, right, down))
-        rules.append(Rule(Window(ends + 1, (1,)), parts, (num_words,), (num_words,)))
+        under_root = Window(place(_ROOT, 0, 1), (place(0, 0, 1),))
+        rules.append(Rule(Window(ends + 1, (1,)), parts, (num_words,), (num_words,), under_root))
     return Chart(num_scores, ends + size, tuple(rules), Window(ends, (1,)))
 
 
-OPERATORS, ENTROPY = register_chart("dependency", lambda sizes: chart(sizes[0], bool(sizes[1])), prepared)
-_KERNEL = HeadKernel(OPERATORS)
-marginals, hvp = _KERNEL.marginals, _KERNEL.hvp
-
-
-def entropy(
-    scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"], *, single_root: bool = False
-) -> Float[Tensor, " batch"]:
-    """Entropy, as a sum of surprisals without cancellation; differentiable twice.
-
-    Args:
-        scores: as for `marginals`, but with ``-inf`` on padding and in a word's own column.
-        lengths: as for `marginals`.
-        single_root: as for `marginals`.
-
-    Example:
-        >>> import torch
-        >>> round(entropy(torch.zeros(1, 2, 3), torch.tensor([2])).item(), 4)
-        1.0986
-    """
-    return ENTROPY(scores.flatten(1), lengths, [scores.shape[1], int(single_root)])[0]
+OPERATORS = Operators(
+    Family(
+        name="dependency",
+        sizes=sizes_of,
+        prepare=prepared,
+        program=lambda numbers, lengths, sizes: run(chart(sizes[0], bool(sizes[1])), numbers, lengths),
+        selector=lambda sizes: ChartSelector(chart(sizes[0], bool(sizes[1]))),
+        row_axes=lambda scores: [1],
+    )
+)

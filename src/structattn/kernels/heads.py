@@ -1,77 +1,27 @@
-"""What all kernels over dependency trees share: which arcs there are, what may be taken out of scores, and their names.
-
-Separate because projective trees and all trees differ in their programs only.
+"""Arcs between words: which there are, and what may be taken out of their scores.
 
 Reference: Koo et al. (2007), Structured prediction models via the matrix-tree theorem, section 2.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn.kernels.operators import Operators
 
+def sizes_of(scores: Sequence[Tensor], options: Sequence[int]) -> tuple[int, ...]:
+    """Number of words, and whether exactly one word hangs from the root.
 
-@dataclass(frozen=True)
-class HeadKernel:
-    """The two names behind which a family of dependency trees stands.
+    Args:
+        scores: one array ``(batch, word, head_id)``.
+        options: whether there is a single root.
 
-    Attributes:
-        operators: the same over any number of axes, with sizes.
+    Example:
+        >>> sizes_of([torch.zeros(2, 3, 4)], [1])
+        (3, 1)
     """
-
-    operators: Operators
-
-    def marginals(
-        self,
-        scores: Float[Tensor, "batch word head_id"],
-        lengths: Int[Tensor, " batch"],
-        *,
-        single_root: bool = False,
-    ) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch word head_id"]]:
-        """Log-partition and arc marginals over all trees of the family; differentiable twice more.
-
-        Args:
-            scores: row = word, column = id of its head (0 is the root); ``-inf`` forbids an arc. Rows and columns of
-                padding, and a word's own column, are not read.
-            lengths: number of words of each sentence.
-            single_root: whether exactly one word hangs from the root.
-
-        Example:
-            >>> from structattn.kernels import dependency, spanning_tree
-            >>> for family in (dependency, spanning_tree):
-            ...     log_partition, arcs = family.marginals(torch.zeros(1, 2, 3), torch.tensor([2]))
-            ...     print(round(log_partition.exp().item()), round(arcs[0, 0, 0].item(), 4))
-            3 0.6667
-            3 0.6667
-        """
-        return self.operators.marginals(scores, lengths, [scores.shape[1], int(single_root)])
-
-    def hvp(
-        self,
-        scores: Float[Tensor, "batch word head_id"],
-        lengths: Int[Tensor, " batch"],
-        vector: Float[Tensor, "batch word head_id"],
-        *,
-        single_root: bool = False,
-    ) -> Float[Tensor, "batch word head_id"]:
-        """Hessian of the log-partition times a vector: the exact gradient of ``<marginals, vector>``.
-
-        Args:
-            scores: as for `marginals`.
-            lengths: as for `marginals`.
-            vector: what the marginals are contracted with.
-            single_root: as for `marginals`.
-
-        Example:
-            >>> from structattn.kernels import dependency, spanning_tree
-            >>> one = torch.zeros(1, 1, 2), torch.tensor([1]), torch.ones(1, 1, 2)
-            >>> [family.hvp(*one).abs().max().item() < 1e-15 for family in (dependency, spanning_tree)]
-            [True, True]
-        """
-        return self.operators.hvp(scores, lengths, vector, [scores.shape[1], int(single_root)])
+    return (scores[0].shape[1], *options)
 
 
 def real_arcs(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*batch word head_id"]:

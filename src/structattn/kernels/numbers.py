@@ -1,9 +1,8 @@
-"""Numbers that carry their derivatives: the arithmetic under every plain-torch kernel.
+"""Numbers that carry their derivatives: the arithmetic of every plain-torch program.
 
 A tensor of numbers has the *order* axis in front: one slice for plain numbers, two for dual numbers
 ``x + x1 e`` (``e^2 = 0``), four for hyper-dual numbers ``x + x1 e1 + x2 e2 + x12 e1 e2``. One program over these
 numbers gives marginals, their directional derivative and their second directional derivative, without a tape.
-It is separate because the charts and the matrix-tree elimination share it.
 
 Reference: Li and Eisner (2009), First- and second-order expectation semirings; Fike and Alonso (2011), hyper-dual
 numbers.
@@ -14,11 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def seed(scores: Float[Tensor, "*shape"], *directions: Float[Tensor, "*shape"]) -> Float[Tensor, "order *shape"]:
+def make_dual(scores: Float[Tensor, "*shape"], *directions: Float[Tensor, "*shape"]) -> Float[Tensor, "order *shape"]:
     """Scores with zero, one or two directions of derivation; a forbidden score (``-inf``) has no derivative.
 
     Example:
-        >>> seed(torch.tensor([1.0, -torch.inf]), torch.tensor([3.0, 4.0])).tolist()
+        >>> make_dual(torch.tensor([1.0, -torch.inf]), torch.tensor([3.0, 4.0])).tolist()
         [[1.0, -inf], [3.0, 0.0]]
     """
     forbidden = scores == -torch.inf
@@ -56,7 +55,7 @@ def one_like(numbers: Float[Tensor, "order *shape"]) -> Float[Tensor, "order *sh
     return one
 
 
-def add_up(
+def logsumexp_and_shares(
     terms: Float[Tensor, "order *_"], axes: tuple[int, ...]
 ) -> tuple[Float[Tensor, "order *_"], Float[Tensor, "order *_"]]:
     r"""Log-sum-exp over some axes, and the share of every term in the sum.
@@ -72,7 +71,7 @@ def add_up(
         Values and shares, with the derivatives that the terms carry.
 
     Example:
-        >>> value, share = add_up(torch.tensor([[0.0, 0.0]]), (-1,))
+        >>> value, share = logsumexp_and_shares(torch.tensor([[0.0, 0.0]]), (-1,))
         >>> share.tolist(), round(value.item(), 4)
         ([[0.5, 0.5]], 0.6931)
     """
@@ -94,7 +93,7 @@ def add_up(
 
 
 def log_shares(terms: Float[Tensor, "order *_"], axes: tuple[int, ...]) -> Float[Tensor, "order *_"]:
-    """Logarithm of the shares of `add_up`, without underflow; ``-inf`` where a term is impossible.
+    """Logarithm of the shares of `logsumexp_and_shares`, without underflow; ``-inf`` where a term is impossible.
 
     Args:
         terms: numbers in log space.
@@ -106,7 +105,7 @@ def log_shares(terms: Float[Tensor, "order *_"], axes: tuple[int, ...]) -> Float
     """
     _, total, top = _raised(terms[0], axes)
     plain = terms[0] - top - total.masked_fill(total == 0, 1).log()
-    value, _ = add_up(terms, axes)
+    value, _ = logsumexp_and_shares(terms, axes)
     return torch.cat([plain.unsqueeze(0), terms[1:] - value[1:]])
 
 

@@ -1,7 +1,5 @@
 """Segmentations with labelled segments: the semi-Markov forward program.
 
-Separate because a compiled kernel for the same segments can stand behind the same two names, ``marginals`` and ``hvp``.
-
 Reference: Sarawagi and Cohen (2004), Semi-Markov conditional random fields for information extraction.
 """
 
@@ -9,11 +7,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window
-from structattn.kernels.operators import register_chart
+from structattn.kernels.chart import Chart, Rule, Window, run
+from structattn.kernels.family import Family
+from structattn.kernels.operators import Operators
+from structattn.kernels.random import place
+from structattn.kernels.selection import ChartSelector
+
+# The random choices of a segmentation, see `kernels.random.place`: the segment before a label, and the last label.
+_BEFORE, _LAST = range(2)
 
 
 @lru_cache(maxsize=64)
@@ -32,8 +36,10 @@ def chart(num_words: int, max_width: int, num_states: int) -> Chart:
         start = end - widths
         before = Window(beta + start * c, (0, c, 1))
         segment = Window(start * per_start + (widths - 1) * per_width, (1, per_start - per_width, c))
-        rules.append(Rule(Window(beta + end * c, (1,)), (before, segment), (c,), (widths, c)))
-    rules.append(Rule(Window(total, (1,)), (Window(beta, (c, 1)),), (n + 1,), (c,)))
+        choice = Window(place(_BEFORE, 0, end), (place(0, 1, 0),))
+        rules.append(Rule(Window(beta + end * c, (1,)), (before, segment), (c,), (widths, c), choice))
+    last = Window(place(_LAST, 0, 0), (place(0, 0, 1),))
+    rules.append(Rule(Window(total, (1,)), (Window(beta, (c, 1)),), (n + 1,), (c,), last))
     return Chart(beta, total + n + 1, tuple(rules), Window(total, (1,)))
 
 
@@ -64,57 +70,12 @@ def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[
     return scores.masked_fill(~real, -torch.inf), scores.new_zeros(len(scores))
 
 
-OPERATORS, ENTROPY = register_chart("segments", lambda sizes: chart(sizes[0], sizes[1], sizes[2]), _prepared)
-
-
-def marginals(
-    scores: Float[Tensor, "batch word width state state"], lengths: Int[Tensor, " batch"]
-) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch word width state state"]]:
-    """Log-partition and segment marginals over all labelled segmentations; differentiable twice more.
-
-    Args:
-        scores: ``[start, width - 1, previous label, label]``; ``-inf`` forbids a segment. Segments that end beyond the
-            sentence are not read.
-        lengths: number of words of each sentence.
-
-    Example:
-        >>> log_partition, _ = marginals(torch.zeros(1, 3, 3, 1, 1), torch.tensor([3]))
-        >>> round(log_partition.exp().item())
-        4
-    """
-    return OPERATORS.marginals(scores, lengths, list(scores.shape[1:4]))
-
-
-def hvp(
-    scores: Float[Tensor, "batch word width state state"],
-    lengths: Int[Tensor, " batch"],
-    vector: Float[Tensor, "batch word width state state"],
-) -> Float[Tensor, "batch word width state state"]:
-    """Hessian of the log-partition times a vector: the exact gradient of ``<marginals, vector>``.
-
-    Args:
-        scores: as for `marginals`.
-        lengths: as for `marginals`.
-        vector: what the marginals are contracted with.
-
-    Example:
-        >>> hvp(torch.zeros(1, 1, 1, 1, 1), torch.tensor([1]), torch.ones(1, 1, 1, 1, 1)).item()
-        0.0
-    """
-    return OPERATORS.hvp(scores, lengths, vector, list(scores.shape[1:4]))
-
-
-def entropy(
-    scores: Float[Tensor, "batch word width state state"], lengths: Int[Tensor, " batch"]
-) -> Float[Tensor, " batch"]:
-    """Entropy, as a sum of surprisals without cancellation; differentiable twice.
-
-    Args:
-        scores: as for `marginals`, but with ``-inf`` where there is no segment.
-        lengths: as for `marginals`.
-
-    Example:
-        >>> round(entropy(torch.zeros(1, 3, 3, 1, 1), torch.tensor([3])).item(), 4)
-        1.3863
-    """
-    return ENTROPY(scores.flatten(1), lengths, list(scores.shape[1:4]))[0]
+OPERATORS = Operators(
+    Family(
+        name="segments",
+        sizes=lambda scores, options: tuple(scores[0].shape[1:4]),
+        prepare=_prepared,
+        program=lambda numbers, lengths, sizes: run(chart(*sizes), numbers, lengths),
+        selector=lambda sizes: ChartSelector(chart(*sizes)),
+    )
+)

@@ -1,216 +1,181 @@
-"""Spanning trees of a directed graph: the matrix-tree theorem by elimination of one node after the other.
+"""All dependency trees: sums by the matrix-tree theorem, best trees by Edmonds' algorithm, and exact samples.
 
-The determinant of a Laplacian loses every digit when the root is weak or scores are spread, and its inverse more so.
-Eliminating nodes in log space computes the same determinant with sums of positive terms only, at any spread. It is
-separate because it is no chart; where a plain matrix inverse is safe (``kernels.laplacian``), that is used instead.
-
-With ``A[h,m]`` the weight of head ``h`` for ``m``, eliminating ``k`` takes the factor ``d = sum_h A[h,k]`` out of the
-sum over all trees and leaves ``A[h,m] + A[h,k] A[k,m] / d``. With a single root ``r``, ``d`` sums over words only, the
-factor is ``s = r[k] + d``, and the root row becomes ``(d r[m] + r[k] A[k,m]) / s``.
-
-Reference: Tutte (1948); Koo et al. (2007), Structured prediction models via the matrix-tree theorem; Grassmann, Taksar
-and Heyman (1985), Regenerative analysis and steady state distributions for Markov chains (the elimination without
-subtraction).
+Reference: Tutte (1948); Koo et al. (2007), Structured prediction models via the matrix-tree theorem; Lawler (1972), k
+best solutions by partition; Zmigrod et al. (2021), Efficient sampling of dependency structures.
 """
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn.kernels.heads import HeadKernel, prepared
-from structattn.kernels.laplacian import by_inverse
-from structattn.kernels.numbers import add_up, log_shares, multiply, one_like
-from structattn.kernels.operators import register
+from structattn.kernels.arborescence import maximum_spanning_trees
+from structattn.kernels.elimination import by_elimination, eliminations
+from structattn.kernels.family import Family
+from structattn.kernels.heads import prepared, sizes_of
+from structattn.kernels.operators import Operators
+from structattn.kernels.random import place, sample_keys, uniform
+from structattn.kernels.selection import categorical
+
+# The random choices of a tree, see `kernels.random.place`: whether an arc takes a detour over a node that left the
+# graph, and the head of that node where no arc does.
+_DETOUR, _HEAD = range(2)
 
 
 @dataclass(frozen=True)
-class Elimination:
-    """One node has left the graph. Numbers have the axes ``(order, batch, ...)``; rows are heads, columns modifiers.
+class SpanningTreeSelector:
+    """Best and random spanning trees.
+
+    Among equal trees, each contraction prefers the head with the lowest id, then the word that comes first.
 
     Attributes:
-        log_factor: log of the factor that left the sum; zero where the node is padding.
-        weights: log-weights among the nodes that remain.
-        heads: share of each remaining head in the in-weight of the node.
-        direct: share of the old arc in each new arc; the rest is ``via``.
-        via: share of the detour over the node in each new arc.
-        root: share of the root and of the words in the factor; only with a single root.
-    """
-
-    log_factor: Tensor
-    weights: Tensor
-    heads: Tensor
-    direct: Tensor
-    via: Tensor
-    root: Tensor | None
-
-
-_HEADS = (-2,)
-
-
-def eliminate(weights: Tensor, active: Bool[Tensor, " batch"], *, single_root: bool) -> Elimination:
-    """Take the last node ``k`` out of the graph.
-
-    Args:
-        weights: log-weights ``(order, batch, head 0..k, modifier 1..k)``.
-        active: where the node is a word; elsewhere nothing happens.
+        num_words: number of words of the longest sentence.
         single_root: whether exactly one word hangs from the root.
     """
-    column, row, rest = weights[..., :-1, -1:], weights[..., -1:, :-1], weights[..., :-1, :-1]
-    root = None
-    if single_root:
-        inner, heads, go = _word_heads(column[..., 1:, :])
-        choice = torch.cat([column[..., :1, :], inner], -2)
-        factor, root = add_up(choice, _HEADS)
-        log_root = log_shares(choice, _HEADS)
-        heads = torch.cat([root[..., :1, :], heads], -2)
-        go = torch.cat([log_root[..., :1, :], go], -2)
-        stay = log_root[..., 1:, :].masked_fill(~active[:, None, None], 0)
-        rest = torch.cat([rest[..., :1, :] + stay, rest[..., 1:, :]], -2)
-    else:
-        factor, heads = add_up(column, _HEADS)
-        go = log_shares(column, _HEADS)
-    detour = go + row
-    loops = torch.ones(detour.shape[-2:], dtype=torch.bool, device=detour.device).tril(-1).triu(-1)
-    detour[0].masked_fill_(loops, -torch.inf)
-    merged, shares = add_up(torch.stack([rest, detour], -3), (-3,))
-    log_factor = factor[..., 0, 0].masked_fill(~active, 0)
-    direct, via = shares.unbind(-3)
-    return Elimination(log_factor, merged.squeeze(-3), heads, direct, via, root)
+
+    num_words: int
+    single_root: bool
+
+    def best(
+        self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], *, count: int
+    ) -> tuple[Float[Tensor, "{count} batch"], Bool[Tensor, "{count} batch part"]]:
+        """The ``count`` best trees, by partition of what is left after each (Lawler, 1972)."""
+        arcs = scores.unflatten(-1, (self.num_words, self.num_words + 1))
+        if count == 1:
+            heads, found = maximum_spanning_trees(arcs, lengths, single_root=self.single_root)
+            return _scores(arcs, heads, lengths, found)[None], _arcs(heads[None], lengths, found[None])
+        options = torch.ones_like(arcs, dtype=torch.bool).unsqueeze(1)
+        heads, values = self._solve(arcs, lengths, options)
+        batch = torch.arange(len(scores), device=scores.device)
+        best = []
+        for rank in range(count):
+            if not values.shape[1]:
+                best.append((values.new_full((len(scores),), -torch.inf), heads.new_zeros(len(scores), self.num_words)))
+                continue
+            value, slot = values.max(1)
+            tree = heads[batch, slot]
+            best.append((value, tree))
+            if rank == count - 1:
+                break
+            without = values.scatter(1, slot[:, None], -torch.inf)
+            parts_left = _partition(options[batch, slot], tree)
+            new_heads, new_values = self._solve(arcs, lengths, parts_left)
+            # Nothing is left to choose for padding, nor where there was no tree.
+            real = (torch.arange(self.num_words, device=scores.device) < lengths[:, None]) & (value > -torch.inf)[
+                :, None
+            ]
+            new_values = new_values.masked_fill(~real, -torch.inf)
+            values = torch.cat([without, new_values], 1)
+            kept = values.sort(dim=1, descending=True, stable=True).indices[:, : count - rank - 1]
+            values = values.gather(1, kept)
+            heads = torch.cat([heads, new_heads], 1)[batch[:, None], kept]
+            options = torch.cat([options, parts_left], 1)[batch[:, None], kept]
+        values, trees = (torch.stack(column) for column in zip(*best, strict=True))
+        return values, _arcs(trees, lengths, values > -torch.inf)
+
+    def draw(
+        self,
+        scores: Float[Tensor, "batch part"],
+        lengths: Int[Tensor, " batch"],
+        streams: Int[Tensor, " batch"],
+        *,
+        count: int,
+    ) -> Bool[Tensor, "{count} batch part"]:
+        """``count`` exact samples, by taking back the eliminations of the matrix-tree theorem.
+
+        Random walks (Wilson, 1996) also sample exactly, but walk for ever around a cycle of strong arcs. Here each step
+        costs the same: given a tree over the nodes ``0 .. k-1`` of the reduced graph, every arc is an old one or a
+        detour over ``k``. The ends of detours become children of ``k``; the start of the topmost detour becomes its
+        head. Trees with the same detours have the same total weight before and after (the weighted Cayley formula), so
+        the sample stays exact.
+        """
+        weights = scores.unflatten(-1, (self.num_words, self.num_words + 1)).transpose(-1, -2).unsqueeze(0)
+        log_partition, steps = eliminations(weights, lengths, single_root=self.single_root)
+        keys = sample_keys(streams, count)
+        heads = torch.zeros(count, len(scores), 0, dtype=torch.int64, device=scores.device)
+        for node, gone in steps:
+            places = place(_DETOUR, 0, node) + place(0, 1, 0) * torch.arange(1, node, device=scores.device)
+            via = gone.via[0].expand(count, -1, -1, -1).gather(-2, heads.unsqueeze(-2)).squeeze(-2)
+            detour = uniform(keys.unsqueeze(-1), places) < via
+            shares = gone.heads[0, ..., 0]
+            if self.single_root and node > 1:
+                shares = torch.cat([torch.zeros_like(shares[:, :1]), shares[:, 1:]], 1)
+            own_place = torch.tensor(place(_HEAD, 0, node), device=scores.device)
+            alone = categorical(shares, uniform(keys.T, own_place)).T
+            head = torch.where(detour.any(-1), _start_of_top_detour(heads, detour), alone)
+            heads = torch.cat([heads.masked_fill(detour, node), head.unsqueeze(-1)], -1)
+        return _arcs(heads, lengths, (log_partition > -torch.inf).expand(count, -1))
+
+    def _solve(
+        self,
+        arcs: Float[Tensor, "batch word head_id"],
+        lengths: Tensor,
+        options: Bool[Tensor, "batch choice word head_id"],
+    ) -> tuple[Int[Tensor, "batch choice word"], Float[Tensor, "batch choice"]]:
+        """The best tree among the arcs of each choice, and its score."""
+        choices = options.shape[1]
+        allowed = arcs.unsqueeze(1).masked_fill(~options, -torch.inf).flatten(0, 1)
+        repeated = lengths.repeat_interleave(choices)
+        heads, found = maximum_spanning_trees(allowed, repeated, single_root=self.single_root)
+        values = _scores(allowed, heads, repeated, found)
+        return heads.view(len(arcs), choices, self.num_words), values.view(len(arcs), choices)
 
 
-def restore(used: Tensor, gone: Elimination) -> Tensor:
-    """Marginals of the arcs before an elimination, from those after it: the adjoint of `eliminate`.
-
-    Args:
-        used: numbers ``(order, batch, head 0..k-1, modifier 1..k-1)``.
-        gone: what left.
-    """
-    direct, via = multiply(gone.direct, used), multiply(gone.via, used)
-    from_node = via.sum(-2, keepdim=True)
-    to_node = via.sum(-1, keepdim=True)
-    if gone.root is None:
-        rest = one_like(to_node[..., :1, :]) - to_node.sum(-2, keepdim=True)
-        column = to_node + multiply(gone.heads, rest)
-    else:
-        heads = gone.heads[..., 1:, :]
-        by_root = to_node[..., :1, :]
-        by_words = to_node[..., 1:, :] * (heads[:1].sum(-2, keepdim=True) > 0)
-        stayed = direct[..., :1, :].sum(-1, keepdim=True)
-        factor = one_like(by_root) - by_root - stayed
-        by_root = by_root + multiply(gone.root[..., :1, :], factor)
-        rest = stayed + multiply(gone.root[..., 1:, :], factor) - by_words.sum(-2, keepdim=True)
-        column = torch.cat([by_root, by_words + multiply(heads, rest)], -2)
-    corner = torch.zeros_like(column[..., :1, :])
-    return torch.cat([torch.cat([direct, from_node], -2), torch.cat([column, corner], -2)], -1)
+def _partition(
+    options: Bool[Tensor, "batch word head_id"], heads: Int[Tensor, "batch word"]
+) -> Bool[Tensor, "batch choice word head_id"]:
+    """All trees but one, in disjoint sets: set ``w`` agrees with it before word ``w`` and differs there."""
+    words = heads.shape[1]
+    chosen = torch.nn.functional.one_hot(heads, words + 1).bool().unsqueeze(1)
+    choice = torch.arange(words, device=heads.device)
+    before = (choice < choice[:, None])[..., None]
+    here = (choice == choice[:, None])[..., None]
+    return options.unsqueeze(1) & (chosen | ~before) & ~(chosen & here)
 
 
-def eliminations(
-    weights: Float[Tensor, "order batch head word"], lengths: Int[Tensor, " batch"], *, single_root: bool
-) -> tuple[Float[Tensor, "order batch"], Iterator[tuple[int, Elimination]]]:
-    """Eliminate every node; then give the steps back, the last one first.
-
-    The graph is kept at every ``sqrt(n)``-th step and the steps between are computed again, so that memory grows with
-    ``n^2.5`` and not with the cube.
-
-    Args:
-        weights: log-weights of head ``0..n`` for modifier ``1..n``.
-        lengths: number of words of each sentence.
-        single_root: whether exactly one word hangs from the root.
-
-    Returns:
-        The log-partition, and pairs ``(node, elimination)`` for nodes ``1, 2, ..., n``.
-    """
-    num_words = weights.shape[-1]
-    block = math.isqrt(num_words) + 1
-    log_partition = weights.new_zeros(weights.shape[:2])
-    kept = []
-    for node in range(num_words, 0, -1):
-        if (num_words - node) % block == 0:
-            kept.append((node, weights))
-        gone = eliminate(weights, lengths >= node, single_root=single_root)
-        log_partition = log_partition + gone.log_factor
-        weights = gone.weights
-
-    def backwards() -> Iterator[tuple[int, Elimination]]:
-        for start, graph in reversed(kept):
-            steps = []
-            for node in range(start, max(start - block, 0), -1):
-                gone = eliminate(graph, lengths >= node, single_root=single_root)
-                steps.append((node, gone))
-                graph = gone.weights
-            yield from reversed(steps)
-
-    return log_partition, backwards()
+def _start_of_top_detour(heads: Int[Tensor, "count batch word"], detour: Bool[Tensor, "count batch word"]) -> Tensor:
+    """Head of the first word with a detour that no word above it has."""
+    if not heads.shape[-1]:
+        return heads.new_zeros(heads.shape[:-1])
+    root = torch.zeros_like(detour[..., :1])
+    parent = torch.cat([torch.zeros_like(heads[..., :1]), heads], -1)
+    above = torch.cat([root, detour], -1).gather(-1, parent)
+    for _ in range(parent.shape[-1].bit_length()):
+        above = above | above.gather(-1, parent)
+        parent = parent.gather(-1, parent)
+    top = (detour & ~above[..., 1:]).int().argmax(-1, keepdim=True)
+    return heads.gather(-1, top).squeeze(-1)
 
 
-def _run(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """By inverting a matrix of doubles where that is safe; by elimination in log space elsewhere."""
-    num_words, single_root = sizes[0], bool(sizes[1])
-    if len(scores) > 2:
-        return _by_logarithms(scores, lengths, num_words, single_root=single_root)
-    weights = scores.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
-    direction = weights[1] if len(weights) == 2 else None
-    fast = by_inverse(weights[0], direction, lengths, single_root=single_root)
-    used = fast.marginals.unsqueeze(0) if fast.product is None else torch.stack([fast.marginals, fast.product])
-    # The derivative of the log-partition itself is never asked for: the marginals are.
-    log_partition = fast.log_partition.expand(len(weights), -1).clone()
-    # Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probabilities are meant.
-    used[0].clamp_(min=0)
-    used[0] /= used[0].sum(-2, keepdim=True).where(used[0].sum(-2, keepdim=True) > 0, 1)
-    used = used.transpose(-1, -2).flatten(-2)
-    if not fast.safe.all():
-        rest = (~fast.safe).nonzero().squeeze(-1)
-        exact = _by_logarithms(scores[:, rest], lengths[rest], num_words, single_root=single_root)
-        log_partition[:, rest], used[:, rest] = exact
-    return log_partition, used
+def _scores(arcs: Tensor, heads: Int[Tensor, "batch word"], lengths: Tensor, found: Tensor) -> Tensor:
+    """Sum of the arcs of each tree; ``-inf`` where there is none."""
+    values = arcs.gather(-1, heads.unsqueeze(-1)).squeeze(-1)
+    real = torch.arange(heads.shape[-1], device=arcs.device) < lengths[:, None]
+    return values.masked_fill(~real, 0).sum(-1).masked_fill(~found, -torch.inf)
 
 
-def _by_logarithms(scores: Tensor, lengths: Tensor, num_words: int, *, single_root: bool) -> tuple[Tensor, Tensor]:
-    weights = scores.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
-    log_partition, used = by_elimination(weights, lengths, single_root=single_root)
-    # Probabilities were subtracted here, too.
-    used[0].clamp_(min=0)
-    used[0] /= used[0].sum(-2, keepdim=True).where(used[0].sum(-2, keepdim=True) > 0, 1)
+def _arcs(heads: Int[Tensor, "count batch word"], lengths: Tensor, found: Bool[Tensor, "count batch"]) -> Tensor:
+    words = heads.shape[-1]
+    real = (torch.arange(words, device=heads.device) < lengths[:, None]) & found[..., None]
+    arcs = torch.zeros(*heads.shape, words + 1, dtype=torch.bool, device=heads.device)
+    return arcs.scatter_(-1, heads.unsqueeze(-1), real.unsqueeze(-1)).flatten(-2)
+
+
+def _program(numbers: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    num_words, single_root = sizes
+    weights = numbers.unflatten(-1, (num_words, num_words + 1)).transpose(-1, -2)
+    log_partition, used = by_elimination(weights, lengths, single_root=bool(single_root))
     return log_partition, used.transpose(-1, -2).flatten(-2)
 
 
-def by_elimination(
-    weights: Float[Tensor, "order batch head word"], lengths: Int[Tensor, " batch"], *, single_root: bool
-) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch head word"]]:
-    """Log-partition and marginals at any spread, with the derivatives that the weights carry.
-
-    Args:
-        weights: log-weights as numbers (`kernels.numbers.seed`), row = head, column = word.
-        lengths: number of words of each sentence.
-        single_root: whether exactly one word hangs from the root.
-    """
-    log_partition, steps = eliminations(weights, lengths, single_root=single_root)
-    used = weights.new_zeros(*weights.shape[:2], 1, 0)
-    for _, gone in steps:
-        used = restore(used, gone)
-    return log_partition, used * (log_partition[0] > -torch.inf)[:, None, None]
-
-
-OPERATORS = register("spanning_tree", _run, prepared)
-_KERNEL = HeadKernel(OPERATORS)
-marginals, hvp = _KERNEL.marginals, _KERNEL.hvp
-
-
-def _word_heads(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """In-weight of a node from other words, their shares, and the logarithm of the shares.
-
-    A node that no word can head hangs from the root. Then its in-weights do not matter, and any shares will do for the
-    detours over it (let the in-weights go to zero together): they are taken to be equal.
-    """
-    if not column.shape[-2]:
-        nothing = torch.zeros_like(column).sum(-2, keepdim=True)
-        nothing[0] = -torch.inf
-        return nothing, column, column
-    inner, heads = add_up(column, _HEADS)
-    go = log_shares(column, _HEADS)
-    go[0] = go[0].masked_fill(inner[0] == -torch.inf, -math.log(column.shape[-2]))
-    return inner, heads, go
+OPERATORS = Operators(
+    Family(
+        name="spanning_tree",
+        sizes=sizes_of,
+        prepare=prepared,
+        program=_program,
+        selector=lambda sizes: SpanningTreeSelector(sizes[0], bool(sizes[1])),
+        row_axes=lambda scores: [1],
+    )
+)

@@ -15,6 +15,7 @@ from torch.autograd import Function
 from torch.nn import Parameter
 
 from structattn.kernels import native
+from structattn.kernels.autograd import is_mapped
 from structattn.kernels.pair_scores import LARGE_SCALE, curve_of, curved, exponentials, highest_of, inverse_
 from structattn.kernels.pair_tiles import tile_size, tiles
 
@@ -212,8 +213,9 @@ def _registered(
     function: Any = type(name, (Function,), {key: staticmethod(method) for key, method in methods.items()})
 
     def call(*inputs: Any) -> Any:
-        eager = type(inputs[0]) in (Tensor, Parameter) and not torch.compiler.is_compiling()
-        return function.apply(*inputs) if eager else operator(*inputs)
+        tensors = inputs[:-1]
+        eager = type(tensors[0]) in (Tensor, Parameter) and not torch.compiler.is_compiling() and not tensors[0].is_meta
+        return function.apply(*inputs) if eager and not any(map(is_mapped, tensors)) else operator(*inputs)
 
     return call
 

@@ -30,6 +30,10 @@ class PartDistribution(Protocol):
         """The parts, 0 or 1, of random structures."""
         ...
 
+    def entropy(self) -> Tensor:
+        """Entropy of each structure."""
+        ...
+
 
 Expectation = Callable[[PartDistribution], Tensor]
 

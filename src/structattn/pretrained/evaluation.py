@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from structattn.data import SubwordBatch
-from structattn.distributions.spanning_tree import maximum_spanning_trees
+from structattn.distributions import NonProjectiveDependencyCRF
 from structattn.layers import RelationHeads, pool_words
 from structattn.layers.relation_heads import relation_loss
 from structattn.pretrained.config import HydraConfig, as_objective
@@ -172,7 +172,8 @@ def tree_heads(scores: Float[Tensor, "batch word word"], lengths: Tensor, *, kin
     own = words == words[:, None]
     allowed = torch.where(real[:, None, :] & real[:, :, None] & ~own, scores, -torch.inf)
     with_root = torch.cat([torch.zeros_like(allowed[..., :1]), allowed], dim=-1)
-    return maximum_spanning_trees(with_root.double(), lengths, single_root=True)[0]
+    trees = NonProjectiveDependencyCRF(with_root.double(), lengths, single_root=True)
+    return trees.to_structure(trees.argmax())
 
 
 def area_under_curve(scores: np.ndarray, related: np.ndarray) -> float:

@@ -22,7 +22,7 @@ from structattn.kernels.native.build import HERE, SUFFIX, variants
 
 _LOGGER = logging.getLogger("structattn")
 # `structattn_version` of library.cpp: the same number in both, so that an old library is not called in a new way.
-_VERSION = 2
+_VERSION = 3
 _WANTED: ContextVar[bool] = ContextVar("structattn_native", default=True)
 _TYPES = {torch.float32: "float32", torch.float64: "float64"}
 
@@ -97,7 +97,7 @@ def _bound(name: str, dtype: torch.dtype, pointers: int, numbers: int) -> Callab
 def _outcome(code: int) -> bool:
     """Codes of batch.hpp: done, out of memory, done but for some sentences."""
     if code == 1:
-        raise MemoryError("a structured distribution found no memory for its tables; expected some hundred megabytes")
+        raise MemoryError("out of memory for the charts of a structured distribution; expected a smaller batch")
     return code == 0
 
 

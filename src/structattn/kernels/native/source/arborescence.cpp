@@ -120,31 +120,34 @@ class Edmonds {
   std::vector<Round> rounds_;
 };
 
-// Heads `(batch, words)` and whether there is a tree; heads are zero beyond the end and where there is none.
+// Parts `(batch, words, words + 1)` of the best trees; zero beyond the end and where there is none.
 template <class T>
-int heads_of_all(const T* scores, const int64_t* lengths, int64_t* heads, int64_t* found, int64_t batch, int64_t words,
-                 bool single_root) {
+int best_trees(const T* scores, const int64_t* lengths, T* parts, int64_t batch, int64_t words, bool single_root) {
   struct State {
     const T* scores;
     const int64_t* lengths;
-    int64_t *heads, *found, batch, words;
+    T* parts;
+    int64_t batch, words;
     bool single_root;
     std::atomic<int64_t> next{0};
     std::atomic<bool> out_of_memory{false};
-  } state{scores, lengths, heads, found, batch, words, single_root};
+  } state{scores, lengths, parts, batch, words, single_root};
   constexpr int64_t kTogether = 8;
   const auto body = [](void* context) {
     State& s = *static_cast<State*>(context);
+    const int64_t size = s.words * (s.words + 1);
     try {
       Edmonds<T> edmonds(s.words, s.single_root);
+      std::vector<int64_t> heads(s.words);
       while (true) {
         const int64_t first = s.next.fetch_add(kTogether);
         if (first >= s.batch) break;
         for (int64_t item = first; item < std::min(first + kTogether, s.batch); ++item) {
-          int64_t* own = s.heads + item * s.words;
-          std::fill(own, own + s.words, 0);
-          s.found[item] = edmonds.solve(s.scores + item * s.words * (s.words + 1), s.lengths[item], own);
-          if (!s.found[item]) std::fill(own, own + s.words, 0);
+          const int64_t length = std::clamp<int64_t>(s.lengths[item], 0, s.words);
+          T* own = s.parts + item * size;
+          std::fill_n(own, size, T(0));
+          if (!edmonds.solve(s.scores + item * size, length, heads.data())) continue;
+          for (int64_t m = 0; m < length; ++m) own[m * (s.words + 1) + heads[m]] = T(1);
         }
       }
     } catch (const std::bad_alloc&) {
@@ -159,9 +162,9 @@ int heads_of_all(const T* scores, const int64_t* lengths, int64_t* heads, int64_
 }  // namespace structattn
 
 #define STRUCTATTN_EXPORT_ARBORESCENCE(T, NAME)                                                                        \
-  int structattn_arborescence_##NAME(const T* scores, const int64_t* lengths, int64_t* heads, int64_t* found,          \
-                                     int64_t batch, int64_t words, int64_t single_root) {                              \
-    return structattn::heads_of_all<T>(scores, lengths, heads, found, batch, words, single_root != 0);                 \
+  int structattn_spanning_tree_argmax_##NAME(const T* scores, const int64_t* lengths, T* parts, int64_t batch,         \
+                                             int64_t words, int64_t single_root) {                                     \
+    return structattn::best_trees<T>(scores, lengths, parts, batch, words, single_root != 0);                          \
   }
 
 extern "C" {

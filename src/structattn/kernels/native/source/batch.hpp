@@ -23,6 +23,44 @@ void run_on_threads(int64_t tasks, void (*body)(void*), void* context);
 // Fresh memory comes page by page; many megabytes of it come faster in large pages, where the system has them.
 void prefer_large_pages(void* memory, int64_t bytes);
 
+// What `entropy` finds, in doubles: log-partitions A, entropies A - <mu, scores>, and A - <mu, values> for other values.
+// What is not wanted is nowhere. An entropy that is too small to be told from rounding is nan: no answer.
+template <class T>
+struct Entropies {
+  const T* values = nullptr;
+  double* log_partition = nullptr;
+  double* entropy = nullptr;
+  double* gap = nullptr;
+
+  bool wanted() const { return log_partition != nullptr; }
+  bool wants_parts() const { return entropy != nullptr; }
+};
+
+// Of one sentence: what was taken out of all its scores, the expected scores without that, and the expected values.
+struct Expected {
+  double taken = 0.0, score = 0.0, value = 0.0;
+
+  template <class T>
+  STRUCTATTN_INLINE void add(const Entropies<T>& found, double used, double score_left, int64_t part) {
+    score += used * score_left;
+    if (found.values != nullptr) value += used * found.values[part];
+  }
+
+  // `left` is the log-partition without what was taken out; `is_single` where there is one structure at most.
+  template <class T>
+  void write(const Entropies<T>& found, int64_t item, double left, bool is_single) const {
+    // Rounding of sums over a sentence stays below 1e-13, unless the scores themselves are huge.
+    constexpr double kSmallest = 1e-6, kLargest = 1e5;
+    const bool empty = left == -kInfinity;
+    const double log = left + taken, entropy = left - score;
+    found.log_partition[item] = log;
+    if (found.entropy == nullptr) return;
+    const bool certain = entropy > kSmallest && std::fabs(log) < kLargest;
+    found.entropy[item] = empty || is_single ? 0.0 : certain ? entropy : std::nan("");
+    if (found.gap != nullptr) found.gap[item] = empty ? 0.0 : log - value;
+  }
+};
+
 // Arguments of one call. Scores, vector and parts are `(batch, parts)`; vector is read by `hvp` only. What is not wanted
 // is nowhere.
 template <class T>
@@ -34,6 +72,7 @@ struct Call {
   T* parts;
   int64_t batch, words, num_parts;
   bool single_root;
+  Entropies<T> entropies = {};
 
   // Lengths are checked above; whatever they are, nothing outside the arrays is touched.
   int64_t length(int64_t item) const { return std::clamp<int64_t>(lengths[item], 0, words); }
@@ -146,6 +185,12 @@ int sweep_twice(const Call& call) {
 template <class Program, class Num, class T>
 int evaluate_all(const Call<T>& call) {
   return sweep_twice<Evaluation<Program, Num, T>, Evaluation<Program, Extended<Num>, T>>(call);
+}
+
+// Whether every sentence has an answer.
+inline int finished(int status, const double* entropy, int64_t batch) {
+  if (status != kDone || entropy == nullptr) return status;
+  return std::any_of(entropy, entropy + batch, [](double found) { return std::isnan(found); }) ? kUntrusted : kDone;
 }
 
 template <class Program, class T>

@@ -1,4 +1,6 @@
 // Marginals of linear chains: four sentences on one of torch's threads, first in doubles, then with exponents.
+#include <type_traits>
+
 #include "chain_steps.hpp"
 
 namespace structattn {
@@ -18,6 +20,10 @@ int smooth(const Chains<T>& call) {
 
 template <class T>
 int marginals(const Chains<T>& call) {
+  if (call.entropies.wanted() && !call.shared && call.states >= kManyStates) {
+    using Exact = std::conditional_t<std::is_same_v<T, float>, Precise, double>;
+    return sweep_twice<StepSmoother<T, Plain, Plain, Exact>, Smoother<T, Extended<Plain>, Extended<Plain>>>(call);
+  }
   return smooth<T, Plain, Plain, Smoother<T, Extended<Plain>, Extended<Plain>>>(call);
 }
 
@@ -42,28 +48,27 @@ int hvp(const Chains<T>& call) {
 }  // namespace structattn
 
 #define STRUCTATTN_EXPORT_CHAIN(T, NAME)                                                                               \
-  int structattn_chain_marginals_##NAME(const T* scores, const int64_t* lengths, T* log_partition, T* parts,           \
-                                        int64_t batch, int64_t words, int64_t states, int64_t shared) {                \
-    return structattn::marginals(structattn::packed_chains<T>(scores, lengths, nullptr, log_partition, parts, batch,   \
-                                                              words, states, shared != 0));                            \
+  int structattn_chain_marginals_##NAME(const T* unaries, const int64_t* lengths, const T* transitions,                \
+                                        T* log_partition, T* to_states, T* to_transitions, int64_t batch,              \
+                                        int64_t words, int64_t states, int64_t shared) {                               \
+    return structattn::marginals(structattn::chains<T>(unaries, lengths, transitions, nullptr, nullptr, log_partition, \
+                                                       to_states, to_transitions, batch, words, states, shared));      \
   }                                                                                                                    \
-  int structattn_chain_hvp_##NAME(const T* scores, const int64_t* lengths, const T* vector, T* product, int64_t batch, \
+  int structattn_chain_hvp_##NAME(const T* unaries, const int64_t* lengths, const T* transitions, const T* to_unaries, \
+                                  const T* to_matrices, T* states_product, T* transitions_product, int64_t batch,      \
                                   int64_t words, int64_t states, int64_t shared) {                                     \
-    return structattn::hvp(structattn::packed_chains<T>(scores, lengths, vector, nullptr, product, batch, words,       \
-                                                        states, shared != 0));                                         \
+    return structattn::hvp(structattn::chains<T>(unaries, lengths, transitions, to_unaries, to_matrices, nullptr,      \
+                                                 states_product, transitions_product, batch, words, states, shared));  \
   }                                                                                                                    \
-  int structattn_chain_separate_##NAME(const T* unaries, const int64_t* lengths, const T* transitions,                 \
-                                       T* log_partition, T* to_states, T* to_transitions, int64_t batch,               \
-                                       int64_t words, int64_t states, int64_t shared) {                                \
-    return structattn::marginals(structattn::separate_chains<T>(unaries, lengths, transitions, nullptr, log_partition, \
-                                                                to_states, to_transitions, batch, words, states,       \
-                                                                shared));                                              \
-  }                                                                                                                    \
-  int structattn_chain_separate_hvp_##NAME(const T* unaries, const int64_t* lengths, const T* transitions,             \
-                                           const T* vector, T* to_states, T* to_transitions, int64_t batch,            \
-                                           int64_t words, int64_t states, int64_t shared) {                            \
-    return structattn::hvp(structattn::separate_chains<T>(unaries, lengths, transitions, vector, nullptr, to_states,   \
-                                                          to_transitions, batch, words, states, shared));              \
+  int structattn_chain_entropy_##NAME(const T* unaries, const int64_t* lengths, const T* transitions,                  \
+                                      const T* unary_values, const T* transition_values, double* log_partition,        \
+                                      double* entropy, double* gap, int64_t batch, int64_t words, int64_t states,      \
+                                      int64_t shared) {                                                                \
+    const auto call = structattn::with_entropies<T>(                                                                   \
+        structattn::chains<T>(unaries, lengths, transitions, nullptr, nullptr, nullptr, nullptr, nullptr, batch,       \
+                              words, states, shared),                                                                  \
+        transition_values, {unary_values, log_partition, entropy, gap});                                               \
+    return structattn::finished(structattn::marginals(call), entropy, batch);                                          \
   }
 
 extern "C" {

@@ -23,6 +23,9 @@ struct Chains {
   Rows<T> unary_parts, transition_parts;
   int64_t batch, words, states;
   bool shared;
+  // Instead of parts; their values are those of the states, and there are others of the transitions.
+  Entropies<T> entropies = {};
+  Rows<const T> unary_values = {}, transition_values = {};
 
   // Lengths are checked above; whatever they are, nothing outside the arrays is touched.
   int64_t length(int64_t item) const { return std::clamp<int64_t>(lengths[item], 0, words); }
@@ -30,6 +33,8 @@ struct Chains {
   int64_t num_states() const { return words * states; }
   int64_t num_matrices() const { return shared ? 1 : std::max<int64_t>(words - 1, 0); }
   int64_t num_transitions() const { return num_matrices() * square(); }
+  bool wants_states() const { return unary_parts.data != nullptr || entropies.wants_parts(); }
+  bool wants_transitions() const { return transition_parts.data != nullptr || entropies.wants_parts(); }
   // How many matrices a sentence of this length reads.
   int64_t num_matrices(int64_t length) const { return length < 2 ? 0 : shared ? 1 : length - 1; }
 
@@ -37,6 +42,8 @@ struct Chains {
   const T* transition(int64_t item, int64_t step) const { return at(transitions, item, matrix(step)); }
   const T* unary_vector(int64_t item, int64_t word) const { return at(unary_vectors, item, word * states); }
   const T* matrix_vector(int64_t item, int64_t step) const { return at(transition_vectors, item, matrix(step)); }
+  const T* unary_value(int64_t item, int64_t word) const { return at(unary_values, item, word * states); }
+  const T* matrix_value(int64_t item, int64_t step) const { return at(transition_values, item, matrix(step)); }
   T* unary_part(int64_t item, int64_t word) const { return at(unary_parts, item, word * states); }
   T* matrix_part(int64_t item, int64_t step) const { return at(transition_parts, item, matrix(step)); }
 
@@ -48,29 +55,26 @@ struct Chains {
   }
 };
 
-// Scores, vector and parts in one array each: unaries, then transitions.
+// `shared` is 0 for a matrix for each step, 1 for one for each sentence, 2 for one matrix; vectors and parts of the
+// transitions are those of each sentence.
 template <class T>
-Chains<T> packed_chains(const T* scores, const int64_t* lengths, const T* vector, T* log_partition, T* parts,
-                        int64_t batch, int64_t words, int64_t states, bool shared) {
-  Chains<T> call{{}, {}, lengths, {}, {}, log_partition, {}, {}, batch, words, states, shared};
-  const int64_t split = call.num_states(), step = split + call.num_transitions();
-  call.unaries = {scores, step}, call.transitions = {scores + split, step};
-  if (vector != nullptr) call.unary_vectors = {vector, step}, call.transition_vectors = {vector + split, step};
-  if (parts != nullptr) call.unary_parts = {parts, step}, call.transition_parts = {parts + split, step};
-  return call;
-}
-
-// Unaries and transitions in arrays of their own. `shared` is 0 for a matrix for each step, 1 for one for each sentence,
-// 2 for one matrix; parts of the transitions are those of each sentence.
-template <class T>
-Chains<T> separate_chains(const T* unaries, const int64_t* lengths, const T* transitions, const T* unary_vectors,
-                          T* log_partition, T* unary_parts, T* transition_parts, int64_t batch, int64_t words,
-                          int64_t states, int64_t shared) {
+Chains<T> chains(const T* unaries, const int64_t* lengths, const T* transitions, const T* unary_vectors,
+                 const T* transition_vectors, T* log_partition, T* unary_parts, T* transition_parts, int64_t batch,
+                 int64_t words, int64_t states, int64_t shared) {
   Chains<T> call{{}, {}, lengths, {}, {}, log_partition, {}, {}, batch, words, states, shared != 0};
   const int64_t step = call.num_states(), matrices = call.num_transitions();
   call.unaries = {unaries, step}, call.transitions = {transitions, shared == 2 ? 0 : matrices};
-  call.unary_vectors = {unary_vectors, step};
+  call.unary_vectors = {unary_vectors, step}, call.transition_vectors = {transition_vectors, matrices};
   call.unary_parts = {unary_parts, step}, call.transition_parts = {transition_parts, matrices};
+  return call;
+}
+
+// The same, but asked for entropies.
+template <class T>
+Chains<T> with_entropies(Chains<T> call, const T* transition_values, const Entropies<T>& entropies) {
+  call.entropies = entropies;
+  call.unary_values = {entropies.values, call.num_states()};
+  call.transition_values = {transition_values, call.num_transitions()};
   return call;
 }
 

@@ -10,7 +10,7 @@ class Decoder {
  public:
   Decoder(int64_t words, int64_t states) : C(states), best(words * states) {}
 
-  // Marks the states and transitions of the sequence, if there is one.
+  // Marks the states of the sequence, if there is one.
   void run(const Chains<T>& call, int64_t item) {
     const int64_t length = call.length(item);
     double* here = best.data();
@@ -35,7 +35,6 @@ class Decoder {
       const double score = call.unary(item, word)[state];
       int64_t b = 0;
       while (b + 1 < C && here[b - C] + t[b * C] + score != here[state]) ++b;
-      if (call.transition_parts.data != nullptr) call.matrix_part(item, word - 1)[b * C + state] = 1;
       state = b;
     }
   }
@@ -60,7 +59,6 @@ int argmax(const Chains<T>& call) {
       Decoder<T> decoder(call.words, call.states);
       for (int64_t item; (item = state.next.fetch_add(1)) < call.batch;) {
         std::fill_n(call.unary_part(item, 0), call.num_states(), T(0));
-        if (call.transition_parts.data != nullptr) std::fill_n(call.matrix_part(item, 0), call.num_transitions(), T(0));
         decoder.run(call, item);
       }
     } catch (const std::bad_alloc&) {
@@ -74,17 +72,11 @@ int argmax(const Chains<T>& call) {
 }  // namespace
 }  // namespace structattn
 
-#define STRUCTATTN_EXPORT_CHAIN_ARGMAX(T, NAME)                                                                       \
-  int structattn_chain_argmax_##NAME(const T* scores, const int64_t* lengths, T* parts, int64_t batch, int64_t words, \
-                                     int64_t states, int64_t shared) {                                                \
-    return structattn::argmax(                                                                                        \
-        structattn::packed_chains<T>(scores, lengths, nullptr, nullptr, parts, batch, words, states, shared != 0));   \
-  }                                                                                                                   \
-  int structattn_chain_separate_argmax_##NAME(const T* unaries, const int64_t* lengths, const T* transitions,         \
-                                              T* found, int64_t batch, int64_t words, int64_t states,                 \
-                                              int64_t shared) {                                                       \
-    return structattn::argmax(structattn::separate_chains<T>(unaries, lengths, transitions, nullptr, nullptr, found,  \
-                                                             nullptr, batch, words, states, shared));                 \
+#define STRUCTATTN_EXPORT_CHAIN_ARGMAX(T, NAME)                                                                        \
+  int structattn_chain_argmax_##NAME(const T* unaries, const int64_t* lengths, const T* transitions, T* parts,         \
+                                     int64_t batch, int64_t words, int64_t states, int64_t shared) {                   \
+    return structattn::argmax(structattn::chains<T>(unaries, lengths, transitions, nullptr, nullptr, nullptr, parts,   \
+                                                    nullptr, batch, words, states, shared));                           \
   }
 
 extern "C" {

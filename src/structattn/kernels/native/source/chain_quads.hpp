@@ -36,22 +36,50 @@ struct Exponential {
   static STRUCTATTN_INLINE Lanes shift(double highest) { return all(highest); }
   static STRUCTATTN_INLINE Lanes above(Lanes score, Lanes shift) { return exp_flushed(score - shift); }
 };
-// To single scores a relative error of 3e-9 is none. A polynomial for 2^r, |r| <= 1/2, that is 1 at zero; so what is
-// below 2^-1023 becomes zero without being asked for.
-template <>
-struct Exponential<float> {
+// The same for single scores: 2^r, |r| <= 1/2, by a polynomial that is 1 at zero; so what is below 2^-1023 becomes zero
+// without being asked for.
+struct SingleScores {
   static constexpr double kBits = 0x1.71547652b82fep0, kWhole = 0x1.8p52;
   static STRUCTATTN_INLINE Lanes shift(double highest) { return all(highest * kBits); }
-  static STRUCTATTN_INLINE Lanes above(Lanes score, Lanes shift) {
+
+  template <class Polynomial>
+  static STRUCTATTN_INLINE Lanes above(Lanes score, Lanes shift, Polynomial polynomial) {
     const Lanes power = maximum(score * kBits - shift, all(-1023.0)), whole = power + kWhole;
-    const Lanes r = power - (whole - kWhole);
-    Lanes sum = r * 0x1.470b4ec2259ffp-13 + 0x1.5f727685a2c20p-10;
-    sum = sum * r + 0x1.3b270e5cd5089p-7;
-    sum = sum * r + 0x1.c6ae72e08d4afp-5;
-    sum = sum * r + 0x1.ebfbe2c54b312p-3;
-    sum = sum * r + 0x1.62e4311733246p-1;
-    sum = sum * r + 1.0;
-    return (Lanes)((Bits)sum + ((Bits)whole << 52));
+    return (Lanes)((Bits)polynomial(power - (whole - kWhole)) + ((Bits)whole << 52));
+  }
+};
+// To single scores a relative error of 3e-9 is none ...
+template <>
+struct Exponential<float> : SingleScores {
+  static STRUCTATTN_INLINE Lanes above(Lanes score, Lanes shift) {
+    return SingleScores::above(score, shift, [](Lanes r) {
+      Lanes sum = r * 0x1.470b4ec2259ffp-13 + 0x1.5f727685a2c20p-10;
+      sum = sum * r + 0x1.3b270e5cd5089p-7;
+      sum = sum * r + 0x1.c6ae72e08d4afp-5;
+      sum = sum * r + 0x1.ebfbe2c54b312p-3;
+      sum = sum * r + 0x1.62e4311733246p-1;
+      return sum * r + 1.0;
+    });
+  }
+};
+// ... but to a small entropy it is much; 6e-15 is not.
+struct Precise {};
+template <>
+struct Exponential<Precise> : SingleScores {
+  static STRUCTATTN_INLINE Lanes above(Lanes score, Lanes shift) {
+    return SingleScores::above(score, shift, [](Lanes r) {
+      Lanes sum = r * 0x1.e8cac7351bb22p-32 + 0x1.e4cf5158b8ec7p-28;
+      sum = sum * r + 0x1.b5253d395e7c1p-24;
+      sum = sum * r + 0x1.62c0223a5c822p-20;
+      sum = sum * r + 0x1.ffcbfc588b0c5p-17;
+      sum = sum * r + 0x1.430912f86c786p-13;
+      sum = sum * r + 0x1.5d87fe78a6730p-10;
+      sum = sum * r + 0x1.3b2ab6fba4e77p-7;
+      sum = sum * r + 0x1.c6b08d704a0bfp-5;
+      sum = sum * r + 0x1.ebfbdff82c58ep-3;
+      sum = sum * r + 0x1.62e42fefa39efp-1;
+      return sum * r + 1.0;
+    });
   }
 };
 

@@ -27,16 +27,16 @@ class Smoother {
   static int64_t bytes(const Chains<T>& call, int64_t) {
     const int64_t numbers = (2 * call.words + 2) * call.states, weights = call.num_matrices() * call.square();
     const int64_t counts = Num::guarded ? 0 : call.square();
-    const int64_t row = call.states * int64_t{sizeof(Lanes)};
-    return (numbers + counts) * int64_t{sizeof(Num)} + weights * int64_t{sizeof(Weight)} + row;
+    const int64_t lanes = call.states + call.words + std::max<int64_t>(call.num_matrices(), 1);
+    return (numbers + counts) * int64_t{sizeof(Num)} + weights * int64_t{sizeof(Weight)} + lanes * int64_t{sizeof(Lanes)};
   }
 
   Smoother(const Chains<T>& call, void* memory)
       : call(call), C(call.states), filtered(static_cast<Num*>(memory)), ratios(filtered + call.words * C),
         sums(ratios + call.words * C), marginals(reinterpret_cast<Probability*>(sums + C)),
         matrices(reinterpret_cast<Weight*>(sums + 2 * C)),
-        row(reinterpret_cast<Lanes*>(matrices + call.num_matrices() * call.square())),
-        counts(reinterpret_cast<Probability*>(row + C)) {}
+        row(reinterpret_cast<Lanes*>(matrices + call.num_matrices() * call.square())), taken(row + C),
+        counts(reinterpret_cast<Probability*>(taken + call.words + std::max<int64_t>(call.num_matrices(), 1))) {}
 
   static int64_t work(const Chains<T>& call, int64_t longest) { return longest * (call.square() + 8 * call.states); }
 
@@ -49,12 +49,19 @@ class Smoother {
       offset[lane] = 0.0;
       if (Num::differentiates) direction[lane] = power_near(size_of_vector(lane));
     }
+    expected_scores = expected_values = all(0.0);
     raise_states();
     if (call.shared && group.longest > 1) raise_transition(0);
     const unsigned char untrusted = go_forward();
-    if (call.unary_parts.data == nullptr && call.transition_parts.data == nullptr) return untrusted;
-    go_back();
-    if (call.shared && call.transition_parts.data != nullptr) write_counts();
+    if (call.wants_states() || call.wants_transitions()) {
+      go_back();
+      if (call.shared && call.wants_transitions()) write_counts();
+    }
+    for (int lane = 0; lane < kLanes && call.entropies.wanted(); ++lane) {
+      if (group.items[lane] < 0) continue;
+      const Expected expected{offset[lane], expected_scores[lane], expected_values[lane]};
+      expected.write(call.entropies, item[lane], logarithm[lane], group.lengths[lane] == 0);
+    }
     return untrusted;
   }
 
@@ -65,11 +72,13 @@ class Smoother {
   Num* sums;
   Probability* marginals;
   Weight* matrices;
-  Lanes* row;  // of the transitions out of one state
+  Lanes* row;    // of the transitions out of one state
+  Lanes* taken;  // out of the scores of each word, then out of those of each matrix
   Probability* counts;
   Group group;
   int64_t item[kLanes];
-  double direction[kLanes], offset[kLanes];
+  double direction[kLanes], offset[kLanes], logarithm[kLanes];
+  Lanes expected_scores, expected_values;
 
   bool has(int lane, int64_t word) const { return word < group.lengths[lane]; }
   Bits exist(int64_t word) const {
@@ -94,7 +103,7 @@ class Smoother {
         scores[lane] = call.unary(owner, word);
         if (Num::differentiates) vectors[lane] = call.unary_vector(owner, word);
       }
-      raise(scores, Num::differentiates ? vectors : nullptr, word, false, C, filtered + word * C);
+      taken[word] = raise(scores, Num::differentiates ? vectors : nullptr, word, false, C, filtered + word * C);
     }
   }
 
@@ -107,12 +116,14 @@ class Smoother {
       if (has_vector) vectors[lane] = call.matrix_vector(owner, step);
     }
     Weight* to = matrices + (call.shared ? 0 : step * call.square());
-    raise(scores, has_vector ? vectors : nullptr, step + 1, call.shared, call.square(), to);
+    taken[call.words + (call.shared ? 0 : step)] =
+        raise(scores, has_vector ? vectors : nullptr, step + 1, call.shared, call.square(), to);
   }
 
-  // Weights of the scores of four sentences, less the best of each sentence; one where the sentence has no such word.
+  // Weights of the scores of four sentences, less the best of each sentence, which is returned; one where the sentence
+  // has no such word.
   template <class Number>
-  void raise(const T* const* scores, const T* const* vectors, int64_t word, bool every_step, int64_t count,
+  Lanes raise(const T* const* scores, const T* const* vectors, int64_t word, bool every_step, int64_t count,
              Number* out) {
     const Bits real = exist(word);
     Lanes best = all(-kInfinity), odd = best;
@@ -132,6 +143,7 @@ class Smoother {
       if (vectors != nullptr) vector = real & (score > -kInfinity) ? across(vectors, k) / unit : all(0.0);
       out[k] = Number::weight(score, vector);
     }
+    return best;
   }
 
   unsigned char go_forward() {
@@ -155,7 +167,7 @@ class Smoother {
       sum = sum.settle();
       if (Num::guarded) untrusted |= lost(lowest, word);
       if constexpr (!Num::differentiates) {
-        if (call.log_partition != nullptr) {
+        if (call.log_partition != nullptr || call.entropies.wanted()) {
           const Bits real = exist(word);
           total = (total * (extended(sum).where(real) + Extended<Plain>::one().where(~real))).settle();
         }
@@ -163,9 +175,10 @@ class Smoother {
       const Num inverse = sum.reciprocal();
       for (int64_t c = 0; c < C; ++c) here[c] = (here[c] * inverse).settle();
     }
-    for (int lane = 0; lane < kLanes && call.log_partition != nullptr; ++lane) {
-      if (group.items[lane] < 0) continue;
-      const double log = total.log(lane);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      logarithm[lane] = total.log(lane);
+      if (group.items[lane] < 0 || call.log_partition == nullptr) continue;
+      const double log = logarithm[lane];
       call.log_partition[item[lane]] = static_cast<T>(log > -kInfinity ? log + offset[lane] : log);
     }
     return untrusted;
@@ -194,7 +207,7 @@ class Smoother {
   }
 
   void go_back() {
-    clear_padding();
+    if (!call.entropies.wanted()) clear_padding();
     for (int64_t c = 0; c < C; ++c) marginals[c] = Probability::zero();
     if (!Num::guarded) std::fill_n(counts, call.square(), Probability::zero());
     for (int64_t word = group.longest - 1; word >= 0; --word) {
@@ -204,7 +217,15 @@ class Smoother {
         marginals[c] = marginals[c] + probability_of(here[c]).where(end);
         row[c] = result_of(marginals[c]);
       }
-      for (int lane = 0; lane < kLanes; ++lane) {
+      if (call.entropies.wanted()) {
+        const T *scores[kLanes], *values[kLanes];
+        for (int lane = 0; lane < kLanes; ++lane) {
+          const int64_t owner = item[has(lane, word) ? lane : longest_lane()];
+          scores[lane] = call.unary(owner, word), values[lane] = call.unary_value(owner, word);
+        }
+        expect(C, scores, values, taken[word]);
+      }
+      for (int lane = 0; lane < kLanes && !call.entropies.wanted(); ++lane) {
         if (has(lane, word)) write(lane, call.unary_part(item[lane], word));
       }
       if (word == 0) break;
@@ -214,7 +235,7 @@ class Smoother {
         w[c] = quotient(marginals[c], w[c]).where(size_of(here[c]) > 0.0);
       }
       const Weight* matrix = matrices + (call.shared ? 0 : (word - 1) * call.square());
-      if (!call.shared && call.transition_parts.data != nullptr) write_transitions(word, matrix);
+      if (!call.shared && call.wants_transitions()) write_transitions(word, matrix);
       if constexpr (Num::guarded) {
         product(w, matrix, 1, C, C, sums);
         for (int64_t b = 0; b < C; ++b) marginals[b] = here[b - C] * sums[b];
@@ -245,9 +266,29 @@ class Smoother {
     const Num *before = filtered + (word - 1) * C, *w = ratios + word * C;
     for (int64_t b = 0; b < C; ++b) {
       for (int64_t c = 0; c < C; ++c) row[c] = result_of(between(before[b], matrix[b * C + c], w[c]));
-      for (int lane = 0; lane < kLanes; ++lane) {
+      if (call.entropies.wanted()) {
+        const T *scores[kLanes], *values[kLanes];
+        for (int lane = 0; lane < kLanes; ++lane) {
+          const int64_t owner = item[has(lane, word) ? lane : longest_lane()];
+          scores[lane] = call.transition(owner, word - 1) + b * C, values[lane] = call.matrix_value(owner, word - 1) + b * C;
+        }
+        expect(C, scores, values, taken[call.words + word - 1]);
+      }
+      for (int lane = 0; lane < kLanes && !call.entropies.wanted(); ++lane) {
         if (has(lane, word)) write(lane, call.matrix_part(item[lane], word - 1) + b * C);
       }
+    }
+  }
+
+  // Adds the expected scores of a row, less what was taken out, and the expected values; a sentence without this word
+  // has no probabilities here.
+  void expect(int64_t count, const T* const* scores, const T* const* values, Lanes best) {
+    const bool with_values = call.entropies.values != nullptr;
+    for (int64_t c = 0; c < count; ++c) {
+      const Lanes used = row[c];
+      const Bits some = used > 0.0;
+      expected_scores += some ? used * (across(scores, c) - best) : all(0.0);
+      if (with_values) expected_values += some ? used * across(values, c) : all(0.0);
     }
   }
 
@@ -286,7 +327,13 @@ class Smoother {
       const Lanes used = result_of(sum[k]);
       for (int lane = 0; lane < kLanes; ++lane) {
         if (!has(lane, 1)) continue;
-        call.matrix_part(item[lane], 0)[b * C + c + k] = static_cast<T>(used[lane] * direction[lane]);
+        if (!call.entropies.wanted()) {
+          call.matrix_part(item[lane], 0)[b * C + c + k] = static_cast<T>(used[lane] * direction[lane]);
+        } else if (used[lane] > 0.0) {
+          const int64_t part = b * C + c + k;
+          expected_scores[lane] += used[lane] * (call.transition(item[lane], 0)[part] - taken[call.words][lane]);
+          if (call.entropies.values != nullptr) expected_values[lane] += used[lane] * call.matrix_value(item[lane], 0)[part];
+        }
       }
     }
   }

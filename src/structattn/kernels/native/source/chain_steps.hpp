@@ -13,12 +13,12 @@
 
 namespace structattn {
 
-// One thread's tables, for one sentence. Numbers are `Plain` or `Dual`.
-template <class T, class Num, class Weight>
+// One thread's tables, for one sentence. Numbers are `Plain` or `Dual`; exponentials are as exact as those of `Exact`.
+template <class T, class Num, class Weight, class Exact = T>
 class StepSmoother {
  public:
   static int64_t bytes(const Chains<T>& call, int64_t longest) {
-    return (2 * longest + 2) * quads(call) * int64_t{sizeof(Num)} + (longest + 1) * int64_t{sizeof(double)};
+    return (2 * longest + 2) * quads(call) * int64_t{sizeof(Num)} + 2 * (longest + 1) * int64_t{sizeof(double)};
   }
 
   StepSmoother(const Chains<T>& call, void* memory)
@@ -26,11 +26,15 @@ class StepSmoother {
 
   static int64_t work(const Chains<T>& call, int64_t longest) { return longest * (call.square() + 8 * call.states); }
 
+  // What becomes of the probabilities of transitions.
+  enum Use { kIgnored, kStored, kExpected };
+
   // The sentences whose numbers cannot be trusted, as the bits of a byte.
   unsigned char run(const Group& sentences) {
     ratios = filtered + sentences.longest * V;
     marginals = ratios + sentences.longest * V;
     best = reinterpret_cast<double*>(marginals + 2 * V);
+    best_states = best + sentences.longest + 1;
     unsigned char untrusted = 0;
     for (int lane = 0; lane < kLanes; ++lane) {
       if (sentences.items[lane] < 0) continue;
@@ -38,7 +42,11 @@ class StepSmoother {
       length = sentences.lengths[lane];
       direction = Num::differentiates ? power_near(size_of_vector()) : 1.0;
       if (!go_forward()) untrusted |= static_cast<unsigned char>(1u << lane);
-      if (call.unary_parts.data != nullptr) go_back();
+      expected_scores = expected_values = all(0.0);
+      if (call.wants_states() || call.wants_transitions()) go_back();
+      if (!call.entropies.wanted()) continue;
+      const Expected expected{shift, sum_of(expected_scores), sum_of(expected_values)};
+      expected.write(call.entropies, item, logarithm, length == 0);
     }
     return untrusted;
   }
@@ -49,9 +57,10 @@ class StepSmoother {
   Num* filtered;             // p, at first U
   Num* ratios;               // r, later w
   Num* marginals;
-  double* best;  // the highest score of each step
+  double *best, *best_states;  // the highest score of each step, and of the states of each word
   int64_t item, length;
-  double direction;
+  double direction, logarithm, shift;
+  Lanes expected_scores, expected_values;
 
   static int64_t quads(const Chains<T>& call) { return (call.states + 3) / 4; }
 
@@ -69,7 +78,7 @@ class StepSmoother {
   // Nothing beyond the last state: its score is minus infinity.
   template <class Number, bool kFull>
   STRUCTATTN_INLINE Number weight(const T* scores, const T* vectors, int64_t offset, Lanes shift) const {
-    const Lanes value = Exponential<T>::above(load<kFull>(scores + offset), shift);
+    const Lanes value = Exponential<Exact>::above(load<kFull>(scores + offset), shift);
     if constexpr (Number::differentiates) {
       if (vectors == nullptr) return {value, all(0.0)};
       // What is forbidden has no derivative, whatever the vector holds there.
@@ -107,13 +116,13 @@ class StepSmoother {
 
   // Whether doubles were enough.
   bool go_forward() {
-    double log = 0.0;
+    logarithm = shift = 0.0;
     bool trusted = true;
     for (int64_t word = 0; word < length; ++word) {
       Num *here = filtered + word * V, *ratio = ratios + word * V;
-      log += raise_states(word, here);
+      shift += best_states[word] = raise_states(word, here);
       if (word > 0) {
-        log += best[word - 1] = highest(call.transition(item, word - 1), call.square());
+        shift += best[word - 1] = highest(call.transition(item, word - 1), call.square());
         sum_before(word - 1, here - V, ratio);
         for (int64_t v = 0; v < V; ++v) here[v] = here[v] * ratio[v];
       }
@@ -127,11 +136,11 @@ class StepSmoother {
       if (std::min(std::min(lowest[0], lowest[1]), std::min(lowest[2], lowest[3])) < kNearZero) {
         trusted = trusted && !lost(word);
       }
-      log += sum.log(0);
+      logarithm += sum.log(0);
       const Num inverse = sum.reciprocal();
       for (int64_t v = 0; v < V; ++v) here[v] = here[v] * inverse;
     }
-    if (call.log_partition != nullptr) call.log_partition[item] = static_cast<T>(log);
+    if (call.log_partition != nullptr) call.log_partition[item] = static_cast<T>(logarithm + shift);
     return trusted;
   }
 
@@ -144,7 +153,7 @@ class StepSmoother {
     const T* scores = call.unary(item, word);
     const T* vectors = Num::differentiates ? call.unary_vector(item, word) : nullptr;
     const double top = highest(scores, C);
-    const Lanes shift = Exponential<T>::shift(top);
+    const Lanes shift = Exponential<Exact>::shift(top);
     for (int64_t v = 0; v < full; ++v) here[v] = weight<Num, true>(scores, vectors, 4 * v, shift);
     if (full < V) here[full] = weight<Num, false>(scores, vectors, 4 * full, shift);
     return top;
@@ -161,7 +170,7 @@ class StepSmoother {
   template <int kCount, bool kFull>
   STRUCTATTN_INLINE void sum_before(int64_t step, const Num* before, int64_t v, Num* sums) const {
     const T *scores = call.transition(item, step), *vectors = vector_of_step(step);
-    const Lanes shift = Exponential<T>::shift(best[step]);
+    const Lanes shift = Exponential<Exact>::shift(best[step]);
     Num sum[kCount];
     for (int k = 0; k < kCount; ++k) sum[k] = Num::zero();
     for (int64_t b = 0; b < C; ++b) {
@@ -194,45 +203,70 @@ class StepSmoother {
 
   void go_back() {
     const int64_t used = call.num_matrices(length);
-    std::fill_n(call.unary_part(item, length), (call.words - length) * C, T(0));
-    const bool wanted = call.transition_parts.data != nullptr;
-    if (wanted) std::fill_n(call.matrix_part(item, used), (call.num_matrices() - used) * call.square(), T(0));
+    const bool stored = !call.entropies.wanted(), wanted = call.wants_transitions();
+    if (stored) {
+      std::fill_n(call.unary_part(item, length), (call.words - length) * C, T(0));
+      if (wanted) std::fill_n(call.matrix_part(item, used), (call.num_matrices() - used) * call.square(), T(0));
+    }
     if (length == 0) return;
     std::copy_n(filtered + (length - 1) * V, V, marginals);
     for (int64_t word = length - 1;; --word) {
-      T* part = call.unary_part(item, word);
-      for (int64_t v = 0; v < V; ++v) write(marginals[v], v, part);
+      if (stored) {
+        T* part = call.unary_part(item, word);
+        for (int64_t v = 0; v < V; ++v) write(marginals[v], v, part);
+      } else {
+        const T *scores = call.unary(item, word), *values = call.unary_value(item, word);
+        for (int64_t v = 0; v < V; ++v) expect(marginals[v], v, scores, values, best_states[word]);
+      }
       if (word == 0) return;
       Num* w = ratios + word * V;
       for (int64_t v = 0; v < V; ++v) {
         // Into a state that its own word forbids a sum may be left that has no inverse.
         w[v] = quotient(marginals[v], w[v]).where(size_of(filtered[word * V + v]) > 0.0);
       }
-      wanted ? pass_back<true>(word - 1, w) : pass_back<false>(word - 1, w);
+      if (!stored) pass_back<kExpected>(word - 1, w);
+      else if (wanted) pass_back<kStored>(word - 1, w);
+      else pass_back<kIgnored>(word - 1, w);
     }
   }
 
   // mu[b] = p[b] sum over c of T[b,c] w[c].
-  template <bool kWanted>
+  template <Use kUse>
   void pass_back(int64_t step, const Num* w) {
     const T *scores = call.transition(item, step), *vectors = vector_of_step(step);
-    const Lanes shift = Exponential<T>::shift(best[step]);
-    T* part = kWanted ? call.matrix_part(item, step) : nullptr;
+    const Lanes shift = Exponential<Exact>::shift(best[step]);
+    T* part = kUse == kStored ? call.matrix_part(item, step) : nullptr;
+    const T* values = kUse == kExpected ? call.matrix_value(item, step) : nullptr;
     for (int64_t b = 0; b < C; ++b) {
       const Num before = pick(filtered + step * V, b);
       Num sum = Num::zero();
       for (int64_t v = 0; v < full; ++v) {
         const Num after = times(w[v], weight<Weight, true>(scores, vectors, b * C + 4 * v, shift));
         sum = sum + after;
-        if (kWanted) write<true>(before * after, v, part + b * C);
+        if (kUse == kStored) write<true>(before * after, v, part + b * C);
+        if (kUse == kExpected) expect(before * after, v, scores + b * C, values + b * C, best[step]);
       }
       if (full < V) {
         const Num after = times(w[full], weight<Weight, false>(scores, vectors, b * C + 4 * full, shift));
         sum = sum + after;
-        if (kWanted) write<false>(before * after, full, part + b * C);
+        if (kUse == kStored) write<false>(before * after, full, part + b * C);
+        if (kUse == kExpected) expect(before * after, full, scores + b * C, values + b * C, best[step]);
       }
       put(before * in_all_lanes(sum), marginals, b);
     }
+  }
+
+  void expect(const Num& number, int64_t v, const T* scores, const T* values, double best_score) {
+    v < full ? expect<true>(number, v, scores, values, best_score) : expect<false>(number, v, scores, values, best_score);
+  }
+
+  // Adds the expected scores of a row, less what was taken out, and the expected values.
+  template <bool kFull>
+  STRUCTATTN_INLINE void expect(const Num& number, int64_t v, const T* scores, const T* values, double best_score) {
+    const Lanes used = result_of(number);
+    const Bits some = used > 0.0;
+    expected_scores += some ? used * (load<kFull>(scores + 4 * v) - best_score) : all(0.0);
+    if (call.entropies.values != nullptr) expected_values += some ? used * load<kFull>(values + 4 * v) : all(0.0);
   }
 
   void write(const Num& number, int64_t v, T* row) const {

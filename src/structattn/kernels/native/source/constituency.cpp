@@ -13,14 +13,15 @@ namespace {
 
 constexpr double kLogGrowth = 1.3862943611198906;
 
-// What is taken out of the scores of a sentence.
+// What is taken out of the scores of a sentence, the number of trees out of their sum, and the unit of the vector.
 struct Shift {
-  double words, top, phrase, total, direction;
+  double words, top, phrase, total, growth, direction;
+  Expected expected = {};
 };
 
 template <class T>
 Shift shift_of(const T* scores, const T* vector, int64_t fences, int64_t length, double counts) {
-  Shift shift{0.0, 0.0, -kInfinity, 0.0, 0.0};
+  Shift shift{0.0, 0.0, -kInfinity, 0.0, 0.0, 0.0};
   if (length >= 2) shift.top = scores[length];
   for (int64_t i = 0; i < length; ++i) {
     const T* row = scores + i * fences;
@@ -35,8 +36,9 @@ Shift shift_of(const T* scores, const T* vector, int64_t fences, int64_t length,
   if (shift.phrase == -kInfinity) shift.phrase = 0.0;
   if (shift.top == -kInfinity) shift.top = 0.0;
   shift.direction = power_near(shift.direction);
-  const int64_t others = std::max<int64_t>(length - 2, 0);
-  shift.total = shift.words + shift.top + static_cast<double>(others) * (shift.phrase + counts * kLogGrowth);
+  const double others = static_cast<double>(std::max<int64_t>(length - 2, 0));
+  shift.total = shift.words + shift.top + others * shift.phrase;
+  shift.growth = others * counts * kLogGrowth;
   return shift;
 }
 
@@ -94,12 +96,15 @@ struct Phrases {
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
       if (call.log_partition != nullptr) {
-        const double log = total.log(lane);
-        call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shifts[lane].total : log);
+        const double log = total.log(lane), shift = shifts[lane].growth + shifts[lane].total;
+        call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shift : log);
       }
       call.clear_parts(group.items[lane]);
     }
-    if (call.parts == nullptr) return untrusted_lanes(total.trusted(), group);
+    if (call.parts == nullptr && !call.entropies.wants_parts()) {
+      write_entropies(call, group, shifts, total);
+      return untrusted_lanes(total.trusted(), group);
+    }
     const Num start = outside_of_all(total);
     for (int64_t b = size - 1; b >= 1; --b) {
       const Bits ends = group.ends_at(b);
@@ -113,15 +118,33 @@ struct Phrases {
         if (b > a + 1) oX[row + b] = oX[column + a] = pass(outside, value, weights[column + a], oX[row + b]);
       }
     }
+    write_entropies(call, group, shifts, total);
     return untrusted_lanes(total.trusted(), group);
   }
 
+  template <class Num, class T>
+  static void write_entropies(const Call<T>& call, const Group& group, Shift* shifts, const Num& total) {
+    for (int lane = 0; lane < kLanes && call.entropies.wanted(); ++lane) {
+      if (group.items[lane] < 0) continue;
+      shifts[lane].expected.taken = shifts[lane].total;
+      const double left = total.log(lane) + shifts[lane].growth;
+      shifts[lane].expected.write(call.entropies, group.items[lane], left, group.lengths[lane] < 3);
+    }
+  }
+
   template <class T>
-  static STRUCTATTN_INLINE void write(const Call<T>& call, const Group& group, const Shift* shifts, int64_t start,
+  static STRUCTATTN_INLINE void write(const Call<T>& call, const Group& group, Shift* shifts, int64_t start,
                                       int64_t end, Lanes used) {
     for (int lane = 0; lane < kLanes; ++lane) {
       if (end > group.lengths[lane]) continue;
       const int64_t part = group.items[lane] * call.num_parts + start * (call.words + 1) + end;
+      if (call.entropies.wanted()) {
+        if (used[lane] == 0.0) continue;
+        const bool certain = end == start + 1 || end - start == group.lengths[lane];
+        const double left = certain ? 0.0 : call.scores[part] - shifts[lane].phrase;
+        shifts[lane].expected.add(call.entropies, used[lane], left, part);
+        continue;
+      }
       // Rounding may leave 1 + 2e-16; the nearest probability is meant.
       const double value = call.vector != nullptr ? used[lane] * shifts[lane].direction : std::min(used[lane], 1.0);
       call.parts[part] = static_cast<T>(value);
@@ -198,6 +221,13 @@ using structattn::Plain;
                                          int64_t batch, int64_t words) {                                              \
     return structattn::evaluate_all<structattn::Phrases, Dual>(                                                       \
         structattn::call_of<T>(scores, lengths, vector, nullptr, product, batch, words));                             \
+  }                                                                                                                   \
+  int structattn_constituency_entropy_##NAME(const T* scores, const int64_t* lengths, const T* values,                \
+                                             double* log_partition, double* entropy, double* gap, int64_t batch,      \
+                                             int64_t words) {                                                         \
+    auto call = structattn::call_of<T>(scores, lengths, nullptr, nullptr, nullptr, batch, words);                     \
+    call.entropies = {values, log_partition, entropy, gap};                                                           \
+    return structattn::finished(structattn::evaluate_all<structattn::Phrases, Plain>(call), entropy, batch);          \
   }                                                                                                                   \
   int structattn_constituency_argmax_##NAME(const T* scores, const int64_t* lengths, T* parts, int64_t batch,         \
                                             int64_t words) {                                                          \

@@ -46,19 +46,26 @@ struct Arcs {
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
       if (call.log_partition != nullptr) {
-        const double log = total.log(lane);
-        call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shifts[lane].total : log);
+        const double log = total.log(lane), shift = shifts[lane].growth + shifts[lane].total;
+        call.log_partition[group.items[lane]] = static_cast<T>(log > -kInfinity ? log + shift : log);
       }
       call.clear_parts(group.items[lane]);
     }
-    if (call.parts == nullptr) return untrusted_lanes(total.trusted(), group);
-    outside(call, group, in, outside_of_all(total), shifts);
+    if (call.parts != nullptr || call.entropies.wants_parts()) {
+      outside(call, group, in, outside_of_all(total), shifts);
+    }
+    for (int lane = 0; lane < kLanes && call.entropies.wanted(); ++lane) {
+      if (group.items[lane] < 0) continue;
+      shifts[lane].expected.taken = shifts[lane].total;
+      const double left = total.log(lane) + shifts[lane].growth;
+      shifts[lane].expected.write(call.entropies, group.items[lane], left, group.lengths[lane] < 2);
+    }
     return untrusted_lanes(total.trusted(), group);
   }
 
   template <class Num, class T>
   static void outside(const Call<T>& call, const Group& group, const Tables<Num>& in, const Num& start,
-                      const Shift* shifts) {
+                      Shift* shifts) {
     constexpr int kColumns = kBlock<Num>;
     const Downwards<Num, T> down{call, group, in, start, shifts, call.single_root ? 1 : 0};
     int64_t b = in.size - 1;
@@ -72,7 +79,7 @@ struct Arcs {
     const Group& group;
     const Tables<Num>& in;
     const Num& all_trees;
-    const Shift* shifts;
+    Shift* shifts;
     int64_t first;
 
     // Columns b, b-1, ... of the tables, from the top downwards.
@@ -88,7 +95,7 @@ struct Arcs {
         for (a = shared; a < b - j; ++a) fill<1, 1>(a, b - j);
         if (call.single_root) {
           const Num& half = in.left[b - j];
-          write(call, group, shifts, b - j, 0, probability(pull(&all_trees, in.right + b - j, 1, half), half));
+          write(call, group, in, shifts, b - j, 0, probability(pull(&all_trees, in.right + b - j, 1, half), half));
         }
       }
     }
@@ -123,7 +130,7 @@ struct Arcs {
           in.put(in.oCR, s, t, oCR);
           const Num oIR = both(IR_right.sums[i][j], pull(in.oCR + from + t, in.CR + to + t, j + 1, IR));
           Num oX = pass(oIR, IR, in.weights[to + s], X);
-          write(call, group, shifts, t, s, probability(oIR, IR));
+          write(call, group, in, shifts, t, s, probability(oIR, IR));
           if (s > 0) {
             const Num CL = in.CL[from + t], IL = in.IL[from + t];
             Num oCL = both(CL_left.sums[j][i], CL_right.sums[i][j]);
@@ -135,7 +142,7 @@ struct Arcs {
             in.put(in.oCL, s, t, oCL);
             const Num oIL = both(IL_left.sums[j][i], pull(in.oCL + to + a, in.CL + from + a, i + 1, IL));
             oX = both(oX, pass(oIL, IL, in.weights[from + t], X));
-            write(call, group, shifts, s, t, probability(oIL, IL));
+            write(call, group, in, shifts, s, t, probability(oIL, IL));
           }
           in.put(in.oX, s, t, oX);
         }
@@ -143,12 +150,18 @@ struct Arcs {
     }
   };
 
-  template <class T>
-  static STRUCTATTN_INLINE void write(const Call<T>& call, const Group& group, const Shift* shifts, int64_t word,
-                                      int64_t head, Lanes used) {
+  template <class Num, class T>
+  static STRUCTATTN_INLINE void write(const Call<T>& call, const Group& group, const Tables<Num>& in, Shift* shifts,
+                                      int64_t word, int64_t head, Lanes used) {
     for (int lane = 0; lane < kLanes; ++lane) {
       if (word > group.lengths[lane] || head > group.lengths[lane]) continue;
       const int64_t part = group.items[lane] * call.num_parts + (word - 1) * (call.words + 1) + head;
+      if (call.entropies.wanted()) {
+        if (used[lane] == 0.0) continue;
+        const double taken = in.taken[word][lane] + (head == 0 ? in.taken[0][lane] : 0.0);
+        shifts[lane].expected.add(call.entropies, used[lane], call.scores[part] - taken, part);
+        continue;
+      }
       // Rounding may leave 1 + 2e-16; the nearest probability is meant.
       const double value = call.vector != nullptr ? used[lane] * shifts[lane].direction : std::min(used[lane], 1.0);
       call.parts[part] = static_cast<T>(value);
@@ -175,6 +188,13 @@ using structattn::dependency::call_of;
                                        int64_t batch, int64_t words, int64_t single_root) {                           \
     return structattn::evaluate_all<Arcs, Dual>(                                                                      \
         call_of<T>(scores, lengths, vector, nullptr, product, batch, words, single_root));                            \
+  }                                                                                                                   \
+  int structattn_dependency_entropy_##NAME(const T* scores, const int64_t* lengths, const T* values,                  \
+                                           double* log_partition, double* entropy, double* gap, int64_t batch,        \
+                                           int64_t words, int64_t single_root) {                                      \
+    auto call = call_of<T>(scores, lengths, nullptr, nullptr, nullptr, batch, words, single_root);                    \
+    call.entropies = {values, log_partition, entropy, gap};                                                           \
+    return structattn::finished(structattn::evaluate_all<Arcs, Plain>(call), entropy, batch);                         \
   }
 
 extern "C" {

@@ -25,6 +25,8 @@ struct Tables {
   Num *weights, *CR, *CL, *IR, *IL, *oX, *oCR, *oCL;
   // One for each position r, for a single root: W[r,0] CL[1,r], and CR[r,n].
   Num *left, *right;
+  // What was taken out of the scores of each word, and at 0 of those of the root.
+  Lanes* taken;
 
   Tables(Num* workspace, int64_t length) : size(length + 1) {
     Num** tables[] = {&weights, &CR, &CL, &IR, &IL, &oX, &oCR, &oCL};
@@ -34,22 +36,25 @@ struct Tables {
     }
     left = workspace;
     right = workspace + size;
+    taken = reinterpret_cast<Lanes*>(workspace + 2 * size);
   }
-  static int64_t num_cells(int64_t length) { return 8 * (length + 1) * (length + 1) + 2 * (length + 1); }
+  static int64_t num_cells(int64_t length) { return 8 * (length + 1) * (length + 1) + 3 * (length + 1); }
   STRUCTATTN_INLINE void put(Num* table, int64_t s, int64_t t, const Num& value) const {
     table[s * size + t] = table[t * size + s] = value;
   }
 };
 
+// What was taken out of all scores of a sentence, the number of trees out of their sum, and the unit of the vector.
 struct Shift {
-  double total = 0.0, direction = 1.0;
+  double total = 0.0, growth = 0.0, direction = 1.0;
+  Expected expected = {};
 };
 
 // Weights of all arcs, relative to the best head of each word.
 template <class Num, class T>
 void load(const Call<T>& call, const Group& group, const Tables<Num>& in, Shift* shifts) {
   const int64_t size = in.size, heads = call.words + 1;
-  Lanes* best = reinterpret_cast<Lanes*>(in.left);
+  Lanes* best = in.taken;
   Lanes* centre = reinterpret_cast<Lanes*>(in.right);
   double root[kLanes] = {};
   for (int64_t m = 0; m < size; ++m) best[m] = centre[m] = all(0.0);
@@ -77,7 +82,9 @@ void load(const Call<T>& call, const Group& group, const Tables<Num>& in, Shift*
       }
     }
     if (call.single_root && best_root > -kInfinity) root[lane] = best_root;
-    shifts[lane].total += root[lane] + static_cast<double>(length) * Num::counts * kLogGrowth;
+    best[0][lane] = root[lane];
+    shifts[lane].total += root[lane];
+    shifts[lane].growth = static_cast<double>(length) * Num::counts * kLogGrowth;
     shifts[lane].direction = power_near(size_of_vector);
   }
   // One row of each sentence at a time, side by side, in tables that are still empty.

@@ -196,17 +196,35 @@ struct SpanningTrees {
       if (call.log_partition == nullptr) continue;
       call.log_partition[group.items[lane]] = static_cast<T>(std::log(total.value[lane]) + totals[lane]);
     }
-    if (call.parts == nullptr) return untrusted;
+    Expected expected[kLanes] = {};
+    const auto write_entropies = [&] {
+      for (int lane = 0; lane < kLanes && call.entropies.wanted(); ++lane) {
+        if (group.items[lane] < 0) continue;
+        expected[lane].taken = totals[lane];
+        expected[lane].write(call.entropies, group.items[lane], std::log(total.value[lane]), group.lengths[lane] < 2);
+      }
+    };
+    if (call.parts == nullptr && !call.entropies.wants_parts()) {
+      write_entropies();
+      return untrusted;
+    }
     restore(graph, roots, share, used, gradient, size, group, call.single_root);
     for (int64_t h = 0; h < size; ++h) {
       for (int64_t m = 1; m < size; ++m) {
         const Num value = weights[h * size + m] * gradient[h * size + m];
         for (int lane = 0; lane < kLanes; ++lane) {
           if (m > group.lengths[lane] || h > group.lengths[lane]) continue;
-          call.parts[group.items[lane] * call.num_parts + (m - 1) * heads + h] = part_of<T>(value, lane, scales[lane]);
+          const int64_t part = group.items[lane] * call.num_parts + (m - 1) * heads + h;
+          if (!call.entropies.wanted()) {
+            call.parts[part] = part_of<T>(value, lane, scales[lane]);
+          } else if (value.value[lane] > 0.0) {
+            const double *taken = shifts.data() + lane * size, left = call.scores[part] - taken[m] - (h == 0 ? taken[0] : 0.0);
+            expected[lane].add(call.entropies, value.value[lane], left, part);
+          }
         }
       }
     }
+    write_entropies();
     return untrusted;
   }
 
@@ -234,6 +252,8 @@ int evaluate(const Call<T>& call) {
     for (const int64_t item : again) {
       if (call.log_partition != nullptr) call.log_partition[item] = std::numeric_limits<T>::quiet_NaN();
       if (call.parts != nullptr) call.parts[item * call.num_parts] = std::numeric_limits<T>::quiet_NaN();
+      if (call.entropies.wanted()) call.entropies.log_partition[item] = std::numeric_limits<double>::quiet_NaN();
+      if (call.entropies.wants_parts()) call.entropies.entropy[item] = std::numeric_limits<double>::quiet_NaN();
     }
     return status != kDone || again.empty() ? status : kUntrusted;
   } catch (const std::bad_alloc&) {
@@ -254,6 +274,15 @@ int evaluate(const Call<T>& call) {
                                           int64_t batch, int64_t words, int64_t single_root) {                        \
     return structattn::evaluate<structattn::Dual, T>(                                                                 \
         {scores, lengths, vector, nullptr, product, batch, words, words * (words + 1), single_root != 0});            \
+  }                                                                                                                   \
+  int structattn_spanning_tree_entropy_##NAME(const T* scores, const int64_t* lengths, const T* values,               \
+                                              double* log_partition, double* entropy, double* gap, int64_t batch,     \
+                                              int64_t words, int64_t single_root) {                                   \
+    structattn::Call<T> call{                                                                                         \
+        scores, lengths, nullptr, nullptr, nullptr, batch, words, words * (words + 1), single_root != 0};             \
+    call.entropies = {values, log_partition, entropy, gap};                                                           \
+    const int status = structattn::evaluate<structattn::Plain, T>(call);                                              \
+    return structattn::finished(status, entropy, batch);                                                              \
   }
 
 extern "C" {

@@ -1,8 +1,8 @@
-"""What else a chart can compute besides sums: the best, the k best and random structures.
+"""The best, the k best and random structures of a chart, in plain torch.
 
-``kernels.chart`` adds the alternatives of a cell up (the log semiring, with derivatives). Here a cell keeps its ``k``
-best alternatives (the k-best semiring, with ``k = 1`` the max semiring) or draws one of them, and a top-down pass
-collects the parts. Separate because one implementation serves every chart.
+`kernels.chart` adds up the alternatives of a cell (the log semiring, with derivatives). Here a cell keeps its ``k``
+best alternatives (the k-best semiring; with ``k = 1`` the max semiring) or draws one of them, and a top-down pass
+collects the parts.
 
 Reference: Goodman (1999), Semiring parsing; Huang and Chiang (2005), Better k-best parsing; Finkel et al. (2006),
 Solving the problem of cascading errors (sampling).
@@ -14,10 +14,11 @@ from functools import reduce
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, inside
-from structattn.kernels.numbers import add_up
+from structattn.kernels.chart import Chart, Rule, Window, inside
+from structattn.kernels.numbers import logsumexp_and_shares
+from structattn.kernels.random import sample_keys, uniform
 
 
 @dataclass(frozen=True)
@@ -59,25 +60,32 @@ class ChartSelector:
         self,
         scores: Float[Tensor, "batch part"],
         lengths: Int[Tensor, " batch"],
+        streams: Int[Tensor, " batch"],
         *,
         count: int,
-        generator: Generator | None,
     ) -> Bool[Tensor, "{count} batch part"]:
         """``count`` exact samples: from the goal down, every cell draws one of its alternatives by its share."""
         table = inside(self.chart, scores.unsqueeze(0))
         goals = self.chart.goals(lengths)
         impossible = table[0].gather(0, goals.unsqueeze(0)) == -torch.inf
+        keys = sample_keys(streams, count)
 
         def choose(number: int, rank: Tensor) -> Tensor:
             rule = self.chart.rules[number]
-            if not rule.splits:
+            if rule.place is None:
                 return torch.zeros_like(rank)
-            _, shares = add_up(rule.terms(table), rule.split_axes())
+            _, shares = logsumexp_and_shares(rule.terms(table), rule.split_axes())
             shares = shares[0].flatten(len(rule.cells), -2).movedim(-1, -2)
-            return drawn(shares, count, generator=generator).movedim(-1, -2)
+            places = _places(rule.place, rule.cells, device=scores.device)
+            return categorical(shares, uniform(keys.T, places[..., None, None])).movedim(-1, -2)
 
         start = torch.zeros(count, len(scores), dtype=torch.int64, device=scores.device).masked_fill(impossible, -1)
         return _descend(self.chart, goals.expand(count, -1), start, choose, ranks=1)
+
+
+def _places(place: Window, cells: tuple[int, ...], *, device: torch.device) -> Int[Tensor, "*cells"]:
+    axes = [torch.arange(size, device=device) * stride for size, stride in zip(cells, place.strides, strict=True)]
+    return torch.stack(torch.meshgrid(*axes, indexing="ij")).sum(0) + place.offset
 
 
 def _combinations(chart: Chart, rule: Rule, table: Tensor) -> Tensor:
@@ -110,11 +118,21 @@ def _first(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, index[0]
 
 
-def drawn(shares: Float[Tensor, "*cell batch split"], count: int, *, generator: Generator | None) -> Tensor:
-    """Indices ``(*cell, batch, count)`` with the probabilities ``shares``; any index where all shares are zero."""
+def categorical(
+    shares: Float[Tensor, "*cell batch split"], numbers: Float[Tensor, "*cell batch count"]
+) -> Int[Tensor, "*cell batch count"]:
+    """The first index at which the sum of the shares up to it exceeds a number times their total.
+
+    Args:
+        shares: of the alternatives, not negative; where all are zero, any index is returned.
+        numbers: uniform in ``[0, 1)``.
+
+    Example:
+        >>> categorical(torch.tensor([[0.2, 0.0, 0.3, 0.5]]), torch.tensor([[0.1, 0.3, 0.6]])).tolist()
+        [[0, 2, 3]]
+    """
     steps = shares.cumsum(-1)
-    uniform = torch.rand(*shares.shape[:-1], count, dtype=shares.dtype, device=shares.device, generator=generator)
-    index = torch.searchsorted(steps, uniform * steps[..., -1:], right=True)
+    index = torch.searchsorted(steps, (numbers * steps[..., -1:]).contiguous(), right=True)
     # A product rounded up to the total would point behind the last possible alternative.
     splits = torch.arange(shares.shape[-1], device=shares.device)
     return index.minimum(splits.where(shares > 0, 0).amax(-1, keepdim=True))

@@ -1,0 +1,206 @@
+"""What a distribution is given: scores, lengths, counts and shapes, with one clear error for what does not fit.
+
+Values are looked at only where there are numbers and nothing has to wait for them: not within ``torch.compile``,
+``torch.export`` and the transforms of ``torch.func``, and on an accelerator only if it is asked for.
+"""
+
+import math
+import operator
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from structattn.kernels.operators import is_eager
+
+
+def checked_scores(family: str, **arrays: Any) -> list[Tensor]:
+    """Floating-point arrays of one type on one device.
+
+    Args:
+        family: name of the class, for the message.
+        arrays: what came, by name.
+
+    Raises:
+        ValueError: if something is no tensor of floating-point numbers, or is on another device than the rest.
+
+    Example:
+        >>> [scores.dtype for scores in checked_scores("CRF", unary=torch.zeros(1), edges=torch.zeros(1).double())]
+        [torch.float64, torch.float64]
+    """
+    for name, array in arrays.items():
+        if not isinstance(array, Tensor):
+            raise ValueError(f"{family}: {name} of type {type(array).__name__}: expected a floating-point tensor")
+        if not array.is_floating_point():
+            raise ValueError(
+                f"{family}: {name} of type {array.dtype}: expected floating-point scores, as in {name}.float()"
+            )
+    first, *others = arrays.values()
+    dtype = first.dtype
+    for name, array in list(arrays.items())[1:]:
+        if array.device != first.device:
+            raise ValueError(f"{family}: {name} on {array.device}: expected {first.device}, where the other scores are")
+        dtype = torch.promote_types(dtype, array.dtype)
+    return [array if array.dtype == dtype else array.to(dtype) for array in (first, *others)]
+
+
+def checked_lengths(
+    lengths: Any,
+    batch_shape: torch.Size,
+    *,
+    num_words: int,
+    like: Tensor,
+    validate_args: bool | None,
+) -> Int[Tensor, "*batch"]:
+    """Lengths for a batch.
+
+    Args:
+        lengths: number of words of each sentence, as a tensor, as (nested) lists, or one number for all; None is all
+            words.
+        batch_shape: batch shape of the scores.
+        num_words: the longest possible sentence.
+        like: the scores, for their device.
+        validate_args: whether to look at the values; None looks where nothing has to wait for them.
+
+    Raises:
+        ValueError: if the lengths are no whole numbers, do not fit the batch, or lie outside of ``0 .. num_words``.
+
+    Example:
+        >>> checked_lengths([2, 1], torch.Size([2]), num_words=2, like=torch.zeros(()), validate_args=True)
+        tensor([2, 1])
+    """
+    if lengths is None:
+        return torch.full(batch_shape, num_words, dtype=torch.int64, device=like.device)
+    if not isinstance(lengths, Tensor):
+        try:
+            lengths = torch.as_tensor(lengths)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"lengths of type {type(lengths).__name__}: expected whole numbers") from None
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        if lengths.numel():
+            raise ValueError(f"lengths have type {lengths.dtype}: expected integers")
+        lengths = lengths.long()
+    if values_matter(validate_args, lengths) and lengths.numel():
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        if shortest < 0 or longest > num_words:
+            raise ValueError(f"lengths lie between {shortest} and {longest}: expected 0 to {num_words}")
+    try:
+        checked: Tensor = lengths.to(like.device, torch.int64).expand(batch_shape)
+    except RuntimeError:
+        raise ValueError(
+            f"lengths of shape {tuple(lengths.shape)} do not fit scores with batch shape {tuple(batch_shape)}"
+        ) from None
+    return checked
+
+
+def values_matter(validate_args: bool | None, tensor: Tensor) -> bool:
+    """Whether the values of a tensor are to be checked.
+
+    Args:
+        validate_args: what the user has asked for; None checks where nothing has to wait for the values.
+        tensor: whose values they are.
+
+    Example:
+        >>> values_matter(None, torch.zeros(2)), values_matter(False, torch.zeros(2))
+        (True, False)
+    """
+    if validate_args is None:
+        return tensor.is_cpu and is_eager(tensor)
+    return validate_args and is_eager(tensor)
+
+
+def is_below_infinity(scores: Tensor) -> bool:
+    """Whether no score is nan or ``+inf``, wherever it stands.
+
+    Args:
+        scores: score of every part.
+
+    Example:
+        >>> is_below_infinity(torch.tensor([0.0, -torch.inf])), is_below_infinity(torch.tensor([0.0, torch.nan]))
+        (True, False)
+    """
+    # One look at the highest score is enough: nan is neither below nor above infinity, and a maximum keeps it.
+    return not scores.numel() or scores.detach().max().item() < math.inf
+
+
+def refuse_undefined_scores(family: str, scores: Tensor, real_parts: Bool[Tensor, "*shape"]) -> None:
+    """Refuse nan and ``+inf`` in what is no padding.
+
+    Args:
+        family: name of the class, for the message.
+        scores: score of every part.
+        real_parts: where the scores are read; broadcast against them.
+
+    Raises:
+        ValueError: if there is such a score.
+
+    Example:
+        >>> refuse_undefined_scores("CRF", torch.tensor([0.0, torch.nan]), torch.tensor([True, False]))
+    """
+    undefined = (torch.isnan(scores) | (scores == torch.inf)) & real_parts
+    if undefined.any():
+        raise ValueError(
+            f"{family}: {int(undefined.sum())} of {undefined.numel()} scores are nan or +inf; "
+            "expected finite scores, or -inf to forbid a part"
+        )
+
+
+def checked_count(k: Any) -> int:
+    """A whole number of structures, at least one.
+
+    Args:
+        k: what came.
+
+    Raises:
+        ValueError: if it is something else.
+
+    Example:
+        >>> checked_count(3)
+        3
+    """
+    number = _index(k)
+    if number is None:
+        raise ValueError(f"topk of {k!r}: expected a whole number")
+    if number < 1:
+        raise ValueError(f"topk of {k!r}: expected at least 1")
+    return number
+
+
+def checked_sample_shape(shape: Any) -> torch.Size:
+    """The shape of samples; a number is a shape of one axis.
+
+    Args:
+        shape: what came.
+
+    Raises:
+        ValueError: if it is no shape.
+
+    Example:
+        >>> checked_sample_shape(3), checked_sample_shape((2, 1))
+        (torch.Size([3]), torch.Size([2, 1]))
+    """
+    number = _index(shape)
+    sizes = [number] if number is not None else [_index(size) for size in _listed(shape)]
+    if None in sizes or any(size < 0 for size in sizes if size is not None):
+        raise ValueError(f"sample_shape of {shape!r}: expected whole numbers from 0 on, such as (2, 3) or 5")
+    return torch.Size(size for size in sizes if size is not None)
+
+
+def _listed(shape: Any) -> list[Any]:
+    try:
+        return list(shape)
+    except TypeError:
+        return [None]
+
+
+def _index(number: Any) -> int | None:
+    """A whole number as Python has it, or the symbol of a graph for it; None if it is something else."""
+    if isinstance(number, torch.SymInt):
+        return number  # type: ignore[return-value]  # stands for one
+    if isinstance(number, bool) or (isinstance(number, Tensor) and (number.dim() or number.dtype == torch.bool)):
+        return None
+    try:
+        return operator.index(number)
+    except TypeError:
+        return None

@@ -1,0 +1,206 @@
+"""Structures that come from the user: as parts, or as heads, tags and spans; and why something is no structure."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from torch.distributions import constraints
+
+if TYPE_CHECKING:
+    from structattn.distributions.distribution import StructuredDistribution
+
+
+class Structures(constraints.Constraint):
+    """The 0/1 parts that are one structure of a distribution, for the lengths of its sentences.
+
+    Args:
+        distribution: whose structures these are.
+
+    Example:
+        >>> from structattn.distributions import DependencyCRF
+        >>> trees = DependencyCRF(torch.zeros(2, 3))
+        >>> cycle, tree = torch.tensor([[[0.0, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]]])
+        >>> trees.support.check(cycle).item(), trees.support.check(tree).item()
+        (False, True)
+    """
+
+    is_discrete = True
+
+    def __init__(self, distribution: "StructuredDistribution") -> None:
+        super().__init__()
+        self._distribution = distribution
+        self.event_dim = len(distribution.event_shape)
+
+    def check(self, value: Tensor) -> Bool[Tensor, "*shape"]:
+        """Which items are a structure: some structure has no other parts, and it has all of them."""
+        distribution = self._distribution
+        event = distribution.event_shape
+        shape = torch.broadcast_shapes(value.shape[: value.dim() - len(event)], distribution.batch_shape)
+        parts = value.detach().double().expand(*shape, *event).reshape(shape.numel(), *event)
+        lengths = distribution.lengths.expand(shape).reshape(shape.numel())
+        used = torch.zeros_like(parts).masked_fill(parts == 0, -torch.inf)
+        log_count, marginals = distribution._marginals_of_parts(used, lengths)
+        # Counts are whole numbers, so rounding cannot mislead.
+        alike = ((marginals - parts).abs() < 0.5) & ((parts == 0) | (parts == 1))
+        return ((log_count.abs() < 0.5) & alike.flatten(1).all(-1)).view(shape)
+
+
+def parts_of(distribution: "StructuredDistribution", value: Any) -> Tensor:
+    """Parts ``(*sample, *batch, *event)`` in float64, of parts or of a structure in integers.
+
+    Args:
+        distribution: whose structures these are.
+        value: what came.
+
+    Raises:
+        ValueError: if it fits neither parts nor structures, or both.
+
+    Example:
+        >>> from structattn.distributions import DependencyCRF
+        >>> parts_of(DependencyCRF(torch.zeros(2, 3)), torch.tensor([0, 1])).tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"log_prob of type {type(value).__name__}: expected a tensor of parts or {distribution.structures}"
+        )
+    event, shape = tuple(distribution.event_shape), tuple(value.shape)
+    are_parts = shape[max(len(shape) - len(event), 0) :] == event
+    if value.is_floating_point() or value.dtype == torch.bool:
+        if are_parts:
+            return value.double()
+        raise ValueError(
+            f"log_prob: parts of shape {shape}: expected {event} at the end, or integers for {distribution.structures}"
+        )
+    is_structure = distribution._is_structure_shape(shape)
+    if are_parts and is_structure:
+        raise ValueError(
+            f"log_prob: integers of shape {shape} may be parts {event} or {distribution.structures}: "
+            "expected parts as floating-point numbers, or from_structure(value)"
+        )
+    if is_structure:
+        return distribution.from_structure(value).double()
+    if are_parts:
+        return value.double()
+    raise ValueError(
+        f"log_prob: integers of shape {shape}: expected {distribution.structures}, or parts with {event} at the end"
+    )
+
+
+def refuse_other_structures(distribution: "StructuredDistribution", parts: Tensor) -> None:
+    """Refuse parts that are no structure, and say why the first of them is none.
+
+    Args:
+        distribution: whose structures these are.
+        parts: ``(*sample, *batch, *event)``.
+
+    Raises:
+        ValueError: if some item is no structure.
+
+    Example:
+        >>> from structattn.distributions import DependencyCRF
+        >>> refuse_other_structures(DependencyCRF(torch.zeros(2, 3)), torch.eye(3)[:2])
+    """
+    right = distribution.support.check(parts)
+    if right.all():
+        return
+    place = tuple((~right).nonzero()[0].tolist())
+    one = parts.detach().expand(*right.shape, *distribution.event_shape)[place]
+    length = int(distribution.lengths.expand(right.shape)[place])
+    why = (
+        distribution._why_none(one.cpu(), length) if ((one == 0) | (one == 1)).all() else "its parts are not all 0 or 1"
+    )
+    item = f"item {place[0] if len(place) == 1 else place}, of {length} words" if place else f"with {length} words"
+    raise ValueError(
+        f"log_prob: {int((~right).sum())} of {right.numel()} items are no structure of {type(distribution).__name__} "
+        f"for their lengths; expected the 0/1 parts of one structure each; {item}: {why}"
+    )
+
+
+def aligned_lengths(
+    distribution: "StructuredDistribution", shape: torch.Size, *, what: str
+) -> tuple[torch.Size, Int[Tensor, "*shape"]]:
+    """The shape of structures without their own axes, broadcast against the batch, and the lengths in that shape.
+
+    Args:
+        distribution: whose structures these are.
+        shape: of the structures without their own axes.
+        what: what came, for the message.
+
+    Raises:
+        ValueError: if the two do not fit together.
+
+    Example:
+        >>> from structattn.distributions import DependencyCRF
+        >>> aligned_lengths(DependencyCRF(torch.zeros(2, 3, 4)), torch.Size([5, 1]), what="heads")[0]
+        torch.Size([5, 2])
+    """
+    try:
+        full = torch.broadcast_shapes(shape, distribution.batch_shape)
+    except RuntimeError:
+        raise ValueError(
+            f"{what} with leading axes {tuple(shape)} do not fit the batch shape {tuple(distribution.batch_shape)}"
+        ) from None
+    return full, distribution.lengths.expand(full)
+
+
+def integers(structure: object, expected: str, fits: Callable[[tuple[int, ...]], bool]) -> Int[Tensor, "..."]:
+    """A structure as a tensor of integers.
+
+    Args:
+        structure: what came.
+        expected: its form, for the message.
+        fits: whether a shape is right.
+
+    Raises:
+        ValueError: if it is no tensor of integers, or has another shape.
+
+    Example:
+        >>> integers(torch.tensor([2, 0]), "heads (..., 2)", lambda shape: shape[-1] == 2).tolist()
+        [2, 0]
+    """
+    if not isinstance(structure, Tensor):
+        raise ValueError(f"from_structure of type {type(structure).__name__}: expected a tensor of {expected}")
+    if structure.is_floating_point() or structure.is_complex() or structure.dtype == torch.bool:
+        raise ValueError(f"from_structure of type {structure.dtype}: expected integers for {expected}")
+    if not fits(tuple(structure.shape)):
+        raise ValueError(f"from_structure of shape {tuple(structure.shape)}: expected {expected}")
+    return structure.long()
+
+
+def is_missing(parts: Tensor, part_axes: int, lengths: Int[Tensor, "*shape"]) -> Bool[Tensor, "*shape 1"]:
+    """Where a sentence of at least one word has no parts at all.
+
+    Args:
+        parts: ``(*shape, *part)``.
+        part_axes: number of axes of the parts.
+        lengths: number of words of each sentence.
+
+    Example:
+        >>> is_missing(torch.zeros(2, 3, 4), 2, torch.tensor([3, 0])).tolist()
+        [[True], [False]]
+    """
+    return ((parts == 0).flatten(-part_axes).all(-1) & (lengths > 0)).unsqueeze(-1)
+
+
+def refuse_first(wrong: Bool[Tensor, "*shape"], why: Callable[..., str]) -> None:
+    """Refuse a structure where something is wrong.
+
+    Args:
+        wrong: where it is.
+        why: what is wrong, given the first such place.
+
+    Raises:
+        ValueError: if anything is.
+
+    Example:
+        >>> refuse_first(torch.tensor([False]), lambda place: "never")
+    """
+    if not wrong.any():
+        return
+    place = tuple(wrong.nonzero()[0].tolist())
+    item = place[:-1]
+    where = f"item {item[0] if len(item) == 1 else item}: " if item else ""
+    raise ValueError(f"from_structure: {where}{why(*place)}")

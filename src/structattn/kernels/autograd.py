@@ -1,0 +1,186 @@
+"""The rules of `kernels.rules` as functions of autograd: eager calls, and the transforms of ``torch.func``.
+
+Log-partition alone and marginals alone have functions of their own, in which nothing is saved or made that nobody asked
+for: for a batch of short sentences that takes longer than the kernels.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from structattn.kernels.batching import merged, restored
+from structattn.kernels.family import Family, Scores
+from structattn.kernels.rules import Arrays, Differentiable, Point, Rule, gradient
+
+
+def apply(
+    rule: Rule,
+    operators: Differentiable,
+    scores: Scores,
+    lengths: Tensor,
+    vectors: Sequence[Arrays],
+    options: Sequence[int],
+) -> Sequence[Tensor]:
+    """The value of a rule, recorded for its derivatives.
+
+    Args:
+        rule: what is computed.
+        operators: of the family.
+        scores: the arrays.
+        lengths: number of words of each sentence.
+        vectors: what else the rule depends on.
+        options: of the family.
+    """
+    make = _transformed if transforms_are_active() else _recorded
+    flat = [array for group in (scores, *vectors) for array in group]
+    found: Sequence[Tensor] = make(rule).apply(operators, options, lengths, *flat)
+    return found
+
+
+def log_partition(operators: Differentiable, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
+    """The log-partition, recorded with the marginals that were found on the way: they become its gradient."""
+    found: Tensor = _LogPartition.apply(operators, options, lengths, *scores)
+    return found
+
+
+def marginals(operators: Differentiable, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
+    """The marginals of the first array, recorded."""
+    found: Tensor = _Marginals.apply(operators, options, lengths, *scores)
+    return found
+
+
+def first_marginals(family: Family, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
+    """The marginals of the first array; nothing else is written."""
+    only = [index == 0 for index in range(len(scores))]
+    found = family.evaluate(scores, lengths, options, log_partition=False, parts=only)[1][0]
+    assert found is not None  # it was asked for
+    return found
+
+
+# What ``autograd.Function.apply`` itself asks; should a torch lack it, transforms are taken to be active always.
+transforms_are_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+# Gradients that ``torch.autograd.grad(..., is_grads_batched=True)`` maps are of an older kind than those of torch.vmap.
+is_mapped = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
+
+
+def _unwrapped(tensor: Any) -> Any:
+    unwrap = getattr(torch._C._functorch, "unwrap_if_dead", None)
+    return tensor if tensor is None or unwrap is None else unwrap(tensor)
+
+
+class _LogPartition(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, operators: Differentiable, options: Sequence[int], lengths: Tensor, *scores: Tensor
+    ) -> Tensor | None:
+        value, ctx.parts = operators.family.evaluate(scores, lengths, options, parts=ctx.needs_input_grad[3:])
+        ctx.operators, ctx.options = operators, options
+        ctx.save_for_backward(lengths, *scores)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        lengths, *scores = ctx.saved_tensors
+        wanted, again, parts = ctx.needs_input_grad[3:], torch.is_grad_enabled() or is_mapped(grad), None
+        if not again:
+            # Should the graph be kept and asked again, the marginals are computed again.
+            family = ctx.operators.family
+            parts = ctx.parts or family.evaluate(scores, lengths, ctx.options, log_partition=False, parts=wanted)[1]
+            ctx.parts = None
+        at = Point(ctx.operators, scores, lengths, ctx.options, parts=parts)
+        return None, None, None, *gradient(at, grad, [None for _ in scores], wanted, overwrite=not again)
+
+
+class _Marginals(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, operators: Differentiable, options: Sequence[int], lengths: Tensor, *scores: Tensor
+    ) -> Tensor:
+        ctx.operators, ctx.options = operators, options
+        ctx.save_for_backward(lengths, *scores)
+        return first_marginals(operators.family, scores, lengths, options)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        lengths, *scores = ctx.saved_tensors
+        vectors, wanted = [grad, *(None for _ in scores[1:])], ctx.needs_input_grad[3:]
+        at = Point(ctx.operators, scores, lengths, ctx.options)
+        if torch.is_grad_enabled() or is_mapped(grad):
+            return None, None, None, *gradient(at, None, vectors, wanted)
+        found = ctx.operators.family.hvp(scores, lengths, vectors, ctx.options, wanted=wanted)
+        return None, None, None, *(own if want else None for own, want in zip(at.summed(found), wanted, strict=True))
+
+
+@lru_cache
+def _transformed(rule: Rule) -> Any:
+    """A function that the transforms of ``torch.func`` know how to take apart."""
+
+    def forward(operators: Differentiable, options: Sequence[int], lengths: Tensor, *arrays: Tensor | None) -> Any:
+        scores, *vectors = _groups(arrays, rule.num_vectors + 1)
+        return rule.value(Point(operators, scores, lengths, options, vectors))
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.operators, ctx.options, *tensors = inputs
+        tensors += output[1:] if rule.saves_parts else ()
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    def point(ctx: Any) -> Point:
+        # What ``torch.func.vjp`` returns is called when its level is gone.
+        lengths, *arrays = map(_unwrapped, ctx.saved_tensors)
+        groups = _groups(arrays, rule.num_vectors + 1 + rule.saves_parts)
+        parts = groups.pop() if rule.saves_parts else None
+        return Point(ctx.operators, groups[0], lengths, ctx.options, groups[1:], parts)
+
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        wanted = _groups(ctx.needs_input_grad[3:], rule.num_vectors + 1)
+        found = rule.pullback(point(ctx), grads, wanted)
+        flat = (
+            own if want else None
+            for group, wishes in zip(found, wanted, strict=True)
+            for own, want in zip(group, wishes, strict=True)
+        )
+        return None, None, None, *flat
+
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
+        return rule.pushforward(point(ctx), _groups(tangents[3:], rule.num_vectors + 1))
+
+    def vmap(info: Any, in_dims: Any, operators: Differentiable, options: Any, *tensors: Tensor | None) -> Any:
+        shared = operators.family.shared_axes
+        axes = (None, *shared, *(None for _ in range(rule.num_vectors * len(shared))))
+        lengths, *arrays = merged(info.batch_size, in_dims[2:], tensors, axes)
+        scores, *vectors = _groups(arrays, rule.num_vectors + 1)
+        return restored(info.batch_size, tuple(apply(rule, operators, scores, lengths, vectors, options)))
+
+    methods: dict[str, Any] = {
+        "forward": forward,
+        "setup_context": setup_context,
+        "backward": backward,
+        "jvp": jvp,
+        "vmap": vmap,
+    }
+    return type(rule.name, (Function,), {name: staticmethod(method) for name, method in methods.items()})
+
+
+@lru_cache
+def _recorded(rule: Rule) -> Any:
+    """The same function in the form in which torch does not inspect the signature of ``forward`` at each call."""
+    function = _transformed(rule)
+
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        output = function.forward(*inputs)
+        function.setup_context(ctx, inputs, output)
+        return output
+
+    methods: dict[str, Any] = {"forward": forward, "backward": function.backward, "jvp": function.jvp}
+    return type(rule.name, (Function,), {name: staticmethod(method) for name, method in methods.items()})
+
+
+def _groups(arrays: Sequence[Any], count: int) -> list[Sequence[Any]]:
+    size = len(arrays) // count
+    return [arrays[size * index : size * (index + 1)] for index in range(count)]

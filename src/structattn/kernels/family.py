@@ -1,0 +1,356 @@
+"""A family of structures: its compiled programs, and the plain-torch ones: reference, fallback and GPU path.
+
+Nothing here is differentiated by autograd; `kernels.operators` makes differentiable calls of it.
+
+Reference: Kim et al. (2017), Structured attention networks, section 3.3; Pearlmutter (1994), Fast exact multiplication
+by the Hessian.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from structattn.kernels import gap, native
+from structattn.kernels.numbers import make_dual
+
+# Arrays of scores, ``(batch, ...)`` each; an array may lack the batch axis, see `Family.shared_axes`.
+Scores = Sequence[Tensor]
+Sizes = tuple[int, ...]
+# (numbers (order, batch, part), lengths, sizes) -> (log_partition (order, batch), marginals (order, batch, part))
+Program = Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
+# (scores (batch, part), lengths, sizes) -> (scores with -inf on padding and without a constant, that constant (batch,))
+Preparation = Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
+
+# From this log-partition on, the rounding of huge scores may be larger than an entropy.
+_HUGE = 1e5
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """Best and random structures in plain torch, from prepared scores ``(batch, part)`` in float64."""
+
+    def best(self, scores: Tensor, lengths: Tensor, *, count: int) -> tuple[Tensor, Tensor]:
+        """The best ``count`` structures: scores ``(count, batch)``, parts ``(count, batch, part)`` as ``bool``."""
+        ...
+
+    def draw(self, scores: Tensor, lengths: Tensor, streams: Tensor, *, count: int) -> Tensor:
+        """``count`` independent structures: parts ``(count, batch, part)`` as ``bool``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of structures over one or several arrays of scores; the parts of a structure are shaped like the first.
+
+    Everything is computed in float64 and returned in the type of the scores. Where the compiled library has
+    ``<name>_marginals``, ``_hvp``, ``_argmax``, ``_topk`` or ``_sample``, that is called.
+
+    Attributes:
+        name: unique in the process; the prefix of the operators and of the compiled functions.
+        sizes: what the programs have to know besides scores and lengths, given the arrays and the options.
+        prepare: makes flat scores ready for the plain-torch programs; a compiled program does the same by itself.
+        program: the sum-product program over numbers that carry their derivatives.
+        selector: finds best structures and draws random ones, for given sizes.
+        shared_axes: for each array, how many axes it has when one array serves the whole batch; None if it never does.
+        row_axes: for each array of the given ones, how many of its last axes make a row in which a structure has
+            exactly one part; 0 if there are no such rows.
+    """
+
+    name: str
+    sizes: Callable[[Scores, Sequence[int]], Sizes]
+    prepare: Preparation
+    program: Program
+    selector: Callable[[Sizes], Selector]
+    shared_axes: tuple[int | None, ...] = (None,)
+    row_axes: Callable[[Scores], Sequence[int]] = lambda scores: [0 for _ in scores]
+
+    def is_shared(self, scores: Scores) -> list[bool]:
+        """Which arrays serve the whole batch."""
+        return [array.dim() == axes for array, axes in zip(scores, self.shared_axes, strict=True)]
+
+    def each(self, scores: Scores) -> list[Tensor]:
+        """The arrays of each sentence, with the batch axis in front."""
+        batch = len(scores[0])
+        return [
+            array.expand(batch, *array.shape) if array.dim() == axes else array
+            for array, axes in zip(scores, self.shared_axes, strict=True)
+        ]
+
+    def evaluate(
+        self,
+        scores: Scores,
+        lengths: Tensor,
+        options: Sequence[int],
+        *,
+        log_partition: bool = True,
+        parts: Sequence[bool] | None = None,
+    ) -> tuple[Tensor | None, list[Tensor | None]]:
+        """Log-partition ``(batch,)`` and marginals of the parts of each array, where they are wanted (all by default).
+
+        Marginals have the batch axis even where an array of scores has none: they are those of each sentence.
+        """
+        sizes = self.sizes(scores, options)
+        compiled = native.function(
+            f"{self.name}_marginals", scores[0], pointers=2 * len(scores) + 2, numbers=1 + len(sizes)
+        )
+        if compiled is None:
+            value, found = self._run(scores, lengths, sizes)
+            return value, list(found)
+        results = [scores[0].new_empty(len(scores[0])) if log_partition else None]
+        results += _room(self.each(scores), parts)
+        if not _call(compiled, scores, lengths, results, sizes):
+            rest = failed_rows(results)
+            exact, exact_parts = self._run(self._rows(scores, rest), lengths[rest], sizes)
+            _fill(results, rest, [exact, *exact_parts])
+        return results[0], results[1:]
+
+    def hvp(
+        self,
+        scores: Scores,
+        lengths: Tensor,
+        vectors: Sequence[Tensor | None],
+        options: Sequence[int],
+        *,
+        wanted: Sequence[bool] | None = None,
+    ) -> list[Tensor | None]:
+        """Hessian of the log-partition times a vector (None is zero), for each array of each sentence where wanted."""
+        sizes, each = self.sizes(scores, options), self.each(scores)
+        compiled = native.function(f"{self.name}_hvp", scores[0], pointers=3 * len(scores) + 1, numbers=1 + len(sizes))
+        if compiled is None:
+            return list(self._run(scores, lengths, sizes, _flat(each, vectors))[1])
+        # The compiled programs always read the vector of the first array.
+        given = [torch.zeros_like(each[0]) if vectors[0] is None else vectors[0], *vectors[1:]]
+        results = _room(each, wanted)
+        if not _call(compiled, scores, lengths, [*given, *results], sizes):
+            rest = failed_rows(results)
+            flat = _flat(each, vectors)[rest]
+            _fill(results, rest, self._run(self._rows(scores, rest), lengths[rest], sizes, flat)[1])
+        return results
+
+    def third(
+        self,
+        scores: Scores,
+        lengths: Tensor,
+        first: Sequence[Tensor | None],
+        second: Sequence[Tensor | None],
+        options: Sequence[int],
+    ) -> list[Tensor]:
+        """The third derivative of the log-partition contracted with two vectors, for each array of each sentence."""
+        each = self.each(scores)
+        sizes = self.sizes(scores, options)
+        return self._run(scores, lengths, sizes, _flat(each, first), _flat(each, second))[1]
+
+    def entropy(
+        self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Log-partition ``A``, entropy ``A - <mu, scores>`` and, for given values, ``A - <mu, values>``, in float64.
+
+        Both differences are zero if nothing is allowed. Values are those of each sentence; a part without probability
+        may have any, and ``-inf`` makes the difference infinite where the part has a probability.
+        """
+        log_partition, found = (scores[0].new_empty(len(scores[0]), dtype=torch.float64) for _ in range(2))
+        given = [None for _ in scores] if values is None else [own.to(scores[0].dtype) for own in values]
+        gap_to_values = None if values is None else torch.empty_like(found)
+        outcome = self._call_entropy(scores, lengths, given, [log_partition, found, gap_to_values], options)
+        if outcome is None:
+            return self._entropy(scores, lengths, values, options)
+        if not outcome:
+            rest = found.isnan()
+            own = values if values is None else [value[rest] for value in values]
+            answers = self._entropy(self._rows(scores, rest), lengths[rest], own, options)
+            for result, answer in zip((log_partition, found, gap_to_values), answers, strict=True):
+                if result is not None and answer is not None:
+                    result[rest] = answer
+        return log_partition, found, gap_to_values
+
+    def exact_log_partition(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
+        """Log-partition in float64, whatever the type of the scores."""
+        found = scores[0].new_empty(len(scores[0]), dtype=torch.float64)
+        outcome = self._call_entropy(scores, lengths, [None for _ in scores], [found, None, None], options)
+        rest = found.isnan() if outcome is False else None
+        if outcome:
+            return found
+        own = scores if rest is None else self._rows(scores, rest)
+        exact = [array.double() for array in own]
+        value, _ = self.evaluate(
+            exact, lengths if rest is None else lengths[rest], options, parts=[False for _ in scores]
+        )
+        assert value is not None  # it was asked for
+        if rest is None:
+            return value
+        found[rest] = value
+        return found
+
+    def _call_entropy(
+        self,
+        scores: Scores,
+        lengths: Tensor,
+        values: Sequence[Tensor | None],
+        results: Sequence[Tensor | None],
+        options: Sequence[int],
+    ) -> bool | None:
+        """Whether the compiled program has an answer for every sentence; None if there is no such program."""
+        sizes = self.sizes(scores, options)
+        pointers = 2 * len(scores) + 4
+        compiled = native.function(f"{self.name}_entropy", scores[0], pointers=pointers, numbers=1 + len(sizes))
+        return None if compiled is None else _call(compiled, scores, lengths, [*values, *results], sizes)
+
+    def _entropy(
+        self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The same from marginals, and with care for small entropies and huge scores."""
+        exact = [array.double() for array in scores]
+        log_partition, marginals = self.evaluate(exact, lengths, options)
+        assert log_partition is not None  # it was asked for
+        parts, each = [own for own in marginals if own is not None], self.each(exact)
+        axes = [(own.dim() - 1, rows) for own, rows in zip(each, self.row_axes(scores), strict=True)]
+        found = gap.entropy(parts, log_partition, each, axes)
+        # On an accelerator nothing waits for the answer.
+        if not found.is_cpu or (log_partition.abs() > _HUGE).any():
+            # Where huge scores are rounded the difference may be anything; the number of structures bounds it.
+            allowed = [torch.zeros_like(own).masked_fill(own == -torch.inf, -torch.inf) for own in exact]
+            log_count = self.evaluate(allowed, lengths, options, parts=[False for _ in exact])[0]
+            assert log_count is not None  # it was asked for
+            found = found.minimum(log_count.clamp(min=0))
+        if values is None:
+            return log_partition, found, None
+        gap_to_values = gap.gap(parts, log_partition, [own.double() for own in values], axes)
+        return log_partition, found, gap_to_values.masked_fill(log_partition == -torch.inf, 0)
+
+    def argmax(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
+        """Parts of a best structure, all zero if nothing is allowed."""
+        sizes = self.sizes(scores, options)
+        compiled = native.function(f"{self.name}_argmax", scores[0], pointers=len(scores) + 2, numbers=1 + len(sizes))
+        if compiled is None:
+            return self.topk(scores, lengths, options, 1)[1][0]
+        parts = empty_like(scores[0])
+        _call(compiled, scores, lengths, [parts], sizes)
+        return parts
+
+    def topk(self, scores: Scores, lengths: Tensor, options: Sequence[int], k: int) -> tuple[Tensor, Tensor]:
+        """Scores ``(k, batch)`` and parts ``(k, batch, ...)`` of the best structures; ``-inf`` and zero where none is
+        left."""
+        sizes, first = self.sizes(scores, options), scores[0]
+        ready, taken = self._prepared(scores, lengths, sizes)
+        values, parts = self.selector(sizes).best(ready, lengths, count=k)
+        return (values + taken).to(first.dtype), self._shown(parts, first)
+
+    def sample(self, scores: Scores, lengths: Tensor, streams: Tensor, options: Sequence[int], count: int) -> Tensor:
+        """Parts ``(count, batch, ...)`` of independent samples; zero if nothing is allowed.
+
+        Args:
+            scores: the arrays.
+            lengths: number of words of each sentence.
+            streams: for each sentence the random stream that its samples come from, see `kernels.random`.
+            options: of the family.
+            count: how many samples of each sentence.
+        """
+        sizes = self.sizes(scores, options)
+        ready, _ = self._prepared(scores, lengths, sizes)
+        return self._shown(self.selector(sizes).draw(ready, lengths, streams, count=count), scores[0])
+
+    def _run(self, scores: Scores, lengths: Tensor, sizes: Sizes, *directions: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The plain-torch program: log-partition, and the marginals or their derivative along all directions."""
+        each = self.each(scores)
+        ready, taken = self._prepared(scores, lengths, sizes)
+        log_partition, parts = self.program(make_dual(ready, *directions), lengths, sizes)
+        dtype = scores[0].dtype
+        pieces = parts[-1].split([math.prod(array.shape[1:]) for array in each], -1)
+        found = [
+            piece.to(dtype, memory_format=torch.contiguous_format, copy=True).view(array.shape)
+            for piece, array in zip(pieces, each, strict=True)
+        ]
+        return (log_partition[0] + taken).to(dtype), found
+
+    def _prepared(self, scores: Scores, lengths: Tensor, sizes: Sizes) -> tuple[Tensor, Tensor]:
+        each = self.each(scores)
+        return self.prepare(_flat(each, each), lengths, sizes)
+
+    def _shown(self, parts: Tensor, first: Tensor) -> Tensor:
+        """Parts ``(count, batch, part)`` of all arrays, as those of the first, in the shape and type of its scores."""
+        own = parts[..., : math.prod(first.shape[1:])].to(first.dtype, memory_format=torch.contiguous_format)
+        return own.view(len(parts), *first.shape)
+
+    def _rows(self, scores: Scores, rows: Tensor) -> list[Tensor]:
+        return [array if shared else array[rows] for array, shared in zip(scores, self.is_shared(scores), strict=True)]
+
+
+def empty_like(scores: Tensor) -> Tensor:
+    """Contiguous memory of the shape and type of a tensor.
+
+    Example:
+        >>> empty_like(torch.zeros(2, 3).T).is_contiguous()
+        True
+    """
+    return torch.empty_like(scores, memory_format=torch.contiguous_format)
+
+
+def failed_rows(results: Sequence[Tensor | None]) -> Tensor:
+    """The sentences for which a compiled program has no answer: the first number of each of their results is nan.
+
+    Example:
+        >>> failed_rows([None, torch.tensor([[0.0, 1.0], [torch.nan, 0.0]])]).tolist()
+        [False, True]
+    """
+    found = next(result for result in results if result is not None)
+    return found.reshape(len(found), -1)[:, 0].isnan()
+
+
+def _room(each: Scores, wanted: Sequence[bool] | None) -> list[Tensor | None]:
+    """Memory for the parts of the arrays that are wanted; if any is, the compiled programs write those of the first."""
+    if wanted is None:
+        return [empty_like(array) for array in each]
+    own = [any(wanted), *wanted[1:]]
+    return [empty_like(array) if want else None for array, want in zip(each, own, strict=True)]
+
+
+def _fill(results: Sequence[Tensor | None], rows: Tensor, answers: Sequence[Tensor]) -> None:
+    for result, answer in zip(results, answers, strict=True):
+        if result is not None:
+            result[rows] = answer
+
+
+def _flat(each: Scores, arrays: Sequence[Tensor | None]) -> Tensor:
+    """All arrays of a sentence side by side, ``(batch, part)``, in float64; None is zero."""
+    filled = [torch.zeros_like(own) if given is None else given for own, given in zip(each, arrays, strict=True)]
+    return torch.cat([array.flatten(1).double() for array in filled], 1)
+
+
+def _call(
+    compiled: Callable[..., bool],
+    scores: Scores,
+    lengths: Tensor,
+    others: Sequence[Tensor | None],
+    numbers: Sequence[int],
+) -> bool:
+    """Call ``f(scores, lengths, further scores, others, batch, numbers)`` on the memory of the tensors.
+
+    Args:
+        compiled: from `kernels.native.function`.
+        scores: of a type that the function was made for.
+        lengths: number of words of each sentence.
+        others: vectors, and contiguous results; None is neither given nor wanted.
+        numbers: what else the function has to know.
+
+    Returns:
+        Whether every sentence has an answer; see `failed_rows`.
+    """
+    first, *further = scores
+    dtype = first.dtype
+    # Whatever is copied here is kept until the call returns.
+    kept: list[Tensor | None] = [
+        _in_memory(first, dtype),
+        _in_memory(lengths, torch.int64),
+        *[_in_memory(each, dtype) for each in further],
+    ]
+    kept += [other if other is None else _in_memory(other, other.dtype) for other in others]
+    return compiled(*[tensor if tensor is None else tensor.data_ptr() for tensor in kept], len(first), *numbers)
+
+
+def _in_memory(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor as a compiled program reads it, one number after the other; itself if it is so already."""
+    return (tensor if tensor.dtype == dtype else tensor.to(dtype)).contiguous()

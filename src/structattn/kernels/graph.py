@@ -1,0 +1,163 @@
+"""A family as operators of torch: one node in a graph of ``torch.compile`` or ``torch.export``, with a shape function.
+
+The rules of `kernels.rules` are differentiable nodes; those that choose structures have no gradient. All of them have a
+batching rule.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from structattn.kernels.batching import merged, restored
+from structattn.kernels.family import Family, empty_like
+from structattn.kernels.rules import ENTROPY, EVALUATE, HVP, THIRD, Differentiable, Point, Rule
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The operators ``structattn::<family>_...``; arguments are arrays of scores, lengths, further tensors, numbers."""
+
+    rules: dict[Rule, Callable[..., Any]]
+    argmax: Callable[..., Any]
+    topk: Callable[..., Any]
+    sample: Callable[..., Any]
+
+
+def register(operators: Differentiable) -> Nodes:
+    """Register the operators of a family with torch.
+
+    Args:
+        operators: what their gradients are made of.
+    """
+    family = operators.family
+
+    def argmax(*inputs: Any) -> Tensor:
+        *scores, lengths, options = inputs
+        return family.argmax(scores, lengths, options)
+
+    def topk(*inputs: Any) -> tuple[Tensor, Tensor]:
+        *scores, lengths, options, k = inputs
+        return family.topk(scores, lengths, options, k)
+
+    def sample(*inputs: Any) -> Tensor:
+        *scores, lengths, streams, options, count = inputs
+        return family.sample(scores, lengths, streams, options, count)
+
+    def fake_argmax(*inputs: Any) -> Tensor:
+        return empty_like(inputs[0])
+
+    def fake_topk(*inputs: Any) -> tuple[Tensor, Tensor]:
+        first, k = inputs[0], inputs[-1]
+        return first.new_empty(k, first.shape[0]), first.new_empty(k, *first.shape)
+
+    def fake_sample(*inputs: Any) -> Tensor:
+        first: Tensor = inputs[0]
+        return first.new_empty(inputs[-1], *first.shape)
+
+    return Nodes(
+        rules={rule: _differentiable(operators, rule) for rule in (EVALUATE, ENTROPY, HVP, THIRD)},
+        argmax=_node(family, argmax, fake_argmax, "SymInt[] options", "Tensor"),
+        topk=_node(family, topk, fake_topk, "SymInt[] options, SymInt k", "(Tensor, Tensor)", axis=1),
+        sample=_node(
+            family, sample, fake_sample, "Tensor streams, SymInt[] options, SymInt count", "Tensor", further=1, axis=1
+        ),
+    )
+
+
+def _differentiable(operators: Differentiable, rule: Rule) -> Any:
+    family = operators.family
+    arrays, groups = len(family.shared_axes), rule.num_vectors + 1
+
+    def point(tensors: Any, options: Any) -> Point:
+        given = tensors[: arrays * groups + 1]
+        vectors = [given[1 + arrays * group : 1 + arrays * (group + 1)] for group in range(1, groups)]
+        parts = tensors[len(given) :] if rule.saves_parts else None
+        return Point(operators, given[:arrays], given[arrays], options, vectors, parts)
+
+    def implementation(*inputs: Any) -> Any:
+        found = rule.value(point(inputs[:-1], inputs[-1]))
+        return found if len(found) > 1 else found[0]
+
+    def fake(*inputs: Any) -> Any:
+        first, each = inputs[0], [empty_like(array) for array in family.each(inputs[:arrays])]
+        if rule is ENTROPY:
+            return tuple(first.new_empty(first.shape[0], dtype=torch.float64) for _ in range(3))
+        found = (first.new_empty(first.shape[0]), *each) if rule is EVALUATE else tuple(each)
+        return found if len(found) > 1 else found[0]
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        *tensors, ctx.options = inputs
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, *(output[1:] if rule.saves_parts else ()))
+
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        needed = ctx.needs_input_grad
+        wanted = [needed[:arrays]]
+        wanted += [needed[1 + arrays * group : 1 + arrays * (group + 1)] for group in range(1, groups)]
+        to_scores, *to_vectors = rule.pullback(point(ctx.saved_tensors, ctx.options), grads, wanted)
+        flat = [*to_scores, None, *(own for group in to_vectors for own in group), None]
+        return tuple(own if want else None for own, want in zip(flat, needed, strict=True))
+
+    implementation.__name__ = rule.name
+    vectors = [f"Tensor? vector{group}_{array}" for group in range(rule.num_vectors) for array in range(arrays)]
+    outputs = ["Tensor"] * {EVALUATE: arrays + 1, ENTROPY: 3}.get(rule, arrays)
+    returns = f"({', '.join(outputs)})" if len(outputs) > 1 else outputs[0]
+    return _node(
+        family,
+        implementation,
+        fake,
+        ", ".join([*vectors, "SymInt[] options"]),
+        returns,
+        further=len(vectors),
+        autograd=(backward, save),
+    )
+
+
+def _node(
+    family: Family,
+    implementation: Callable[..., Any],
+    fake: Callable[..., Any],
+    arguments: str,
+    returns: str,
+    *,
+    further: int = 0,
+    axis: int = 0,
+    autograd: tuple[Callable[..., Any], Callable[..., None]] | None = None,
+) -> Any:
+    """Register one operator.
+
+    Args:
+        family: whose scores and lengths are its first arguments.
+        implementation: what it does; its name is that of the operator.
+        fake: the shapes of its outputs.
+        arguments: schema of the arguments behind scores and lengths: tensors first.
+        returns: schema of what it returns.
+        further: how many of these arguments are tensors.
+        axis: the batch axis of what it returns.
+        autograd: its gradient, and what is saved for it.
+    """
+    count = len(family.shared_axes)
+    scores = ", ".join(f"Tensor scores{index}" for index in range(count))
+    operator = torch.library.custom_op(
+        f"structattn::{family.name}_{implementation.__name__}",
+        implementation,
+        mutates_args=(),
+        schema=f"({scores}, Tensor lengths, {arguments}) -> {returns}",
+    )
+    operator.register_fake(fake)
+    if autograd is not None:
+        operator.register_autograd(autograd[0], setup_context=autograd[1])
+
+    def batched(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, Any]:
+        total = count + 1 + further
+        order = [count, *range(count), *range(count + 1, total)]  # lengths have a batch axis always
+        axes = [None, *family.shared_axes, *(None for _ in range(further))]
+        own = merged(info.batch_size, [in_dims[i] for i in order], [inputs[i] for i in order], axes)
+        found = operator(*own[1 : count + 1], own[0], *own[count + 1 :], *inputs[total:])
+        return restored(info.batch_size, found, axis)
+
+    operator.register_vmap(batched)
+    return operator

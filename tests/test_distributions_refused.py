@@ -1,0 +1,334 @@
+"""What structured distributions refuse: every message says what came, what was expected and what to do."""
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, kl_divergence
+
+from structattn.distributions import (
+    ConstituencyCRF,
+    DependencyCRF,
+    LinearChainCRF,
+    NonProjectiveDependencyCRF,
+    SemiMarkovCRF,
+    StructuredDistribution,
+)
+from structures_by_hand import FAMILIES, Family
+
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+
+
+def unchecked(kind: type[StructuredDistribution], *arguments: object, **options: object) -> StructuredDistribution:
+    """A distribution of arguments whose types the tests' own type checker would refuse first."""
+    ours = kind.__new__(kind)
+    inspect.unwrap(kind.__init__)(ours, *arguments, **options)
+    return ours
+
+
+def question(name: str) -> Callable[..., object]:
+    """A method, likewise."""
+    return lambda ours, *arguments: inspect.unwrap(getattr(type(ours), name))(ours, *arguments)
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: DependencyCRF(torch.zeros(2, 3, 3)), r"scores of shape \(2, 3, 3\): expected \(\.\.\., n, n \+ 1\)"),
+    (lambda: ConstituencyCRF(torch.zeros(3, 4)), r"scores of shape \(3, 4\): expected \(\.\.\., n \+ 1, n \+ 1\)"),
+    (lambda: SemiMarkovCRF(torch.zeros(3, 2, 2, 3)), r"scores of shape \(3, 2, 2, 3\)"),
+    (lambda: LinearChainCRF(torch.zeros(4, 2), torch.zeros(3, 3)), r"transition of shape \(3, 3\): expected \(2, 2\)"),
+    (lambda: LinearChainCRF(torch.zeros(4, 2), torch.zeros(2, 2, 2)), r"expected \(2, 2\) or \(3, 2, 2\)"),
+    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([3, 4])), "between 3 and 4: expected 0 to 3"),
+    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([-1, 4])), "between -1 and 4"),
+    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([1, 2, 3])), r"lengths of shape \(3,\).* shape \(2,\)"),
+    (lambda: DependencyCRF(torch.zeros(2, 3, 4), torch.tensor([1.0, 2.0])), "lengths have type torch.float32"),
+    (lambda: DependencyCRF(torch.full((3, 4), torch.nan)), "9 of 12 scores are nan"),
+    (lambda: DependencyCRF(torch.full((3, 4), torch.inf)), r"\+inf"),
+    (lambda: DependencyCRF(torch.zeros(3, 4)).topk(k=0), "topk of 0: expected at least 1"),
+    (
+        lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(4, 4)),
+        r"parts of shape \(4, 4\): expected \(3, 4\)",
+    ),
+    (lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(3, 4)), "1 of 1 items are no structure"),
+    (lambda: DependencyCRF(torch.zeros(3, 4)).cross_entropy(DependencyCRF(torch.zeros(2, 3))), "cannot be compared"),
+    (
+        lambda: kl_divergence(DependencyCRF(torch.zeros(2, 3)), NonProjectiveDependencyCRF(torch.zeros(2, 3))),
+        "DependencyCRF with parts .* cannot be compared with NonProjectiveDependencyCRF",
+    ),
+    (
+        lambda: SemiMarkovCRF(torch.zeros(4, 2, 1, 1)).from_structure(torch.tensor([[0, 4, 0]])),
+        "a segment has 4 words: expected at most 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_is_refused_and_why(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("kind", "heads"),
+    [
+        (DependencyCRF, [2, 1, 0, 0]),  # a cycle
+        (DependencyCRF, [3, 4, 0, 0]),  # crossing arcs
+        (NonProjectiveDependencyCRF, [2, 3, 1, 0]),
+    ],
+)
+def test_what_is_no_tree_has_no_probability(kind: type[DependencyCRF], heads: list[int]) -> None:
+    ours = kind(torch.zeros(4, 5))
+    with pytest.raises(ValueError, match="no structure"):
+        ours.log_prob(ours.from_structure(torch.tensor(heads)))
+    crossing = NonProjectiveDependencyCRF(torch.zeros(4, 5))
+    assert torch.isfinite(crossing.log_prob(crossing.from_structure(torch.tensor([3, 4, 0, 0]))))
+
+
+@every_family
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.complex64])
+def test_scores_are_floating_point_numbers(family: Family, dtype: torch.dtype) -> None:
+    potentials = [torch.zeros_like(own, dtype=dtype) for own in family.random(3)]
+    kind = type(family.build(*family.random(3)))
+    with pytest.raises(ValueError, match=rf"{kind.__name__}: (scores|unary) of type {dtype}: expected floating-point"):
+        unchecked(kind, *potentials)
+    with pytest.raises(ValueError, match="of type list: expected a floating-point tensor"):
+        unchecked(kind, *[[[0.0]] for _ in potentials])
+
+
+def test_no_array_of_scores_is_cut_to_the_type_of_another() -> None:
+    unary, transition = torch.zeros(3, 2), torch.tensor([[0.5, -0.7], [0.9, 0.2]])
+    with pytest.raises(ValueError, match=r"transition of type torch\.int64"):
+        unchecked(LinearChainCRF, unary, transition.long())
+    with pytest.raises(ValueError, match="transition on meta: expected cpu"):
+        LinearChainCRF(unary, transition.to("meta"))
+    exact = LinearChainCRF(unary.double(), transition.double()).log_partition()
+    for mixed in (LinearChainCRF(unary.half(), transition.double()), LinearChainCRF(unary.double(), transition)):
+        assert mixed.log_partition().dtype == torch.float64
+        torch.testing.assert_close(mixed.log_partition(), exact)
+
+
+@pytest.mark.parametrize("lengths", ["two", [[1], [1, 2]], [1.5, 2.0], [True, False], 2.0, [2, None], {3: 1}])
+def test_lengths_are_whole_numbers(lengths: object) -> None:
+    with pytest.raises(ValueError, match="lengths"):
+        unchecked(DependencyCRF, torch.zeros(2, 3, 4), lengths)
+
+
+@pytest.mark.parametrize("k", [2.0, True, "3", None, [3], torch.tensor([3]), torch.tensor(2.0), -1])
+def test_a_number_of_structures_is_a_whole_number(k: object) -> None:
+    ours = DependencyCRF(torch.zeros(3, 4))
+    for name in ("topk", "topk_scores"):
+        with pytest.raises(ValueError, match=r"topk of .*: expected (a whole number|at least 1)"):
+            question(name)(ours, k)
+    assert question("topk")(ours, torch.tensor(2)).shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize("shape", [(-1,), -1, 2.0, (2.0,), True, "3", None, (2, None), {"a": 1}])
+def test_a_sample_shape_is_made_of_whole_numbers(shape: object) -> None:
+    with pytest.raises(ValueError, match=r"sample_shape of .*: expected whole numbers"):
+        question("sample")(DependencyCRF(torch.zeros(3, 4)), shape)
+
+
+# (distribution of two sentences, structure, message)
+OUT_OF_RANGE: list[tuple[Callable[[], StructuredDistribution], list[object], str]] = [
+    (
+        lambda: DependencyCRF(torch.zeros(2, 3, 4)),
+        [[0, 1, 1], [0, 4, 1]],
+        "item 1: word 2 has head 4: expected 0 .* to 3",
+    ),
+    (lambda: DependencyCRF(torch.zeros(2, 3, 4), [3, 2]), [[0, 1, 1], [0, 3, 9]], "item 1: word 2 has head 3: .* to 2"),
+    (lambda: DependencyCRF(torch.zeros(2, 3, 4)), [[0, -2, 1], [0, 1, 1]], "item 0: word 2 has head -2"),
+    (lambda: NonProjectiveDependencyCRF(torch.zeros(2, 3, 4)), [[0, -1, 1], [0, 1, 1]], "item 0: word 2 has head -1"),
+    (
+        lambda: LinearChainCRF(torch.zeros(2, 3, 2), torch.zeros(2, 2)),
+        [[0, 1, 2], [0, 0, 0]],
+        "word 3 has tag 2: .* 0 to 1",
+    ),
+    (lambda: LinearChainCRF(torch.zeros(2, 3, 2), torch.zeros(2, 2)), [[0, -1, 1], [0, 0, 0]], "word 2 has tag -1"),
+    (
+        lambda: ConstituencyCRF(torch.zeros(2, 4, 4)),
+        [[[0, 3]], [[0, 7]]],
+        r"item 1: row 0 is the span \(0, 7\): .* <= 3",
+    ),
+    (lambda: ConstituencyCRF(torch.zeros(2, 4, 4), [3, 2]), [[[0, 3]], [[0, 3]]], r"item 1: row 0 .*\(0, 3\): .* <= 2"),
+    (lambda: ConstituencyCRF(torch.zeros(2, 4, 4)), [[[0, 3], [2, 1]]], r"row 1 is the span \(2, 1\)"),
+    (lambda: ConstituencyCRF(torch.zeros(2, 4, 4)), [[[2, 2]]], r"row 0 is the span \(2, 2\)"),
+    (lambda: ConstituencyCRF(torch.zeros(2, 4, 4)), [[[-1, 2]]], r"row 0 is the span \(-1, 2\)"),
+    (lambda: SemiMarkovCRF(torch.zeros(2, 3, 2, 2, 2)), [[[0, 2, 0], [2, 4, 0]]], r"the segment \(2, 4\): .* <= 3"),
+    (lambda: SemiMarkovCRF(torch.zeros(2, 3, 2, 2, 2)), [[[0, 2, 0], [2, 3, 2]]], "row 1 has label 2: expected 0 to 1"),
+    (lambda: SemiMarkovCRF(torch.zeros(2, 3, 2, 2, 2)), [[[0, 2, -1], [2, 3, 1]]], "row 0 has label -1"),
+    (lambda: SemiMarkovCRF(torch.zeros(2, 3, 2, 2, 2)), [[[1, 1, 0]]], r"the segment \(1, 1\)"),
+]
+
+
+@pytest.mark.parametrize(("build", "structure", "message"), OUT_OF_RANGE)
+def test_structures_out_of_range_are_refused_and_not_taken_for_others(
+    build: Callable[[], StructuredDistribution], structure: list[object], message: str
+) -> None:
+    ours = build()
+    for function in (ours.from_structure, ours.log_prob):
+        with pytest.raises(ValueError, match=message):
+            function(torch.tensor(structure))
+    # Without checks nothing is taken for something else.
+    ours._checks_values = False
+    parts = ours.from_structure(torch.tensor(structure))
+    assert ((parts == 0) | (parts == 1)).all()
+    assert parts.flatten(1).sum(-1).min() < len(structure[0])  # type: ignore[arg-type]
+
+
+FORMS: list[tuple[StructuredDistribution, Tensor, str]] = [
+    (DependencyCRF(torch.zeros(2, 3, 4)), torch.zeros(2, 3), "of type torch.float32: expected integers for heads"),
+    (DependencyCRF(torch.zeros(2, 3, 4)), torch.zeros(2, 4).long(), r"of shape \(2, 4\): expected heads \(\.\.\., 3\)"),
+    (
+        DependencyCRF(torch.zeros(2, 3, 4)),
+        torch.zeros(3, 3).long(),
+        r"leading axes \(3,\) do not fit the batch shape \(2,\)",
+    ),
+    (
+        ConstituencyCRF(torch.zeros(4, 4)),
+        torch.zeros(2, 3).long(),
+        r"of shape \(2, 3\): expected spans \(\.\.\., rows, 2\)",
+    ),
+    (SemiMarkovCRF(torch.zeros(3, 2, 1, 1)), torch.zeros(2, 2).long(), "expected segments"),
+    (
+        LinearChainCRF(torch.zeros(3, 2), torch.zeros(2, 2)),
+        torch.zeros(2).bool(),
+        "type torch.bool: expected integers for tags",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ours", "structure", "message"), FORMS)
+def test_structures_of_another_form_are_refused(ours: StructuredDistribution, structure: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        question("from_structure")(ours, structure)
+    with pytest.raises(ValueError, match="expected a tensor of"):
+        question("from_structure")(ours, structure.tolist())
+    with pytest.raises(ValueError, match="expected a tensor of"):
+        question("log_prob")(ours, structure.tolist())
+
+
+def arcs(*heads: int, also: tuple[int, int] | None = None) -> Tensor:
+    """Parts of heads, -1 for none, and of one arc ``(row, column)`` more."""
+    parts = torch.zeros(len(heads), len(heads) + 1)
+    for place in [*((word, head) for word, head in enumerate(heads) if head >= 0), *([also] if also else [])]:
+        parts[place] = 1
+    return parts
+
+
+def spans(n: int, *pairs: tuple[int, int]) -> Tensor:
+    parts = torch.zeros(n + 1, n + 1)
+    for pair in pairs:
+        parts[pair] = 1
+    return parts
+
+
+def segments(*rows: tuple[int, int, int, int]) -> Tensor:
+    parts = torch.zeros(3, 2, 2, 2)
+    for row in rows:
+        parts[row] = 1
+    return parts
+
+
+WORDS = [(i, i + 1) for i in range(4)]
+TREES, ALL, ONE_ROOT = (
+    DependencyCRF(torch.zeros(4, 5)),
+    NonProjectiveDependencyCRF(torch.zeros(4, 5)),
+    DependencyCRF(torch.zeros(4, 5), single_root=True),
+)
+SHORT = DependencyCRF(torch.zeros(4, 5), 3)
+PHRASES, SEGMENTS = ConstituencyCRF(torch.zeros(5, 5)), SemiMarkovCRF(torch.zeros(3, 2, 2, 2))
+CHAIN = LinearChainCRF(torch.zeros(3, 2), torch.zeros(2, 2))
+NO_STRUCTURES: list[tuple[StructuredDistribution, Tensor, str]] = [
+    (TREES, arcs(2, 1, 0, 0), "word 1 is below a cycle"),
+    (ALL, arcs(2, 1, 0, 0), "word 1 is below a cycle"),
+    (TREES, arcs(0, 2, 0, 0), "word 2 is its own head"),
+    (TREES, arcs(3, 4, 0, 0), "the arcs into words 1 and 2 cross; NonProjectiveDependencyCRF takes such trees"),
+    (ONE_ROOT, arcs(0, 1, 0, 3), "words 1 and 3 both hang from the root; single_root=False takes such trees"),
+    (TREES, torch.zeros(4, 5), "word 1 has 0 heads"),
+    (TREES, arcs(0, 1, 1, 1, also=(2, 4)), "word 3 has 2 heads"),
+    (SHORT, arcs(0, 1, 1, 1), "word 4 lies beyond the end and has a head"),
+    (SHORT, arcs(0, 1, 4, -1), "the head of word 3 is 4, beyond the end"),
+    (TREES, arcs(0, 1, 1, 1) / 2, "its parts are not all 0 or 1"),
+    (TREES, arcs(0, 1, 1, 1) * torch.nan, "its parts are not all 0 or 1"),
+    (PHRASES, spans(4, *WORDS, (0, 4), (0, 2), (1, 3)), r"the spans \(0, 2\) and \(1, 3\) cross"),
+    (PHRASES, spans(4, *WORDS[1:], (0, 4), (0, 2), (2, 4)), r"the span \(0, 1\) of word 1 is missing"),
+    (PHRASES, spans(4, *WORDS, (0, 2), (2, 4)), r"the span \(0, 4\) of the whole sentence is missing"),
+    (PHRASES, spans(4, *WORDS, (0, 4), (0, 2)), "it has 6 spans: expected 7, a binary tree"),
+    (PHRASES, spans(4, *WORDS, (0, 4), (0, 2), (2, 4), (3, 1)), r"\(3, 1\) is no span of the sentence"),
+    (ConstituencyCRF(torch.zeros(5, 5), 3), spans(4, *WORDS), r"\(3, 4\) is no span of the sentence"),
+    (SEGMENTS, segments((0, 1, 0, 0)), "the segments end after word 2: expected 3"),
+    (SEGMENTS, segments((0, 0, 0, 0), (2, 0, 0, 1)), "a segment starts at word 3: expected word 2"),
+    (SEGMENTS, segments((0, 0, 0, 1), (1, 1, 0, 0)), "the segment from word 2 follows label 0: expected 1"),
+    (CHAIN, torch.tensor([[1.0, 0], [1, 1], [0, 1]]), "word 2 has 2 states"),
+    (CHAIN, torch.tensor([[1.0, 0], [0, 0], [0, 1]]), "word 2 has 0 states"),
+    (
+        LinearChainCRF(torch.zeros(3, 2), torch.zeros(2, 2), 2),
+        torch.eye(2)[[0, 0, 1]],
+        "word 3, beyond the end, has 1 s",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ours", "parts", "message"), NO_STRUCTURES, ids=[message for *_, message in NO_STRUCTURES])
+def test_it_says_why_something_is_no_structure(ours: StructuredDistribution, parts: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=f"1 of 1 items are no structure .* words: .*{message}"):
+        ours.log_prob(parts)
+    good = ours.sample((2, 3))
+    good[1, 2] = parts
+    with pytest.raises(ValueError, match=rf"1 of 6 items are no structure .* item \(1, 2\), of . words: .*{message}"):
+        ours.log_prob(good)
+
+
+@every_family
+def test_a_structure_that_is_missing_says_so_and_comes_back(family: Family) -> None:
+    ours = family.build(*family.random(2, 2, seed=1), torch.tensor([2, 1]))
+    parts, scores = ours.topk(40), ours.topk_scores(40)
+    structures = ours.to_structure(parts)
+    missing = scores == -torch.inf
+    assert missing.any()
+    assert (structures[missing] == -1).all()
+    assert (structures[~missing] >= 0).all()
+    torch.testing.assert_close(ours.from_structure(structures), parts)
+    impossible = [own.clone() for own in family.random(2, seed=1)]
+    impossible[0][:] = -torch.inf
+    nothing = family.build(*impossible)
+    assert (nothing.to_structure(nothing.argmax()) == -1).all()
+    assert (nothing.to_structure(nothing.sample(3)) == -1).all()
+    # A sentence without words has a structure, with nothing in it.
+    empty = family.build(*family.random(2, seed=1), 0)
+    assert (empty.to_structure(empty.argmax()) == 0).all()
+    torch.testing.assert_close(empty.log_prob(empty.to_structure(empty.argmax())), torch.tensor(0.0).double())
+
+
+@every_family
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_without_checks_an_undefined_score_spoils_its_own_sentence_only(family: Family, wrong: float) -> None:
+    potentials = family.random(5, 3, seed=2)
+    spoilt = [own.clone() for own in potentials]
+    spoilt[0][1, 0] = wrong
+    ours, clean = family.build(*spoilt, validate_args=False), family.build(*potentials)
+    others = [0, 2]
+    for name in ("log_partition", "marginals", "entropy", "argmax"):
+        torch.testing.assert_close(getattr(ours, name)()[others], getattr(clean, name)()[others])
+    for parts in (ours.sample(4), ours.topk(3)):
+        assert ((parts == 0) | (parts == 1)).all()
+    torch.testing.assert_close(ours.topk(2)[:, others], clean.topk(2)[:, others])
+    assert ours.to_structure(ours.argmax()).shape[0] == 3
+
+
+def test_checks_can_be_asked_for_and_switched_off() -> None:
+    wrong = torch.full((3, 4), torch.nan)
+    before = Distribution._validate_args
+    try:
+        Distribution.set_default_validate_args(False)
+        DependencyCRF(wrong)
+        with pytest.raises(ValueError, match="nan"):
+            DependencyCRF(wrong, validate_args=True)
+    finally:
+        Distribution.set_default_validate_args(before)
+    with pytest.raises(ValueError, match="nan"):
+        DependencyCRF(wrong)
+    ours = DependencyCRF(torch.zeros(3, 4), validate_args=False)
+    assert torch.isfinite(ours.log_prob(arcs(2, 1, 0)))
+    assert torch.isfinite(ours.log_prob(torch.tensor([9, 0, 0])))
