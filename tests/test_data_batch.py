@@ -1,11 +1,14 @@
 """collate and the relations: padding, missing structures, and agreement with the trees of floor 0 on every pair."""
 
 import itertools
+from typing import Any
 
+import jaxtyping
 import pytest
 import torch
 
 from structattn.data import (
+    Example,
     SentenceBatch,
     TreeBatch,
     Vocabulary,
@@ -221,3 +224,34 @@ def test_bad_input() -> None:
         collate([], VOCABULARY)
     with pytest.raises(ValueError, match="not to be named like a tree, got 'dependency'"):
         batch_of(Sentence(["a"], relations={"dependency": [[1.0]]}))
+
+
+def test_examples_sentences_and_texts_are_collated_alike() -> None:
+    words = Sentence(["It", "is", "n't", "."])
+    vocabulary = Vocabulary(["it", "is"])
+    expected = collate([words], vocabulary)
+    for item in (words, Example(words), Example([words], "x"), "It isn't.", Example("It isn't.")):
+        batch = collate([item], vocabulary)
+        assert batch.tokens.tolist() == expected.tokens.tolist()
+        assert batch.sentences[0].words == words.words
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        ("a dog", TypeError, r"collate expects a list of sentences, got one str; write \['a dog'\]"),
+        (Sentence(["a"]), TypeError, "collate expects a list of sentences, got one Sentence"),
+        (Example("a"), TypeError, "collate expects a list of sentences, got one Example"),
+        ([Example(("a", "b"))], ValueError, "collate expects one sentence for each row, got a pair at 0"),
+        ([3], TypeError, "expected an Example, a Sentence or a text, got int 3"),
+        ([["a", "dog"]], TypeError, r"expected an Example, a Sentence or a text, got list \['a', 'dog'\]"),
+        ([], ValueError, "collate expects at least one sentence, got none"),
+    ],
+)
+def test_what_cannot_be_collated(items: Any, error: type[Exception], message: str) -> None:
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with pytest.raises(error, match=message):
+            collate(items, Vocabulary([]))
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,6 +1,7 @@
 """Readers: each format read from a few lines, and recognised by them."""
 
 import gzip
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from structattn.data import Example, Vocabulary, collate, read_examples
 from structattn.data.readers import recognise_format
+from structattn.syntax import ConfigError, ParseError
 
 SST = "(3 (2 It) (4 (2 's) (3 fun)))\n(1 (2 not) (3 fun))\n(0 bad)\n"
 CONLLU = """# sent_id = s-1
@@ -140,7 +142,7 @@ def test_tables_with_named_columns(
     rows: int,
 ) -> None:
     path = write(tmp_path, "a\tb\tc\n3\ty y\tz\n")
-    examples = list(read_examples(path, columns=columns, target=target))
+    examples = list(read_examples(path, target=target, **columns))
     assert len(examples) == rows
     assert texts(examples[0]) == sentences
     assert examples[0].label == label
@@ -244,3 +246,50 @@ def test_agreement(tmp_path: Path, which: str, suffix: str) -> None:
 )
 def test_recognised(tmp_path: Path, name: str, text: str, expected: str) -> None:
     assert recognise_format(write(tmp_path, text, name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("sst", "(3 (2 It) (4 works))\n"),
+        ("labelled", "1 a fine film\n"),
+        ("tsv", "sentence\tlabel\na fine film\t1\n"),
+        ("jsonl", '{"text": "a fine film", "label": "1"}\n'),
+        ("conllu", "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
+        ("documents", "# newdoc\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
+        ("brackets", "(S (NP (DT the) (NN cat)))\n"),
+        ("parallel", "ein Film\ta film\n"),
+        ("babi", "1 Mary moved.\n2 Who moved?\tMary\t1\n"),
+    ],
+)
+def test_streams_are_read_like_files(format: str, text: str, tmp_path: Path) -> None:
+    expected = list(read_examples(write(tmp_path, text), format))
+    for stream in (io.StringIO(text), io.BytesIO(text.encode()), io.BytesIO(gzip.compress(text.encode()))):
+        assert list(read_examples(stream, format)) == expected
+    with pytest.raises(ConfigError, match="expected the format of stream, got none; known: sst, labelled"):
+        read_examples(io.StringIO(text))
+
+
+def test_patterns_of_files(tmp_path: Path) -> None:
+    for name, label in (("b.txt", "1"), ("a.txt", "0"), ("c.tsv", "2")):
+        write(tmp_path, f"{label} a fine film\n{label} another\n", name)
+    found = list(read_examples(str(tmp_path / "*.txt")))
+    assert [(example.id, example.label) for example in found] == [
+        ("a.txt/0", "0"),
+        ("a.txt/1", "0"),
+        ("b.txt/0", "1"),
+        ("b.txt/1", "1"),
+    ]
+    assert [example.id for example in read_examples(tmp_path / "b*.txt")] == ["0", "1"]
+    with pytest.raises(ParseError, match="expected a file of this pattern, there is none"):
+        read_examples(tmp_path / "*.csv")
+    (tmp_path / "[x].txt").write_text("3 a name with brackets\n", encoding="utf-8")
+    assert [example.label for example in read_examples(tmp_path / "[x].txt")] == ["3"]
+
+
+def test_the_top_of_the_house_reads_examples(tmp_path: Path) -> None:
+    import structattn as sa
+
+    path = write(tmp_path, "x\ty\na fine film\tgood\n")
+    (example,) = sa.read_examples(path, "tsv", first="x", label="y")
+    assert (example.label, example.sentences[0].words) == ("good", ("a", "fine", "film"))

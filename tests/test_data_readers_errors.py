@@ -31,7 +31,7 @@ def write(folder: Path, text: str, name: str = "data.txt") -> Path:
         ("sst", "(3 a (1 b))\n", 1, "expected a label from 0 to 4 .* got None"),
         ("sst", "()\n", 1, "expected a label from 0 to 4 .* got no root"),
         ("labelled", "1 a\nalone\n", 2, "expected 'label text', got 'alone'"),
-        ("tsv", "a\tb\n", 1, r"expected a header .* got 'a \| b'; say with columns="),
+        ("tsv", "a\tb\n", 1, r"expected a header .* got 'a \| b'; say which columns to read: first="),
         ("tsv", "sentence\tlabel\na\t1\nb\n", 3, "expected 2 tab-separated columns as in the header, got 1"),
         ("tsv", "sentence\tlabel\na\t \n", 2, "expected a label, got an empty field"),
         ("tsv", "g\tf\t1\t2\t3.5\tA\tB\ng\tf\t1\n", 2, "expected at least 7 tab-separated columns, got 3"),
@@ -126,8 +126,9 @@ def test_unrecognisable(tmp_path: Path) -> None:
         ("snli", {"tokenised": True}, "data format 'snli' has no option 'tokenised'; known: none"),
         ("labelled", {"target": "rank"}, "unknown target 'rank'; known: class, score"),
         ("sick", {"target": "class"}, "unknown target 'class'; known: relatedness, entailment"),
-        ("tsv", {"columns": {"third": 1}}, "unknown column role 'third'; known: first, second, label, id"),
-        ("tsv", {"columns": {"label": 1}}, "columns must say which column is 'first', got label"),
+        ("tsv", {"third": 1}, "unknown column role 'third'; known: first, second, label, id"),
+        ("labelled", {"first": 1}, "data format 'labelled' has no option 'first'; known: target, tokenised"),
+        ("tsv", {"label": 1}, "columns must say which column is 'first', got label"),
     ],
 )
 def test_bad_options(tmp_path: Path, format: str, options: dict[str, object], message: str) -> None:
@@ -145,7 +146,7 @@ def test_bad_options(tmp_path: Path, format: str, options: dict[str, object], me
 )
 def test_columns_that_are_not_there(tmp_path: Path, columns: dict[str, str | int], message: str) -> None:
     with pytest.raises(ParseError, match=message) as caught:
-        list(read_examples(write(tmp_path, "a\tb\n"), columns=columns))
+        list(read_examples(write(tmp_path, "a\tb\n"), **columns))
     assert caught.value.line == 1
 
 

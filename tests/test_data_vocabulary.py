@@ -1,6 +1,7 @@
 """Examples and the vocabulary: ids, frozen words, labels, JSON."""
 
 import pytest
+import torch
 
 from structattn.data import Example, Vocabulary
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -111,3 +112,29 @@ def test_integer_labels_are_refused() -> None:
         Example([Sentence([])], 1)
     with pytest.raises(TypeError):
         Example(["a"])  # type: ignore[list-item]
+
+
+def test_an_example_of_one_sentence_or_text() -> None:
+    sentence = Sentence.from_text("It isn't.")
+    assert Example(sentence, "x") == Example([sentence], "x") == Example("It isn't.", "x") == Example((sentence,), "x")
+    pair = Example(("a dog", sentence))
+    assert [one.words for one in pair.sentences] == [("a", "dog"), sentence.words]
+    with pytest.raises(TypeError, match=r"got \['a', 'dog'\]; Sentence\(\[...\]\) takes words"):
+        Example(["a", "dog"])
+
+
+def test_decoding_gives_the_words_back() -> None:
+    vocabulary = Vocabulary(["the", "dog"], ["cat"])
+    words = ["the", "cat", "dog", "the"]
+    assert vocabulary.decode(vocabulary.encode(words)) == words
+    assert vocabulary.decode(torch.tensor([3, 1, 0, 0])) == ["dog", "<unk>"]
+    assert vocabulary.decode([]) == []
+    for number in (-1, len(vocabulary)):
+        with pytest.raises(ValueError, match=f"expects ids from 0 to 4, got {number}"):
+            vocabulary.decode([2, number])
+    with pytest.raises(TypeError, match="expects a list of words, got one string 'the dog'"):
+        vocabulary.encode("the dog")
+
+
+def test_a_vocabulary_of_texts() -> None:
+    assert Vocabulary.from_examples(["a dog", Example("a cat")]).words[2:] == ("a", "cat", "dog")

@@ -1,11 +1,13 @@
 """Text files: gzip, encodings, damage with its true line, and files that appear whole or not at all."""
 
 import gzip
+import io
 import zlib
 
 import pytest
 
-from structattn.syntax import ParseError, open_text, read_lines, replace_text
+from structattn.syntax import ParseError, read_lines, replace_text
+from structattn.syntax.files import MAX_BLANK_LINES, MAX_LINE, open_bytes, parse_json, read_text
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -14,8 +16,7 @@ def test_what_is_written_is_read(tmp_path, name):
     with replace_text(tmp_path / name) as stream:
         stream.write(text)
     assert list(read_lines(tmp_path / name)) == [(1, "één\u0085 still line one"), (2, "line\u2028 two")]
-    with open_text(tmp_path / name) as stream:
-        assert stream.read() == text
+    assert read_text(tmp_path / name) == text
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
@@ -38,6 +39,7 @@ def test_the_same_text_gives_the_same_gzip_bytes(tmp_path):
 def test_a_byte_order_mark_is_skipped(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfword\n")
     assert list(read_lines(tmp_path / "a.txt")) == [(1, "word")]
+    assert read_text(tmp_path / "a.txt") == "word\n"
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -70,6 +72,9 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path, pack):
     with pytest.raises(ParseError, match="expected UTF-8 text, but byte 4 of the line is 0xe9") as caught:
         list(read_lines(path))
     assert (caught.value.file, caught.value.line) == (str(path), 5001)
+    with pytest.raises(ParseError, match="expected UTF-8 text, but byte 4 of the line is 0xe9") as caught:
+        read_text(path)
+    assert (caught.value.file, caught.value.line) == (str(path), 5001)
 
 
 def test_a_truncated_gzip_file_names_the_line_it_ends_in(tmp_path):
@@ -82,6 +87,8 @@ def test_a_truncated_gzip_file_names_the_line_it_ends_in(tmp_path):
         with pytest.raises(ParseError, match="expected a whole gzip file, but it is damaged") as caught:
             list(read_lines(path))
         assert (caught.value.file, caught.value.line) == (str(path), whole.count(b"\n") + 1)
+        with pytest.raises(ParseError, match="expected a whole gzip file, but it is damaged"):
+            read_text(path)
 
 
 def test_a_damaged_gzip_file(tmp_path):
@@ -102,5 +109,66 @@ def test_a_missing_file_and_a_folder(tmp_path):
 
 def test_errors_of_the_reader_pass_through(tmp_path):
     (tmp_path / "a.txt").write_text("x\n")
-    with pytest.raises(EOFError, match="mine"), open_text(tmp_path / "a.txt"):
+    with pytest.raises(EOFError, match="mine"), open_bytes(tmp_path / "a.txt"):
         raise EOFError("mine")
+
+
+def test_streams_are_read_and_stay_open(tmp_path):
+    content = "één\nzwei\n".encode()
+    (tmp_path / "a.gz").write_bytes(gzip.compress(content))
+    streams = [
+        io.BytesIO(content),
+        io.BytesIO(gzip.compress(content)),
+        io.StringIO(content.decode()),
+        io.TextIOWrapper(io.BytesIO(content)),
+        open(tmp_path / "a.gz", "rb"),  # noqa: SIM115 - closed below
+    ]
+    for stream in streams:
+        assert list(read_lines(stream)) == [(1, "één"), (2, "zwei")]
+        assert not stream.closed
+        stream.close()
+    with pytest.raises(ParseError, match=r"^stream:2: expected UTF-8"):
+        list(read_lines(io.BytesIO(b"good\n\xe9\n")))
+
+
+def test_lines_across_blocks_are_whole(tmp_path):
+    lines = [f"{'é' * (k * 7919 % 60_000)}{k}" for k in range(200)]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    assert list(read_lines(tmp_path / "a.txt")) == list(enumerate(lines, start=1))
+
+
+def test_a_line_may_be_as_long_as_the_limit(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a\n" + b"b" * MAX_LINE + b"\nc\n")
+    assert [len(line) for _, line in read_lines(path)] == [1, MAX_LINE, 1]
+    for end in (b"", b"\n", b"\nc\n"):
+        path.write_bytes(b"a\n" + b"b" * (MAX_LINE + 1) + end)
+        with pytest.raises(ParseError, match=f"expected lines of at most {MAX_LINE:,} bytes") as caught:
+            list(read_lines(path))
+        assert caught.value.line == 2
+
+
+def test_blank_lines_may_be_many_but_not_endless(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\n" * MAX_BLANK_LINES + b"a" + b"\n" * MAX_BLANK_LINES)
+    assert sum(1 for _ in read_lines(path)) == 2 * MAX_BLANK_LINES
+    path.write_bytes(b"a\n" + b" \r\n" * (MAX_BLANK_LINES + 1))
+    with pytest.raises(ParseError, match=f"expected text after {MAX_BLANK_LINES:,} blank lines") as caught:
+        list(read_lines(path))
+    assert caught.value.line == MAX_BLANK_LINES + 2
+
+
+def test_a_whole_file_has_a_limit(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"x" * 1001))
+    assert len(read_text(path, max_bytes=1001)) == 1001
+    with pytest.raises(ParseError, match="expected at most 1,000 bytes, there are more"):
+        read_text(path, max_bytes=1000)
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
+def test_deep_json_is_a_value_error(opening):
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json(opening * 100_000)
+    with pytest.raises(ValueError, match="Expecting"):
+        parse_json("[1,")

@@ -22,6 +22,7 @@ _NOUNS = {
     "SentenceBatch": "data",
     "TreeBatch": "data",
     "collate": "data",
+    "read_examples": "data",
     "load": "training",
     "parse": "parsing",
 }
@@ -65,6 +66,7 @@ __all__ = [
     "priors",
     "read_brackets",
     "read_conllu",
+    "read_examples",
     "syntax",
     "tasks",
     "training",
@@ -87,7 +89,7 @@ if TYPE_CHECKING:
         tasks,
         training,
     )
-    from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate
+    from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate, read_examples
     from structattn.parsing import parse
     from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
     from structattn.training import load

@@ -11,11 +11,13 @@ import itertools
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import jsonargparse
 
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import yaml_text
 
 
 def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, verb: str) -> dict[str, Any] | None:
@@ -38,6 +40,9 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
         {'run': 'a/b', 'limit': 3, 'json': True}
     """
     parser, whole = _parser(command, verb)
+    for file in _configurations(arguments):
+        if Path(file).is_file():
+            yaml_text(file)  # within its limits
     try:
         # Help and --print_config print and exit with success.
         values = parser.instantiate(parser.parse_args([_underscored(word) for word in arguments]))
@@ -93,11 +98,15 @@ def _helps(command: Callable[..., Iterator[str]]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
+def _configurations(arguments: Sequence[str]) -> list[str]:
+    given = [word.partition("=")[2] for word in arguments if word.startswith("--config=")]
+    return given + [after for word, after in itertools.pairwise(arguments) if word == "--config"]
+
+
 def _with_file(message: str, arguments: Sequence[str]) -> str:
     """Name the configuration file of a message about its text, which jsonargparse leaves out."""
     found = re.match(r"(?:Problems parsing|Unexpected) config: ", message)
-    given = [word.partition("=")[2] for word in arguments if word.startswith("--config=")]
-    given += [after for word, after in itertools.pairwise(arguments) if word == "--config"]
+    given = _configurations(arguments)
     if found is None or not given:
         return message
     text = re.sub(r' in "<unicode string>"', "", " ".join(message[found.end() :].split()))

@@ -2,14 +2,13 @@
 
 import itertools
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from structattn.data import Example
 from structattn.syntax import Sentence, read_lines
 from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.files import Source
 from structattn.tasks import Task
 from structattn.training import RunFolder, load_config
 from structattn.training.preparation import read_split, task_of
@@ -29,18 +28,10 @@ def read_inputs(task: Task, source: str, *, format: str | None = None) -> Iterat
         ParseError: with file and line, for a missing, empty or malformed file.
         ConfigError: if the examples do not fit the task.
     """
-    if source != "-":
-        yield from _read(task, source, format)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        # The readers need a file whose first line they can peek at.
-        path = Path(folder) / "stdin"
-        # Bytes, so that the reader is the one to say where they are not UTF-8.
-        path.write_bytes(sys.stdin.buffer.read())
-        try:
-            yield from _read(task, str(path), format or "text")
-        except ParseError as error:
-            raise ParseError(error.message, file="stdin", line=error.line) from None
+    opened: Source = sys.stdin if source == "-" else source
+    if format is None and source == "-":
+        format = "text"
+    yield from task.prepare(_read_text(opened)) if format == "text" else task.read(opened, format=format)
 
 
 def examples_of_run(run: str) -> Sequence[Example]:
@@ -78,11 +69,7 @@ def chunks(items: Iterable[Item], *, size: int) -> Iterator[list[Item]]:
         yield chunk
 
 
-def _read(task: Task, path: str, format: str | None) -> Iterator[Example]:
-    return task.prepare(_read_text(path)) if format == "text" else task.read(path, format=format)
-
-
-def _read_text(path: str) -> Iterator[Example]:
+def _read_text(path: Source) -> Iterator[Example]:
     for number, line in read_lines(path):
         parts = line.split("\t")
         if len(parts) > 2:

@@ -2,7 +2,6 @@
 
 import itertools
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from structattn.parsing import documents_of_json, parse_each, sentences_of_examp
 from structattn.parsing.run import Text
 from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.files import Source
 
 _ENDINGS = (".conllu", ".jsonl")
 
@@ -68,17 +68,13 @@ def command(
 
 def _texts(file: str, format: str | None) -> Iterator[Text]:
     if file == "-":
-        with tempfile.TemporaryDirectory() as folder:
-            # Bytes, so that the reader is the one to say where they are not UTF-8.
-            path = Path(folder) / "stdin"
-            path.write_bytes(sys.stdin.buffer.read())
-            yield from _read(str(path), format or "text")
+        yield from _read(sys.stdin, format or "text")
     else:
         known = (ending[1:] for ending in _ENDINGS if file.removesuffix(".gz").endswith(ending))
         yield from _read(file, format or next(known, "text"))
 
 
-def _read(file: str, format: str) -> Iterator[Text]:
+def _read(file: Source, format: str) -> Iterator[Text]:
     if format == "conllu":
         yield from read_conllu(file)
     elif format == "jsonl":

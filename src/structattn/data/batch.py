@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from structattn.data.example import Example, sentences_of
 from structattn.data.trees import TreeBatch
 from structattn.data.vocabulary import PADDING_ID, Vocabulary
 from structattn.syntax import Sentence
-from structattn.syntax.errors import MissingStructure
+from structattn.syntax.errors import MissingStructure, shown
 
 _TREES = ("dependency", "constituency")
 
@@ -136,23 +137,25 @@ class SentenceBatch:
         return self.lengths == 0 if present is None else present
 
 
-def collate(sentences: Sequence[Sentence], vocabulary: Vocabulary) -> SentenceBatch:
+def collate(sentences: Sequence[Sentence | Example | str], vocabulary: Vocabulary) -> SentenceBatch:
     """Turn sentences into one padded batch.
 
     Args:
-        sentences: at least one sentence; sentences may have no words.
+        sentences: at least one sentence, example of one sentence, or text, which ``Sentence.from_text`` splits;
+            sentences may have no words.
         vocabulary: gives the word ids and the label ids.
 
     Raises:
-        ValueError: for no sentences, or a relation named like a tree.
+        ValueError: for no sentences, an example of two, or a relation named like a tree.
+        TypeError: for anything else, such as one text instead of a list.
 
     Example:
+        >>> collate(["a dog", Sentence(["a"])], Vocabulary(["a"])).tokens.tolist()
+        [[2, 1], [2, 0]]
         >>> collate([Sentence(["a"]), Sentence([])], Vocabulary(["a"])).tokens.tolist()
         [[2], [0]]
     """
-    sentences = tuple(sentences)
-    if not sentences:
-        raise ValueError("collate expects at least one sentence, got none")
+    sentences = _sentences(sentences)
     lengths = [len(sentence.words) for sentence in sentences]
     width = max(1, *lengths)
     tokens = np.full((len(sentences), width), PADDING_ID, dtype=np.int64)
@@ -171,6 +174,23 @@ def collate(sentences: Sequence[Sentence], vocabulary: Vocabulary) -> SentenceBa
         has=has,
         sentences=sentences,
     )
+
+
+def _sentences(items: Sequence[Sentence | Example | str]) -> tuple[Sentence, ...]:
+    if isinstance(items, Sentence | Example | str):
+        raise TypeError(f"collate expects a list of sentences, got one {type(items).__name__}; write [{shown(items)}]")
+    sentences: list[Sentence] = []
+    for index, item in enumerate(items):
+        parts = sentences_of(item)
+        if len(parts) != 1:
+            raise ValueError(
+                f"collate expects one sentence for each row, got a pair at {index}; collate the first and the second "
+                "sentences apart"
+            )
+        sentences += parts
+    if not sentences:
+        raise ValueError("collate expects at least one sentence, got none")
+    return tuple(sentences)
 
 
 def _dependency(

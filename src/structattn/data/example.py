@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from structattn.syntax import Sentence
+from structattn.syntax.errors import shown
 
 
 @dataclass(frozen=True, init=False)
@@ -15,20 +16,23 @@ class Example:
     """One or two sentences and their label.
 
     Attributes:
-        sentences: one sentence, or a pair.
+        sentences: one sentence, or a pair; a text is split into words by ``Sentence.from_text``.
         label: a class name, a score, or ``None`` when unknown.
         id: name of the example in its data set; predictions carry it.
         weight: factor of its loss.
 
     Raises:
         ValueError: not one or two sentences, or a weight or score that is not finite (a weight must not be negative).
-        TypeError: an item that is not a ``Sentence``, or a label that is neither string nor float.
+        TypeError: an item that is neither a ``Sentence`` nor, alone or in a tuple, a text; or a label that is neither
+            string nor float.
 
     Example:
         >>> from structattn.syntax import Sentence
         >>> example = Example((Sentence(["a", "dog"]), Sentence(["an", "animal"])), "entailment", id="7")
         >>> len(example.sentences), example.label
         (2, 'entailment')
+        >>> Example("a dog").sentences == Example(Sentence.from_text("a dog")).sentences
+        True
     """
 
     sentences: tuple[Sentence, ...]
@@ -37,19 +41,47 @@ class Example:
     weight: float = 1.0
 
     def __init__(
-        self, sentences: Sequence[Sentence], label: str | float | None = None, *, id: str = "", weight: float = 1.0
+        self,
+        sentences: Sentence | str | Sequence[Sentence | str],
+        label: str | float | None = None,
+        *,
+        id: str = "",
+        weight: float = 1.0,
     ) -> None:
-        sentences = tuple(sentences)
-        if len(sentences) not in (1, 2):
-            raise ValueError(f"Example expects one or two sentences, got {len(sentences)}")
-        for sentence in sentences:
-            if not isinstance(sentence, Sentence):
-                raise TypeError(f"Example expects Sentence objects, got {type(sentence).__name__} {sentence!r:.60}")
+        parts = (sentences,) if isinstance(sentences, Sentence | str) else tuple(sentences)
+        if isinstance(sentences, list) and any(isinstance(part, str) for part in parts):
+            got = shown(list(parts))
+            raise TypeError(f"Example expects sentences or a tuple of texts, got {got}; Sentence([...]) takes words")
+        if len(parts) not in (1, 2):
+            raise ValueError(f"Example expects one or two sentences, got {len(parts)}")
+        for part in parts:
+            if not isinstance(part, Sentence | str):
+                raise TypeError(f"Example expects sentences or texts, got {type(part).__name__} {shown(part)}")
+        pair = tuple(Sentence.from_text(part) if isinstance(part, str) else part for part in parts)
         if isinstance(label, int):
             raise TypeError(f"Example expects a class name (str) or a score (float) as label, got {label!r}")
         if isinstance(label, float) and not math.isfinite(label):
             raise ValueError(f"Example expects a finite score, got {label}")
         if not (math.isfinite(weight) and weight >= 0):
             raise ValueError(f"Example expects a finite weight of at least 0, got {weight}")
-        for name, value in (("sentences", sentences), ("label", label), ("id", id), ("weight", float(weight))):
+        for name, value in (("sentences", pair), ("label", label), ("id", id), ("weight", float(weight))):
             object.__setattr__(self, name, value)
+
+
+def sentences_of(item: "Example | Sentence | str") -> tuple[Sentence, ...]:
+    """The sentences of an example, or the sentence that a text is.
+
+    Raises:
+        TypeError: for anything else.
+
+    Example:
+        >>> [sentence.words for sentence in sentences_of("It isn't.")]
+        [('It', 'is', "n't", '.')]
+    """
+    if isinstance(item, Example):
+        return item.sentences
+    if isinstance(item, str):
+        return (Sentence.from_text(item),)
+    if isinstance(item, Sentence):
+        return (item,)
+    raise TypeError(f"expected an Example, a Sentence or a text, got {type(item).__name__} {shown(item)}")

@@ -3,10 +3,12 @@
 Models, adapters, parsers and unfinished runs are all saved this way.
 """
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import safetensors.torch
 import torch
@@ -14,6 +16,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from structattn.syntax.errors import ParseError
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 
 def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
@@ -33,14 +37,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
     Raises:
         ParseError: if the file is missing, truncated or damaged; the message names it.
     """
-    try:
-        with safetensors.safe_open(file, framework="pt") as opened:
-            found: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no dictionary
-            expected = (opened.metadata() or {}).get("sha256")
-    except FileNotFoundError:
-        raise ParseError("cannot read this file: No such file or directory", file=file) from None
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ParseError(f"expected a whole safetensors file, it is damaged: {error}", file=file) from None
+    with _opened(file) as opened:
+        found: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - no dictionary
+        expected = (opened.metadata() or {}).get("sha256")
     if expected not in (None, _checksum(found)):
         raise ParseError("is damaged: its tensors are not those that were written", file=file)
     return found
@@ -50,20 +49,92 @@ def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
     """Fill a model's parameters and buffers from a file.
 
     Raises:
-        ParseError: if the file is damaged, or its tensors are not the model's; the message names file and tensor.
+        ParseError: if the file is damaged, its tensors are not the model's, or one is of another kind or not finite;
+            the message names file and tensor.
     """
     found = {name.removeprefix(prefix): tensor for name, tensor in read_tensors(file).items()}
-    expected = model.state_dict()
+    _compare(model.state_dict(), found, file, prefix)
+    for name, tensor in found.items():
+        check_finite(prefix + name, tensor, file)
+    with torch.no_grad():
+        model.load_state_dict(found)
+
+
+def build_and_load(build: Callable[[], _Module], file: Path, *, prefix: str = "") -> _Module:
+    """Build a model and fill it from a file. A model that the file does not fit gets no memory.
+
+    Args:
+        build: gives the model, the same at every call; it is called on the device ``meta`` first.
+        file: of the tensors.
+        prefix: of their names.
+
+    Raises:
+        ParseError: as ``load_tensors``.
+    """
+    with torch.device("meta"):
+        planned = build().state_dict()
+    _compare(planned, {name.removeprefix(prefix): tensor for name, tensor in _read_shapes(file).items()}, file, prefix)
+    model = build()
+    load_tensors(model, file, prefix=prefix)
+    return model
+
+
+def check_like(name: str, found: Tensor, expected: Tensor, file: Path) -> None:
+    """Refuse a tensor of another shape, or of another kind of numbers; floating point of any precision is one kind.
+
+    Raises:
+        ParseError: naming file and tensor.
+    """
+    if found.shape != expected.shape:
+        shapes = f"{tuple(expected.shape)}, got {tuple(found.shape)}"
+        raise ParseError(f"expected tensor {name!r} of shape {shapes}", file=file)
+    if found.dtype != expected.dtype and not (found.is_floating_point() and expected.is_floating_point()):
+        raise ParseError(f"expected tensor {name!r} of type {expected.dtype}, got {found.dtype}", file=file)
+
+
+def check_finite(name: str, tensor: Tensor, file: Path) -> None:
+    """Refuse a tensor with NaN or infinite numbers, such as an interrupted or diverged training leaves.
+
+    Raises:
+        ParseError: naming file and tensor.
+    """
+    if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        raise ParseError(f"expected finite numbers in tensor {name!r}, got NaN or infinity", file=file)
+
+
+def _compare(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], file: Path, prefix: str) -> None:
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:
             raise ParseError(f"expected a tensor {prefix + name!r}, it is missing", file=file)
         if name not in expected:
             raise ParseError(f"has a tensor {prefix + name!r} that the model lacks", file=file)
-        if found[name].shape != expected[name].shape:
-            shapes = f"{tuple(expected[name].shape)}, got {tuple(found[name].shape)}"
-            raise ParseError(f"expected tensor {prefix + name!r} of shape {shapes}", file=file)
-    with torch.no_grad():
-        model.load_state_dict(found)
+        check_like(prefix + name, found[name], expected[name], file)
+
+
+def _read_shapes(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file on the device ``meta``: shapes and types, no values."""
+    with _opened(file) as opened:
+        return {name: _without_values(opened.get_slice(name)) for name in opened.keys()}  # noqa: SIM118 - no dictionary
+
+
+def _without_values(piece: Any) -> Tensor:
+    # The type of a slice has a name of its own; that of an empty piece of it is torch's.
+    shape = piece.get_shape()
+    dtype = piece[:0].dtype if shape else piece[...].dtype
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    try:
+        with safetensors.safe_open(file, framework="pt") as opened:
+            yield opened
+    except FileNotFoundError:
+        raise ParseError("cannot read this file: No such file or directory", file=file) from None
+    except ParseError:
+        raise
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ParseError(f"expected a whole safetensors file, it is damaged: {error}", file=file) from None
 
 
 def _serialised(tensors: Mapping[str, Tensor]) -> bytes:

@@ -12,7 +12,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from structattn.data.vocabulary import Vocabulary
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.errors import ConfigError, MissingExtra, require
+from structattn.syntax.files import parse_json
 
 TokenUnit = Literal["words", "characters", "subwords"]
 BEGIN_ID, END_ID = 2, 3
@@ -84,6 +85,7 @@ class SubwordSplitter:
 
     Raises:
         MissingExtra: if ``tokenizers`` is not installed.
+        ValueError: if the text is no tokenizer.
 
     Example:
         >>> splitter = SubwordSplitter.train(["low lower lowest", "new newer newest"] * 5, 24)
@@ -95,7 +97,12 @@ class SubwordSplitter:
 
     def __init__(self, tokenizer: str) -> None:
         self.tokenizer = tokenizer
-        self._own = require("tokenizers", "train").Tokenizer.from_str(tokenizer)
+        try:
+            self._own = require("tokenizers", "train").Tokenizer.from_str(tokenizer)
+        except MissingExtra:
+            raise
+        except Exception as error:  # the package raises nothing narrower
+            raise ValueError(f"expected a tokenizer, but it cannot be read: {error}") from None
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int) -> "SubwordSplitter":
@@ -203,7 +210,7 @@ class TextVocabulary:
             ValueError: if a text is not what ``files`` gave.
         """
         try:
-            content = json.loads(read(TARGET_FILE))
+            content = parse_json(read(TARGET_FILE))
             kind, tokens = content["kind"], list(map(str, content["tokens"]))
             known: Mapping[str, Callable[[], Splitter]] = {
                 "words": WordSplitter,

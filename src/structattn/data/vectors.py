@@ -4,7 +4,6 @@ Only the table is read, never the model. The rule for words without a vector is 
 between -0.05 and 0.05, and zero for padding and the unknown word.
 """
 
-import json
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -17,9 +16,13 @@ from jaxtyping import Bool, Float32
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from structattn.data.tensors import check_finite
 from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
 from structattn.syntax import ParseError, read_lines, require
+from structattn.syntax.files import parse_json, read_text
 
+MAX_DIM = 10_000
+"""Numbers of one vector in a text file."""
 _RANGE = 0.05
 # The names of the table of input embeddings: BERT and its kin, GPT-2, LLaMA, T5, ModernBERT, GPT-NeoX, XLNet.
 _TABLES = (
@@ -81,7 +84,8 @@ def load_vectors(
         generator: source of the random vectors; torch's own if ``None``.
 
     Raises:
-        ParseError: for a missing source, a malformed line, or a folder without an embedding table or a tokenizer.
+        ParseError: for a missing source, a malformed line, more than ``MAX_DIM`` numbers on it, or a folder without an
+            embedding table of finite numbers or without a tokenizer.
         MissingExtra: if the source is a folder and ``tokenizers`` is not installed.
     """
     words = vocabulary.words[UNKNOWN_ID + 1 :]
@@ -133,6 +137,8 @@ def _from_text(path: str | os.PathLike[str], words: Sequence[str]) -> tuple[list
             continue
         width = numbers.count(" ") + 1 if numbers else 0
         dim = dim or width
+        if dim > MAX_DIM:
+            raise ParseError(f"expected a word and at most {MAX_DIM:,} numbers, got {width:,}", file=path, line=number)
         if width < dim or not dim:
             raise ParseError(f"expected a word and {dim or 'its'} numbers, got {width} numbers", file=path, line=number)
         # More fields than numbers: a word with spaces in it, which no tokenised text has.
@@ -152,7 +158,7 @@ def _numbers(text: str, path: str | os.PathLike[str], line: int) -> list[float]:
     try:
         vector = [float(number) for number in text.split(" ")]
     except ValueError as error:
-        raise ParseError(f"expected numbers after the word: {error}", file=path, line=line) from None
+        raise ParseError(f"expected numbers after the word: {str(error)[:100]}", file=path, line=line) from None
     if not all(map(math.isfinite, vector)):
         raise ParseError("expected finite numbers after the word, got inf or nan", file=path, line=line)
     return vector
@@ -195,7 +201,7 @@ def _subwords(folder: Path, words: Sequence[str]) -> list[list[int]]:
 
 
 def _unknown_token(tokenizer: Any) -> int | None:
-    model = json.loads(tokenizer.to_str())["model"]
+    model = parse_json(tokenizer.to_str())["model"]
     token = model.get("unk_token")
     number: int | None = model.get("unk_id") if token is None else tokenizer.token_to_id(token)
     return number
@@ -209,11 +215,18 @@ def _embedding_table(folder: Path) -> Tensor:
                 for ending in _TABLES:
                     for name in names:
                         if name == ending or name.endswith(f".{ending}"):
-                            table: Tensor = tensors.get_tensor(name)
-                            return table
-        except SafetensorError as error:
+                            return _checked_table(name, tensors.get_tensor(name), file)
+        except (SafetensorError, OSError) as error:
             raise ParseError(f"expected a safetensors file, but it cannot be read: {error}", file=file) from None
     raise ParseError(f"expected an input embedding table ({', '.join(_TABLES)}), got none", file=folder)
+
+
+def _checked_table(name: str, table: Tensor, file: Path) -> Tensor:
+    if table.dim() != 2 or not table.is_floating_point():
+        got = f"{tuple(table.shape)} of {table.dtype}"
+        raise ParseError(f"expected {name!r} to be a matrix of floating point numbers, got {got}", file=file)
+    check_finite(name, table, file)
+    return table
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -224,7 +237,10 @@ def _weight_files(folder: Path) -> list[Path]:
             raise ParseError("expected the weights of a Hugging Face model, got no such file", file=single)
         return [single]
     try:
-        parts: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    except (ValueError, KeyError, TypeError) as error:
+        parts: dict[str, str] = parse_json(read_text(index))["weight_map"]
+        # Parts lie beside their index, wherever it says they are.
+        return sorted({folder / Path(part).name for name, part in parts.items() if name.endswith(_TABLES)})
+    except ParseError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ParseError(f"expected an index with a weight_map, but it cannot be read: {error}", file=index) from None
-    return sorted({folder / part for name, part in parts.items() if name.endswith(_TABLES)})

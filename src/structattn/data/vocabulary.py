@@ -1,11 +1,16 @@
 """Strings to ids and back: words, and the labels of tree nodes. Saved with every model, so it is plain JSON."""
 
 import json
+import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import SupportsIndex
 
-from structattn.data.example import Example
-from structattn.syntax import Sentence
+from structattn.data.example import Example, sentences_of
+from structattn.syntax import ParseError, Sentence
+from structattn.syntax.errors import shown
+from structattn.syntax.files import parse_json, read_text
 
 PADDING_ID = 0
 UNKNOWN_ID = 1
@@ -59,7 +64,7 @@ class Vocabulary:
     @classmethod
     def from_examples(
         cls,
-        examples: Iterable[Example | Sentence],
+        examples: Iterable[Example | Sentence | str],
         min_count: int = 1,
         *,
         lowercase: bool = True,
@@ -68,7 +73,7 @@ class Vocabulary:
         """Count the words (and tree labels) of a data set.
 
         Args:
-            examples: examples or sentences.
+            examples: examples, sentences or texts.
             min_count: words that occur less often are left out, and so become unknown.
             lowercase: whether ``The`` and ``the`` are one word.
             frozen_words: further words, for example those of the development data that have a pretrained vector;
@@ -82,7 +87,7 @@ class Vocabulary:
         words: Counter[str] = Counter()
         labels: Counter[str] = Counter()
         for item in examples:
-            for sentence in item.sentences if isinstance(item, Example) else (item,):
+            for sentence in sentences_of(item):
                 words.update([word.lower() for word in sentence.words] if lowercase else sentence.words)
                 labels.update(_tree_labels(sentence))
         kept = [word for word in _by_frequency(words) if words[word] >= min_count]
@@ -93,11 +98,34 @@ class Vocabulary:
         )
 
     def encode(self, words: Sequence[str]) -> list[int]:
-        """The ids of words; unknown words get id 1."""
+        """The ids of words; unknown words get id 1.
+
+        Raises:
+            TypeError: for one text instead of words.
+        """
+        if isinstance(words, str):
+            raise TypeError(f"Vocabulary.encode expects a list of words, got one string {shown(words)}")
         ids = self._ids
         if self.lowercase:
             return [ids.get(word.lower(), UNKNOWN_ID) for word in words]
         return [ids.get(word, UNKNOWN_ID) for word in words]
+
+    def decode(self, ids: Iterable[SupportsIndex]) -> list[str]:
+        """The words of ids; padding is left out, and what was unknown is ``<unk>``.
+
+        Raises:
+            ValueError: for a number that is no id.
+
+        Example:
+            >>> vocabulary = Vocabulary(["the", "dog"])
+            >>> vocabulary.decode(vocabulary.encode(["The", "dog", "sleeps"]) + [0])
+            ['the', 'dog', '<unk>']
+        """
+        numbers = [operator.index(number) for number in ids]
+        for number in numbers:
+            if not 0 <= number < len(self.words):
+                raise ValueError(f"Vocabulary expects ids from 0 to {len(self.words) - 1}, got {number}")
+        return [self.words[number] for number in numbers if number != PADDING_ID]
 
     def encode_labels(self, labels: Iterable[str | None]) -> list[int]:
         """The ids of tree labels; ``None`` and unknown labels get id 0."""
@@ -122,14 +150,28 @@ class Vocabulary:
             ValueError: if the text is not such JSON.
         """
         try:
-            content = json.loads(text)
+            content = parse_json(text)
             words, frozen, labels = (list(map(str, content[key])) for key in ("words", "frozen_words", "labels"))
             lowercase = bool(content["lowercase"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"Vocabulary expects the JSON that to_json wrote, got {text[:40]!r} ({type(error).__name__}: {error})"
+                f"Vocabulary expects the JSON that to_json wrote, got {shown(text, width=40)} "
+                f"({type(error).__name__}: {error})"
             ) from None
         return cls(words, frozen, labels=labels, lowercase=lowercase)
+
+    @classmethod
+    def from_file(cls, file: Path) -> "Vocabulary":
+        """Read a file with what ``to_json`` wrote.
+
+        Raises:
+            ParseError: if it is missing or damaged.
+        """
+        text = read_text(file)
+        try:
+            return cls.from_json(text)
+        except ValueError as error:
+            raise ParseError(str(error), file=file) from None
 
     def __getitem__(self, word: str) -> int:
         return self._ids.get(word.lower() if self.lowercase else word, UNKNOWN_ID)

@@ -4,7 +4,6 @@ A raw text stays raw until a parser has split it.
 """
 
 import dataclasses
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from structattn.data.readers import read_examples
 from structattn.data.readers.fields import json_objects
 from structattn.syntax import Sentence
+from structattn.syntax.files import Source
 
 _TEXTS = ("text", "sentence", "words")
 _IDS = ("id", "pairID")
@@ -41,7 +41,7 @@ class Document:
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-def documents_of_json(path: str | os.PathLike[str]) -> Iterator[Document | Sentence]:
+def documents_of_json(path: Source) -> Iterator[Document | Sentence]:
     r"""One JSON object a line, its text under ``text``, ``sentence`` or ``words``.
 
     A list of words is one sentence. What else is a string, a number or a truth value (``label``, ``rating``) becomes
@@ -77,7 +77,7 @@ def documents_of_json(path: str | os.PathLike[str]) -> Iterator[Document | Sente
             raise place.error(f"expected text or a list of words under {key!r}, got {text!r:.40}")
 
 
-def sentences_of_examples(path: str | os.PathLike[str], format: str) -> Iterator[Sentence]:
+def sentences_of_examples(path: Source, format: str) -> Iterator[Sentence]:
     r"""The sentences of a data file in any format of ``read_examples``: ``sent_id``, and ``label`` of single ones.
 
     The two sentences of pair ``7`` are ``7-1`` and ``7-2``.

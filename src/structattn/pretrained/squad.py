@@ -1,13 +1,12 @@
 """The files of SQuAD (Rajpurkar et al. 2016, 2018): JSON, an article a title, its paragraphs, their questions."""
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
 from structattn.pretrained.question_answering import Question
-from structattn.syntax import read_lines
 from structattn.syntax.errors import ParseError
+from structattn.syntax.files import parse_json, read_text
 
 
 def read_squad(path: str | os.PathLike[str]) -> list[Question]:
@@ -20,7 +19,7 @@ def read_squad(path: str | os.PathLike[str]) -> list[Question]:
             stand where it says; the message names the question.
 
     Example:
-        >>> import pathlib, tempfile
+        >>> import json, pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.json"
         >>> asked = {"id": "7", "question": "who?", "answers": [{"text": "kids", "answer_start": 4}]}
         >>> _ = path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "The kids.", "qas": [asked]}]}]}))
@@ -28,7 +27,9 @@ def read_squad(path: str | os.PathLike[str]) -> list[Question]:
         ('kids',)
     """
     try:
-        content = json.loads("\n".join(line for _, line in read_lines(path)))
+        content = parse_json(read_text(path))
+    except ParseError:
+        raise
     except ValueError as error:
         raise ParseError(f"expected SQuAD's JSON, the file is damaged: {error}", file=path) from None
     found = list(_questions(content, path))

@@ -5,7 +5,7 @@ from structattn.syntax.conllu import format_conllu, read_conllu, write_conllu
 from structattn.syntax.constituency import ConstituencyTree
 from structattn.syntax.dependency import DependencyTree
 from structattn.syntax.errors import ConfigError, MissingExtra, MissingStructure, ParseError, StructAttnError, require
-from structattn.syntax.files import open_text, read_lines, replace_text
+from structattn.syntax.files import read_lines, replace_text
 from structattn.syntax.sentence import Sentence
 from structattn.syntax.subwords import align_words, contract_heads, coverage, project_heads, project_relation
 from structattn.syntax.words import split_words
@@ -23,7 +23,6 @@ __all__ = [
     "contract_heads",
     "coverage",
     "format_conllu",
-    "open_text",
     "project_heads",
     "project_relation",
     "read_brackets",

@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from structattn.syntax.errors import ParseError
+from structattn.syntax.errors import ParseError, shown
+from structattn.syntax.files import MAX_BRACKETS, MAX_LINE, MAX_WORDS
 
 Parsed = tuple[list[str], list[str | None], list[tuple[str, int, int]]]
 """Words, tags and spans of one tree."""
@@ -51,16 +52,17 @@ def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Ite
         Words, tags and spans of one tree after the other.
 
     Raises:
-        ParseError: with the line, if a bracket is missing or too many, a phrase has no words, or a word stands
-            outside every bracket.
+        ParseError: with the line, if a bracket is missing or too many, a phrase has no words, a word stands outside
+            every bracket, or a tree has more words, brackets or characters than anybody writes (``MAX_WORDS``,
+            ``MAX_BRACKETS``, ``MAX_LINE``).
     """
     tree = _Builder(file)
     for number, line in lines:
-        for token in _TOKEN.findall(line):
+        for token in _tokens(line):
             if token == "(":
                 tree.open_bracket(number)
             elif not tree.stack:
-                raise ParseError(f"expected '(' to start a tree, got {token!r}", file=file, line=number)
+                raise ParseError(f"expected '(' to start a tree, got {shown(token)}", file=file, line=number)
             elif token == ")":
                 tree.close_bracket(number)
                 if not tree.stack:
@@ -71,6 +73,11 @@ def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Ite
     if tree.stack:
         message = f"expected {len(tree.stack)} more ')' for the tree that starts here, got the end of the text"
         raise ParseError(message, file=file, line=tree.stack[0].line)
+
+
+def _tokens(line: str) -> Iterable[str]:
+    # A list is faster; of a very long line it would need ten times the line's memory.
+    return _TOKEN.findall(line) if len(line) < 1 << 16 else (found.group() for found in _TOKEN.finditer(line))
 
 
 def format_tree(words: Sequence[str], tags: Sequence[str | None], spans: Sequence[tuple[str, int, int]]) -> str:
@@ -129,14 +136,22 @@ class _Builder:
         self.tags: list[str | None] = []
         self.spans: list[tuple[str, int, int]] = []
         self.stack: list[_Open] = []
+        self.num_brackets = 0
+        self.num_characters = 0
 
     def open_bracket(self, line: int) -> None:
         if self.stack and self.stack[-1].label is None:
             self.stack[-1].label = ""
+        self.num_brackets += 1
+        if self.num_brackets > MAX_BRACKETS:
+            raise self._too_large()
         self.stack.append(_Open(len(self.words), len(self.spans), line))
         self.spans.append(("", 0, 0))  # keeps the place ahead of the phrases inside, until the end is known
 
     def add_token(self, token: str) -> None:
+        self.num_characters += len(token)
+        if self.num_characters > MAX_LINE or len(self.words) > MAX_WORDS:
+            raise self._too_large()
         if self.stack[-1].label is None:
             self.stack[-1].label = token
         else:
@@ -149,7 +164,8 @@ class _Builder:
         num_words = len(self.words) - closed.start
         is_empty_tree = closed.label is None and not self.stack
         if num_words == 0 and not is_empty_tree:
-            message = f"expected a word in the bracket ({closed.label or ''} before it closes, got none"
+            name = (closed.label or "")[:60]
+            message = f"expected a word in the bracket ({name} before it closes, got none"
             raise ParseError(message, file=self.file, line=line)
         if num_words == 0:
             self.spans.pop()
@@ -158,6 +174,10 @@ class _Builder:
             self.tags[-1] = None if closed.label == _NO_TAG else closed.label
         else:
             self.spans[closed.span] = (closed.label or "", closed.start, len(self.words))
+
+    def _too_large(self) -> ParseError:
+        limits = f"{MAX_WORDS:,} words, {MAX_BRACKETS:,} brackets and {MAX_LINE:,} characters"
+        return ParseError(f"expected trees of at most {limits}", file=self.file, line=self.stack[0].line)
 
     def finished(self) -> Parsed:
         if self.spans and self.spans[0] == ("", 0, len(self.words)):

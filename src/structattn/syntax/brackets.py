@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator
 
 from structattn.syntax.bracket_text import parse_trees
 from structattn.syntax.constituency import ConstituencyTree
-from structattn.syntax.files import read_lines, replace_text
+from structattn.syntax.files import Source, read_lines, replace_text
 
 
-def read_brackets(path: str | os.PathLike[str]) -> Iterator[ConstituencyTree]:
+def read_brackets(path: Source) -> Iterator[ConstituencyTree]:
     """Stream the trees of a file of brackets, gzip or plain.
 
     Traces and function tags are kept; ``without_empty_leaves`` and ``without_function_tags`` remove them.
 
     Args:
-        path: the file.
+        path: the file, or a stream.
 
     Yields:
         One tree after the other.

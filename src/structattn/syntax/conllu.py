@@ -1,29 +1,28 @@
 """CoNLL-U: a treebank file to sentences and back, byte for byte.
 
-The format has much that a ``Sentence`` does not hold: lemmas, features, ``1-2`` ranges for words written together,
-``7.1`` nodes for words left out. The ids and heads are read by the package ``conllu``; lines are split here, because
-that package accepts broken lines and does not know line numbers.
-Format: https://universaldependencies.org/format.html
+What a ``Sentence`` has no field for (lemmas, features, ``1-2`` ranges for words written together, ``7.1`` nodes for
+words left out) is kept as rows. Format: https://universaldependencies.org/format.html
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from conllu.exceptions import ParseException
-from conllu.parser import parse_id_value, parse_int_value
-
 from structattn.syntax.dependency import DependencyTree, find_cycle
-from structattn.syntax.errors import ParseError
-from structattn.syntax.files import read_lines, replace_text
+from structattn.syntax.errors import ParseError, shown
+from structattn.syntax.files import MAX_LINE, MAX_WORDS, Source, read_lines, replace_text
 from structattn.syntax.sentence import Sentence
 
 _NUM_COLUMNS = 10
 _ID, _FORM, _UPOS, _HEAD, _DEPREL = 0, 1, 3, 6, 7
 _PLAIN = (_FORM, _UPOS, _HEAD, _DEPREL)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+_EMPTY = re.compile(r"[0-9]{1,9}\.[1-9][0-9]{0,8}")
 _Lines = list[tuple[int, str]]
 
 
-def read_conllu(path: str | os.PathLike[str]) -> Iterator[Sentence]:
+def read_conllu(path: Source) -> Iterator[Sentence]:
     r"""Stream the sentences of a CoNLL-U file, gzip or plain.
 
     ``tags`` are the universal tags (column 4), ``metadata`` the comments ``# key = value`` (a comment without ``=``
@@ -31,7 +30,7 @@ def read_conllu(path: str | os.PathLike[str]) -> Iterator[Sentence]:
     kept, so that ``write_conllu`` writes the same bytes.
 
     Args:
-        path: the file.
+        path: the file, or a stream.
 
     Yields:
         One sentence after the other.
@@ -39,7 +38,8 @@ def read_conllu(path: str | os.PathLike[str]) -> Iterator[Sentence]:
     Raises:
         ParseError: with file and line, what was found and what was expected: a wrong number of columns, an empty
             column, an id out of order, a bad range, a head that is no number, out of range or part of a cycle, a
-            comment inside a sentence, bytes that are not UTF-8, a truncated gzip file.
+            comment inside a sentence, more lines or characters in a sentence than anybody writes (``MAX_WORDS``,
+            ``MAX_LINE``), bytes that are not UTF-8, a truncated gzip file.
 
     Example:
         >>> import tempfile, pathlib
@@ -50,12 +50,17 @@ def read_conllu(path: str | os.PathLike[str]) -> Iterator[Sentence]:
         True
     """
     block: _Lines = []
+    size = 0
     for number, line in read_lines(path):
         if line:
             block.append((number, line))
+            size += len(line)
+            if len(block) > MAX_WORDS or size > MAX_LINE:
+                limits = f"{MAX_WORDS:,} lines and {MAX_LINE:,} characters"
+                raise ParseError(f"expected sentences of at most {limits}", file=path, line=block[0][0])
         elif block:
             yield _parse(block, path)
-            block = []
+            block, size = [], 0
     if block:
         yield _parse(block, path)
 
@@ -105,7 +110,7 @@ def _split(lines: _Lines, path: object) -> list[tuple[str, ...]]:
     rows = []
     for number, line in lines:
         if line.startswith("#"):
-            raise ParseError(f"expected comments before the first word, got {line!r}", file=path, line=number)
+            raise ParseError(f"expected comments before the first word, got {shown(line)}", file=path, line=number)
         row = tuple(line.split("\t"))
         if len(row) != _NUM_COLUMNS:
             raise ParseError(f"expected {_NUM_COLUMNS} tab-separated columns, got {len(row)}", file=path, line=number)
@@ -129,7 +134,7 @@ def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: obje
         kind, last = _kind_of_id(row[_ID])
         expected = {"word": f"{word + 1}", "range": f"{word + 1}-{last}", "empty": f"{word}.{empty + 1}"}[kind]
         if row[_ID] != expected:
-            raise ParseError(f"expected the id {expected}, got {row[_ID]!r}", file=path, line=number)
+            raise ParseError(f"expected the id {expected}, got {shown(row[_ID])}", file=path, line=number)
         if kind == "range":
             if word < range_end:
                 message = f"expected no range before the one up to {range_end} is over, got {row[_ID]!r}"
@@ -145,13 +150,10 @@ def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: obje
 
 def _kind_of_id(text: str) -> tuple[str, int]:
     """``word``, ``range`` or ``empty``, with the last number in the id; what is no id counts as a word."""
-    try:
-        identity = parse_id_value(text)
-    except ParseException:
-        identity = None
-    if isinstance(identity, tuple):
-        return ("range" if identity[1] == "-" else "empty"), int(identity[2])
-    return "word", 0
+    found = _RANGE.fullmatch(text)
+    if found and int(found[1]) <= int(found[2]):
+        return "range", int(found[2])
+    return ("empty" if _EMPTY.fullmatch(text) else "word"), 0
 
 
 def _dependency(words: Sequence[Sequence[str]], numbers: Sequence[int], path: object) -> DependencyTree | None:
@@ -159,17 +161,14 @@ def _dependency(words: Sequence[Sequence[str]], numbers: Sequence[int], path: ob
         return None
     heads = []
     for row, number in zip(words, numbers, strict=True):
-        try:
-            head = parse_int_value(row[_HEAD])
-        except ParseException:
-            head = None
-        if head is None or not 0 <= head <= len(words):
-            message = f"expected a head from 0 to {len(words)}, got {row[_HEAD]!r}"
+        head = int(row[_HEAD]) if _NUMBER.fullmatch(row[_HEAD]) else -1
+        if not 0 <= head <= len(words):
+            message = f"expected a head from 0 to {len(words)}, got {shown(row[_HEAD])}"
             raise ParseError(message, file=path, line=number)
         heads.append(head)
     cycle = find_cycle(heads)
     if cycle:
-        way = " -> ".join(map(str, [*cycle, cycle[0]]))
+        way = " -> ".join(map(str, [*cycle[:10], *(["..."] if len(cycle) > 10 else []), cycle[0]]))
         message = f"expected heads that lead to the root, got the cycle {way}"
         raise ParseError(message, file=path, line=numbers[min(cycle) - 1])
     return DependencyTree(heads, _unless_all_missing([row[_DEPREL] for row in words]))

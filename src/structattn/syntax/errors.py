@@ -4,6 +4,9 @@ Each message is one sentence: what was expected, what was found, and where.
 """
 
 import importlib
+import io
+import reprlib
+import sys
 from types import ModuleType
 
 
@@ -16,7 +19,7 @@ class ParseError(StructAttnError, ValueError):
 
     Args:
         message: what was expected and what was found.
-        file: the file that was read, if any.
+        file: the file or stream that was read, if any.
         line: 1-based line in that file, if known.
 
     Example:
@@ -27,10 +30,38 @@ class ParseError(StructAttnError, ValueError):
 
     def __init__(self, message: str, *, file: object = None, line: int | None = None) -> None:
         self.message = message
-        self.file = None if file is None else str(file)
+        self.file = None if file is None else source_name(file)
         self.line = line
         place = ":".join(str(part) for part in (self.file, line) if part is not None)
         super().__init__(f"{place}: {message}" if place else message)
+
+
+def shown(value: object, *, width: int = 60) -> str:
+    """A value as an error shows it: its ``repr``, cut where it is long.
+
+    Example:
+        >>> shown("a" * 100_000, width=5)
+        "'aaaaa'..."
+    """
+    if isinstance(value, str):
+        return repr(value[:width]) + "..." * (len(value) > width)
+    text = reprlib.repr(value)
+    return text[:width] + "..." * (len(text) > width)
+
+
+def source_name(source: object) -> str:
+    """The path of a file, or the name of a stream.
+
+    Example:
+        >>> source_name("a.txt"), source_name(io.BytesIO())
+        ('a.txt', 'stream')
+    """
+    if source is sys.stdin or source is getattr(sys.stdin, "buffer", None):
+        return "stdin"
+    if not isinstance(source, io.IOBase):
+        return str(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "stream"
 
 
 class ConfigError(StructAttnError, ValueError):

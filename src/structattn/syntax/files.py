@@ -1,72 +1,58 @@
-r"""Opening and replacing text files: gzip, encodings, and protection against half-written files.
+r"""Text files and streams: gzip, encodings, limits, and protection against half-written files.
 
 The same rules hold for every reader, here and in ``data``: gzip is recognised by its first bytes, text is UTF-8, a line
-ends at ``\n`` and nowhere else, and damage is reported with its true line.
+ends at ``\n`` and nowhere else, and damage is reported with its true line. Files may come from anybody, so there are
+limits, far beyond real data, on the memory and time that reading one takes.
 """
 
+import codecs
 import contextlib
 import gzip
 import io
+import json
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from structattn.syntax.errors import ParseError
 
+Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
+"""A path, or an open stream such as ``sys.stdin``."""
+
+MAX_LINE = 5_000_000
+"""Bytes of one line; also of one JSON file that this library has written itself."""
+MAX_FILE = 100_000_000
+"""Bytes, unpacked, of a file that is read as a whole, such as SQuAD's or a vocabulary."""
+MAX_BLANK_LINES = 1_000_000
+"""Lines without any text that follow each other."""
+MAX_WORDS = 100_000
+"""Words of one tree, CoNLL-U sentence, document or story."""
+MAX_BRACKETS = 4 * MAX_WORDS
+"""Opening brackets of one tree."""
+MAX_PHRASE_WORDS = 4 * MAX_WORDS
+"""Words of all phrases of one tree together, where each becomes an example."""
+MAX_FACTS = 5_000
+"""Lines of one story: every question is read with the whole story before it."""
+
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 _GZIP_MAGIC = b"\x1f\x8b"
+_BLOCK = 1 << 18
 
 
-@contextlib.contextmanager
-def open_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    r"""Open a text file for reading: UTF-8 (a byte order mark is skipped), gzip or plain, lines end at ``\n`` only.
-
-    Damage met inside the ``with`` block (bytes that are not UTF-8, a truncated gzip stream) becomes a ParseError with
-    the line it is in.
+def read_lines(source: Source) -> Iterator[tuple[int, str]]:
+    r"""Stream the lines of a text file with their numbers; a byte order mark is skipped.
 
     Args:
-        path: file to read; it is taken as gzip when it starts with gzip's magic bytes, whatever its name.
-
-    Yields:
-        The open text stream.
-
-    Raises:
-        ParseError: if the file is missing, cannot be opened, is not UTF-8 or is damaged.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
-        >>> with replace_text(path) as stream:
-        ...     _ = stream.write("one\ntwo\n")
-        >>> with open_text(path) as stream:
-        ...     stream.read().split()
-        ['one', 'two']
-    """
-    with _open_bytes(path) as binary:
-        # A generator context manager sees what its body raises, so one place turns every kind of damage into an error.
-        stream = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="\n")
-        try:
-            yield stream
-        except (UnicodeDecodeError, *_DAMAGED) as error:
-            damage = _find_damage(path)
-            if damage is None:
-                raise
-            raise damage from error
-
-
-def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    r"""Stream the lines of a text file with their numbers.
-
-    Args:
-        path: file to read, gzip or plain.
+        source: a file or stream, gzip or plain; it is taken as gzip when it starts with gzip's magic bytes.
 
     Yields:
         ``(line number from 1, line)``; the line comes without its ``\n`` and without a ``\r`` before it.
 
     Raises:
-        ParseError: as ``open_text``.
+        ParseError: if the file is missing or cannot be opened; with the line, if it is not UTF-8, damaged, longer than
+            ``MAX_LINE``, or the last of more than ``MAX_BLANK_LINES`` blank ones.
 
     Example:
         >>> import tempfile, pathlib
@@ -75,10 +61,83 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
         ...     _ = stream.write("one\r\ntwo")
         >>> list(read_lines(path))
         [(1, 'one'), (2, 'two')]
+        >>> list(read_lines(io.StringIO("three\n")))
+        [(1, 'three')]
     """
-    with open_text(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            yield number, line.removesuffix("\n").removesuffix("\r")
+    number = blank = 0
+    for text in _whole_lines(source):
+        for line in text.split("\n"):
+            number += 1
+            if line and not line.isspace():
+                blank = 0
+            elif (blank := blank + 1) > MAX_BLANK_LINES:
+                message = f"expected text after {MAX_BLANK_LINES:,} blank lines, got one more"
+                raise ParseError(message, file=source, line=number)
+            yield number, line.removesuffix("\r")
+
+
+def read_text(source: Source, *, max_bytes: int | None = None) -> str:
+    """The whole text of a file or stream, read as ``read_lines`` does.
+
+    Args:
+        source: a file or stream, gzip or plain.
+        max_bytes: it may have so many bytes, unpacked; ``MAX_FILE`` if ``None``.
+
+    Raises:
+        ParseError: as ``read_lines``, or if there is more.
+    """
+    max_bytes = MAX_FILE if max_bytes is None else max_bytes
+    with open_bytes(source) as stream:
+        try:
+            content = stream.read(max_bytes + 1)
+        except _DAMAGED as error:
+            raise ParseError(f"expected a whole gzip file, but it is damaged: {error}", file=source) from None
+    if len(content) > max_bytes:
+        raise ParseError(f"expected at most {max_bytes:,} bytes, there are more", file=source)
+    return _decoded(content.removeprefix(codecs.BOM_UTF8), source, 1)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: if it is not JSON, or nested so deeply that Python cannot read it.
+
+    Example:
+        >>> parse_json("[" * 100_000)
+        Traceback (most recent call last):
+        ...
+        ValueError: it is nested too deeply
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+@contextlib.contextmanager
+def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
+    """Open a file for reading, unpacked if it is gzip; a stream stays open afterwards.
+
+    Raises:
+        ParseError: if the file is missing or cannot be opened.
+    """
+    with contextlib.ExitStack() as stack:
+        if isinstance(source, str | os.PathLike):
+            try:
+                raw = stack.enter_context(open(source, "rb"))
+            except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+                reason = (isinstance(error, OSError) and error.strerror) or error
+                raise ParseError(f"cannot read this file: {reason}", file=source) from None
+        else:
+            raw = _buffered(source)
+            if raw is not getattr(source, "buffer", source):
+                stack.callback(raw.detach)
+        if raw.peek(2)[:2] == _GZIP_MAGIC:
+            unpacked = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="rb"))
+            yield unpacked
+        else:
+            yield raw
 
 
 @contextlib.contextmanager
@@ -119,33 +178,45 @@ def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise
 
 
-@contextlib.contextmanager
-def _open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def _whole_lines(source: Source) -> Iterator[str]:
+    """The text in blocks of whole lines, without the line end of the last one."""
+    rest, number = b"", 1
+    with open_bytes(source) as stream:
+        block = _next_block(stream, source, number).removeprefix(codecs.BOM_UTF8)
+        while block:
+            rest += block
+            first = rest.find(b"\n")
+            if (first if first >= 0 else len(rest)) > MAX_LINE:
+                raise ParseError(f"expected lines of at most {MAX_LINE:,} bytes", file=source, line=number)
+            if first >= 0:
+                lines, _, rest = rest.rpartition(b"\n")
+                yield _decoded(lines, source, number)
+                number += lines.count(b"\n") + 1
+            block = _next_block(stream, source, number)
+        if rest:
+            yield _decoded(rest, source, number)
+
+
+def _next_block(stream: io.BufferedReader | gzip.GzipFile, source: Source, number: int) -> bytes:
     try:
-        raw = open(path, "rb")  # noqa: SIM115 - closed below; only the opening itself is guarded here
-    except OSError as error:
-        raise ParseError(f"cannot read this file: {error.strerror}", file=path) from error
-    with raw:
-        if raw.peek(2)[:2] == _GZIP_MAGIC:
-            with gzip.GzipFile(fileobj=raw, mode="rb") as unpacked:
-                yield cast(BinaryIO, unpacked)
-        else:
-            yield raw
+        return stream.read1(_BLOCK)
+    except _DAMAGED as error:
+        raise ParseError(f"expected a whole gzip file, but it is damaged: {error}", file=source, line=number) from None
 
 
-def _find_damage(path: str | os.PathLike[str]) -> ParseError | None:
-    """Read the file again, line by line, to name the first line that cannot be read; None if all can."""
-    if not Path(path).is_file():
-        return None
-    number = 0
-    with _open_bytes(path) as binary:
-        try:
-            for line in binary:
-                number += 1
-                line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            place = f"byte {error.start + 1} of the line is 0x{error.object[error.start]:02x}"
-            return ParseError(f"expected UTF-8 text, but {place}", file=path, line=number)
-        except _DAMAGED as error:
-            return ParseError(f"expected a whole gzip file, but it is damaged: {error}", file=path, line=number + 1)
-    return None
+def _decoded(lines: bytes, source: Source, number: int) -> str:
+    """The text of lines, the first of which has this number."""
+    try:
+        return lines.decode()
+    except UnicodeDecodeError as error:
+        number += lines.count(b"\n", 0, error.start)
+        place = error.start - lines.rfind(b"\n", 0, error.start)
+        message = f"expected UTF-8 text, but byte {place} of the line is 0x{lines[error.start]:02x}"
+        raise ParseError(message, file=source, line=number) from None
+
+
+def _buffered(stream: io.IOBase | BinaryIO | TextIO) -> io.BufferedReader:
+    binary = getattr(stream, "buffer", stream)
+    if isinstance(binary, io.StringIO):
+        binary = io.BytesIO(binary.read().encode())
+    return binary if isinstance(binary, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, binary))

@@ -1,14 +1,32 @@
-"""JSON files, and folders that appear atomically: the common part of everything that this library saves."""
+"""JSON and YAML files, and folders that appear atomically: the common part of everything that this library saves.
+
+A folder may come from anybody: what is read are plain values of limited size and depth.
+"""
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from structattn.syntax.errors import ParseError
-from structattn.syntax.files import read_lines, replace_text
+from structattn.syntax.errors import ConfigError, ParseError, StructAttnError, shown
+from structattn.syntax.files import MAX_LINE, parse_json, read_lines, read_text, replace_text
+
+MAX_DEPTH = 100
+"""How deeply the values of one file may be nested."""
+MAX_INTEGER = 2**64
+"""What a whole number stays below, as that of a generator's state does."""
+MAX_YAML = 100_000
+"""Bytes of a configuration."""
+MAX_YAML_VALUES = 1_000
+"""Values of a configuration, each alias counted as what it stands for."""
+
+
+MAX_LAYERS = 1_000
+"""Layers, or steps, of a model that a file describes."""
+_LONGEST_REASON = 500
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -24,37 +42,177 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
         stream.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_json_lines(path: Path, *, keys: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
     """Stream JSON objects, one a line.
 
+    Args:
+        path: the file.
+        keys: what each object must have.
+
     Raises:
-        ParseError: with file and line, if the file is missing or a line is no JSON object.
+        ParseError: with file and line, if the file is missing, a line is no JSON object, or lacks a key.
     """
     for number, line in read_lines(path):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            raise ParseError(f"expected a JSON object, got {line[:40]!r}", file=path, line=number)
+            raise ParseError(f"expected a JSON object, got {shown(line, width=40)}", file=path, line=number)
+        require_keys(row, keys, path, line=number)
         yield row
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, *, keys: Iterable[str] = ()) -> dict[str, Any]:
     """One JSON object.
 
+    Args:
+        path: the file.
+        keys: what the object must have.
+
     Raises:
-        ParseError: with the file, if it is missing or holds anything else.
+        ParseError: with the file, if it is missing, holds anything else, or lacks a key.
     """
+    text = read_text(path, max_bytes=MAX_LINE)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParseError(f"cannot read this file: {error.strerror}", file=path) from None
+        value = parse_json(text)
     except ValueError as error:
         raise ParseError(f"expected a JSON object, the file is damaged: {error}", file=path) from None
     if not isinstance(value, dict):
         raise ParseError(f"expected a JSON object, got {type(value).__name__}", file=path)
+    if excess := _excess(value):
+        raise ParseError(excess, file=path)
+    require_keys(value, keys, path)
     return value
+
+
+def require_keys(value: Mapping[str, Any], keys: Iterable[str], path: Path, *, line: int | None = None) -> None:
+    """Refuse an object that lacks a key.
+
+    Raises:
+        ParseError: with the file, and the line if there is one.
+    """
+    for key in keys:
+        if key not in value:
+            raise ParseError(f"expected the key {key!r}, it is missing", file=path, line=line)
+
+
+def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The keys and values of a configuration.
+
+    Raises:
+        ConfigError: with the file, if it is missing, no YAML, beyond the limits of ``yaml_text``, or anything else.
+    """
+    import yaml
+
+    try:
+        values = yaml.safe_load(yaml_text(path))
+    except ConfigError:
+        raise
+    except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
+        raise ConfigError(f"{path}: expected YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected keys and values, got {type(values).__name__}")
+    if excess := _excess(values):
+        raise ConfigError(f"{path}: {excess}")
+    return values
+
+
+def yaml_text(path: str | os.PathLike[str]) -> str:
+    """The text of a YAML file that makes neither too many values nor too deep ones.
+
+    Raises:
+        ConfigError: with the file, if it is missing, has more than ``MAX_YAML`` bytes or ``MAX_YAML_VALUES`` values (an
+            alias counts as what it stands for), or is nested more deeply than Python can read.
+    """
+    import yaml
+
+    try:
+        text = read_text(path, max_bytes=MAX_YAML)
+    except ParseError as error:
+        raise ConfigError(f"{path}: {error.message.removeprefix('cannot read this file: ')}") from None
+    try:
+        # Nodes share what an alias stands for; only values made of them would be as many as the aliases ask for.
+        root = yaml.compose(text, yaml.SafeLoader)
+        if root is not None and _num_values(root, {}) > MAX_YAML_VALUES:
+            raise ConfigError(f"{path}: expected at most {MAX_YAML_VALUES:,} values, aliases included, got more")
+    except RecursionError:
+        raise ConfigError(f"{path}: expected keys and values, it is nested too deeply") from None
+    except yaml.YAMLError:
+        return text  # whose reader says what is wrong with it
+    return text
+
+
+def _num_values(node: Any, known: dict[int, int]) -> int:
+    """How many values a YAML node makes, aliases included; a node within itself makes endlessly many."""
+    if id(node) in known:
+        return known[id(node)]
+    children = [] if isinstance(node.value, str) else node.value
+    known[id(node)] = MAX_YAML_VALUES + 1  # as long as its children are counted
+    parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
+    known[id(node)] = 1 + sum(_num_values(part, known) for part in parts)
+    return known[id(node)]
+
+
+def check_counts(content: Mapping[str, Any], file: Path) -> None:
+    """Refuse more layers or steps than anybody builds; making them takes time even where they get no memory.
+
+    Raises:
+        ConfigError: with the file and the key.
+    """
+    inner: list[Any] = [content]
+    for one in inner:
+        for key, value in one.items() if isinstance(one, dict) else enumerate(one):
+            if isinstance(value, dict | list):
+                inner.append(value)
+            elif isinstance(value, int) and value > MAX_LAYERS and ("layer" in str(key) or key == "num_steps"):
+                raise ConfigError(f"{file}: {key}: expected at most {MAX_LAYERS:,}, got {value:,}")
+
+
+def _excess(value: Any) -> str | None:
+    """What is wrong with values that are nested too deeply, or with a number that is too large; no recursion."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict | list):
+                inner += one.values() if isinstance(one, dict) else one
+            elif isinstance(one, int) and abs(one) >= MAX_INTEGER:
+                return "expected whole numbers below 2**64, got a larger one"
+        if not inner:
+            return None
+        level = inner
+    return f"expected values nested at most {MAX_DEPTH} times, got more"
+
+
+@contextlib.contextmanager
+def described_by(file: Path, what: str = "a model") -> Iterator[None]:
+    """Build what a file describes within the ``with`` block; what goes wrong there is said of the file.
+
+    Raises:
+        ParseError: if a key is missing, or the description makes the builder fail in any way.
+        ConfigError: if the builder refuses it.
+
+    Example:
+        >>> with described_by(Path("config.json")):
+        ...     {"dim": 4}["num_heads"]
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ParseError: config.json: expected the key 'num_heads', it is missing
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if str(error).startswith(str(file.parent)):  # it names a file already
+            raise
+        raise ConfigError(f"{file}: {str(error)[:_LONGEST_REASON]}") from error
+    except StructAttnError:
+        raise
+    except KeyError as error:
+        raise ParseError(f"expected the key {shown(error.args[0])}, it is missing", file=file) from None
+    except Exception as error:  # a hand-made description may fail anywhere, in torch too
+        reason = str(error).strip().split("\n")[0][:_LONGEST_REASON]
+        raise ParseError(f"expected {what} that can be built: {reason}", file=file) from error
 
 
 @contextlib.contextmanager

@@ -1,10 +1,12 @@
 """Splitting raw text into words as treebanks do, for sentences that come without a tokenisation.
 
 The conventions are those of the Penn Treebank (Marcus et al. 1993): punctuation stands alone and clitics are split off
-(``do n't``, ``John 's``).
+(``do n't``, ``John 's``). The time is linear in the length of the text.
 """
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 
 _ABBREVIATION = re.compile(
     r"(?:mrs?|ms|dr|prof|st|jr|sr|inc|co|corp|ltd|vs|etc|e\.g|i\.e|a\.m|p\.m|cf|jan|feb|aug|sept|oct|nov|dec"
@@ -12,6 +14,8 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _CLITIC = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|m|d|ll|re|ve))$|(?<=^can)not$", re.IGNORECASE)
+_LONGEST_CLITIC = 3
+_USUAL_LENGTH = 20
 _INITIAL = re.compile(r"[^\W\d_]\.")
 # A letter is whatever is neither space nor punctuation: unlike \w this keeps combining marks inside their word.
 _LETTER = r"[^\s!-/:-@\[-^`{-~…–—“”‘’«»„¡¿€£¥©®™°·、。，！？；：（）「」]"
@@ -21,7 +25,7 @@ _TOKEN = re.compile(
   | \.{{2,}} | -{{2,}} | `` | ''                            # ellipsis, dash, Penn quotes
   | -[LR][RCS]B-                                            # escaped brackets
   | (?:https?://|www\.)[^\s<>()"]*[^\s<>()",.;:!?'’]        # addresses
-  | {_LETTER}[\w.+-]*@[\w-]+(?:\.[\w-]+)+
+  | {_LETTER}[\w.+-]{{0,63}}@[\w-]+(?:\.[\w-]+)+         # RFC 5321: at most 64 characters before the @
   | \d+(?:[.,:/]\d+)+                                       # numbers, times, dates, fractions
   | (?:[^\W\d_]\.){{2,}}                                    # U.S.
   | n['’]t$ | ['’](?:s|m|d|t|ll|re|ve)$                     # clitics that stand alone already
@@ -55,7 +59,11 @@ def split_words(text: str) -> list[str]:
         pending = [chunk]
         while pending:
             part = pending.pop()
-            parts = _split_once(part, is_last=number == len(chunks))
+            if len(part) == 1:
+                words.append(part)
+                continue
+            split = _split_known if len(part) <= _USUAL_LENGTH else _split_once
+            parts = split(part, number == len(chunks))
             # Splitting to a fixed point makes the function idempotent.
             if len(parts) == 1:
                 words.append(part)
@@ -64,11 +72,19 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-def _split_once(part: str, is_last: bool) -> list[str]:
-    if _ABBREVIATION.fullmatch(part) or (not is_last and _INITIAL.fullmatch(part)):
-        return [part]
-    clitic = _CLITIC.search(part)
-    if clitic:
-        return [part[: clitic.start()], clitic.group()]
-    tokens: list[str] = _TOKEN.findall(part)
-    return tokens
+def _split_once(part: str, is_last: bool) -> Sequence[str]:
+    clitics: list[str] = []
+    end = len(part)
+    while not (_ABBREVIATION.fullmatch(part, 0, end) or (not is_last and _INITIAL.fullmatch(part, 0, end))):
+        clitic = _CLITIC.search(part, max(0, end - _LONGEST_CLITIC), end)
+        if clitic is None:
+            break
+        clitics.append(clitic.group())
+        end = clitic.start()
+    else:
+        return (part[:end], *reversed(clitics))
+    return (part[:end], *reversed(clitics)) if clitics else tuple(_TOKEN.findall(part))
+
+
+# Most parts of a text have come before.
+_split_known = lru_cache(1 << 15)(_split_once)

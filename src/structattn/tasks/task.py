@@ -6,14 +6,14 @@ A task is independent of models; ``SentenceModel`` combines it with an encoder. 
 
 import dataclasses
 import inspect
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from structattn.data import Example
-from structattn.data.readers import FORMATS, Phrases, read_examples, recognise_format
+from structattn.data.readers import FORMATS, Phrases, matching_files, read_examples, recognise_format
 from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.files import Source
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
 
@@ -110,7 +110,7 @@ class Task:
 
     def read(
         self,
-        path: str | os.PathLike[str],
+        path: Source,
         *,
         format: str | None = None,
         phrases: Phrases = "none",
@@ -119,7 +119,7 @@ class Task:
         """Stream the examples of a file, with this task's labels.
 
         Args:
-            path: the data file.
+            path: as in ``read_examples``.
             format: a data format; recognised from the file if ``None``.
             phrases: as in ``read_examples``; only for labelled trees.
             columns: as in ``read_examples``; only for tables.
@@ -133,17 +133,18 @@ class Task:
             format = self.format
         if format is None:
             try:
-                format = recognise_format(path)
+                format = recognise_format(matching_files(path)[0])
             except ParseError:
                 format = self.format
         if format is None:
-            format = recognise_format(path)
+            format = recognise_format(matching_files(path)[0])
         target = None
         if "target" in inspect.signature(FORMATS.get(format, read_examples)).parameters:
             # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
             default = "score" if self.is_regression else "class"
             target = self.target if format == self.format and self.target is not None else default
-        yield from self.prepare(read_examples(path, format=format, phrases=phrases, columns=columns, target=target))
+        options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
+        yield from self.prepare(read_examples(path, format, **options))
 
     def prepare(self, examples: Iterable[Example]) -> Iterator[Example]:
         """Rename and drop labels as the task says, and check that every example fits.

@@ -9,12 +9,12 @@ import re
 from argparse import ArgumentError
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 import yaml
 
-from structattn.syntax.errors import ConfigError
+from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.folders import read_yaml
 from structattn.training.config_parts import (
     ClassifierConfig,
     DataConfig,
@@ -112,14 +112,7 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
     Raises:
         ConfigError: if the file is missing or malformed; the message names the file and the key.
     """
-    try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: expected YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected keys and values, got {type(values).__name__}")
+    values = read_yaml(path)
     try:
         return RunConfig.from_dict(values)
     except ConfigError as error:
@@ -139,7 +132,7 @@ def _check_keys(values: Mapping[str, Any], kind: type, section: str = "") -> Non
             raise ConfigError(f"unknown key {name!r}; known: {', '.join(known)}")
         if dataclasses.is_dataclass(known[name]):
             if not isinstance(value, Mapping):
-                raise ConfigError(f"{name}: expected keys and values, got {value!r}")
+                raise ConfigError(f"{name}: expected keys and values, got {shown(value)}")
             _check_keys(value, known[name], f"{name}.")
 
 

@@ -25,7 +25,7 @@ import yaml
 
 from structattn.syntax import replace_text
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import remove
+from structattn.syntax.folders import read_yaml, remove
 
 _LOCK = "lock"
 
@@ -133,8 +133,8 @@ class RunFolder:
         """
         if not self.config.is_file():
             return
-        before = yaml.safe_load(self.config.read_text(encoding="utf-8")) if read is None else read(self.config)
-        changed = [name for name in values if not isinstance(before, dict) or before.get(name) != values[name]]
+        before = read_yaml(self.config) if read is None else read(self.config)
+        changed = [name for name in values if before.get(name) != values[name]]
         if changed:
             raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")
 

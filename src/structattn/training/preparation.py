@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import itertools
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ from jaxtyping import Float
 from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.formulas import GENERATORS
 from structattn.data.parses import with_parses
+from structattn.data.readers import matching_files
 from structattn.data.readers.parallel import files_of
 from structattn.data.vectors import load_vectors, vector_words
 from structattn.encoders.build import options_of
 from structattn.layers import WordEmbedding
 from structattn.syntax import read_lines
-from structattn.syntax.errors import ConfigError
+from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.files import parse_json, read_text
 from structattn.tasks import Task, get_task
 from structattn.training.config import RunConfig
 from structattn.training.config_parts import ClassifierConfig, DataConfig, DecoderConfig
@@ -213,9 +214,10 @@ def checksums(data: DataConfig) -> dict[str, str]:
     found = {}
     for path in (data.train, data.dev, data.test, data.parses, data.vectors):
         for file in [] if path is None else files_of(path):
-            if file.is_file():
-                with open(file, "rb") as stream:
-                    found[os.fspath(file)] = hashlib.file_digest(stream, "sha256").hexdigest()
+            for one in map(Path, matching_files(file)):
+                if one.is_file():
+                    with open(one, "rb") as stream:
+                        found[os.fspath(one)] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
 
 
@@ -287,8 +289,14 @@ def _words_of(source: Path) -> list[str]:
     """Every word of a vectors file, or every whole word of a tokenizer."""
     if not source.is_dir():
         return [line.partition(" ")[0] for _, line in read_lines(source)]
-    vocabulary = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    tokens = [token if isinstance(token, str) else token[0] for token in vocabulary]
+    file = source / "tokenizer.json"
+    try:
+        vocabulary = parse_json(read_text(file))["model"]["vocab"]
+        tokens = [token if isinstance(token, str) else str(token[0]) for token in vocabulary]
+    except ParseError:
+        raise
+    except (ValueError, LookupError, TypeError) as error:
+        raise ParseError(f"expected a tokenizer with a vocabulary, but it cannot be read: {error}", file=file) from None
     # In WordPiece a token that continues a word starts with ##; in the others one that starts a word has a mark.
     marks = tuple(mark for mark in ("Ġ", "▁") if any(token.startswith(mark) for token in tokens))
     whole = [token[1:] for token in tokens if token.startswith(marks)] if marks else tokens

@@ -5,20 +5,24 @@ the position of the verb, its right form, its wrong form, and the number of attr
 """
 
 import os
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place
-from structattn.syntax import ParseError, Sentence, open_text, read_lines
+from structattn.syntax import ParseError, Sentence, read_lines
+from structattn.syntax.errors import shown
+from structattn.syntax.files import Source, open_bytes
 
 _SINGULAR = frozenset(("is", "was", "has", "does", "'s"))
 _PLURAL = frozenset(("are", "were", "have", "do", "'re", "'ve"))
 _END = "<eos>"
+_COUNT = re.compile(r"[0-9]{1,9}")
 
 
-def read_agreement(path: str | os.PathLike[str]) -> Iterator[Example]:
+def read_agreement(path: Source) -> Iterator[Example]:
     """Agreement items: the words before the verb, labelled with the verb's number.
 
     The sentence is the prefix up to, and without, the verb; the label is ``"singular"`` or ``"plural"``; the metadata
@@ -35,7 +39,7 @@ def read_agreement(path: str | os.PathLike[str]) -> Iterator[Example]:
     pair = find_pair(path)
     if pair is None:
         # Opened, so that a file that is not there is said to be missing.
-        with open_text(path):
+        with open_bytes(path):
             raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
     text_path, gold_path = pair
     lines = zip_longest(read_lines(text_path), read_lines(gold_path))
@@ -46,19 +50,25 @@ def read_agreement(path: str | os.PathLike[str]) -> Iterator[Example]:
         words = [word for word in text[1].split(" ") if word and word != _END]
         place = Place(gold_path, gold[0])
         fields = gold[1].split("\t")
-        if len(fields) != 4 or not fields[0].isdecimal() or not fields[3].isdecimal():
-            raise place.error(f"expected position, right form, wrong form and attractors, got {gold[1][:40]!r}")
+        if len(fields) != 4 or not all(_COUNT.fullmatch(fields[k]) for k in (0, 3)):
+            got = shown(gold[1], width=40)
+            raise place.error(f"expected position, right form, wrong form and attractors, got {got}")
         position, right, wrong = int(fields[0]), fields[1].lower(), fields[2].lower()
         if position >= len(words) or words[position].lower() != right:
-            found = repr(words[position]) if position < len(words) else f"{len(words)} words"
-            raise place.error(f"expected {fields[1]!r} at position {position} of the sentence, got {found}")
+            found = shown(words[position]) if position < len(words) else f"{len(words)} words"
+            raise place.error(f"expected {shown(fields[1])} at position {position} of the sentence, got {found}")
         metadata = {"attractors": str(int(fields[3])), "verb": right, "wrong_verb": wrong}
         label = "singular" if _is_singular(right, wrong) else "plural"
         yield Example((Sentence(words[:position], metadata=metadata),), label, id=str(count))
 
 
-def find_pair(path: str | os.PathLike[str]) -> tuple[Path, Path] | None:
-    """The text and the gold file that belong together, if ``path`` is one of them and the other is there."""
+def find_pair(path: Source) -> tuple[Path, Path] | None:
+    """The text and the gold file that belong together, if ``path`` is one of them and the other is there.
+
+    A stream has no name to tell by.
+    """
+    if not isinstance(path, str | os.PathLike):
+        return None
     given = Path(path)
     stem = given.name.removesuffix(".gz")
     for own, other in ((".text", ".gold"), (".gold", ".text")):

@@ -6,16 +6,20 @@ read as one long sentence too; ``facts_of`` takes it apart again.
 Reference: Weston et al. (2016), Towards AI-complete question answering: a set of prerequisite toy tasks.
 """
 
-import os
 import re
 from collections.abc import Iterator
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place
 from structattn.syntax import Sentence, read_lines
+from structattn.syntax.errors import shown
+from structattn.syntax.files import MAX_FACTS, MAX_WORDS, Source
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_LINE = re.compile(r"\s*([0-9]{1,9}) (.*)")
 
 
-def read_babi(path: str | os.PathLike[str]) -> Iterator[Example]:
+def read_babi(path: Source) -> Iterator[Example]:
     r"""Lines ``number fact``, and ``number question TAB answer TAB numbers of supporting facts``; 1 starts a new story.
 
     The answer is the label. The question's supporting facts stand in the metadata of the story, counted from 0 among
@@ -23,7 +27,8 @@ def read_babi(path: str | os.PathLike[str]) -> Iterator[Example]:
 
     Raises:
         ParseError: with file and line: for a line without a number, a number that does not follow the one before, a
-            question without answer, or a supporting fact that is none.
+            question without answer, a supporting fact that is none, or a story of more than ``MAX_FACTS`` lines or
+            ``MAX_WORDS`` words.
 
     Example:
         >>> import pathlib, tempfile
@@ -34,33 +39,36 @@ def read_babi(path: str | os.PathLike[str]) -> Iterator[Example]:
     """
     facts: list[list[str]] = []
     places: dict[int, int] = {}
-    count = previous = 0
+    count = previous = size = 0
     for line_number, line in read_lines(path):
         if not line.strip():
             continue
         place = Place(path, line_number)
-        found = re.fullmatch(r"\s*(\d+) (.*)", line)
+        found = _LINE.fullmatch(line)
         if found is None:
-            raise place.error(f"expected a number, a space and a sentence, got {line[:40]!r}")
+            raise place.error(f"expected a number, a space and a sentence, got {shown(line, width=40)}")
         number, text = int(found[1]), found[2]
         if number == 1:
-            facts, places = [], {}
+            facts, places, size = [], {}, 0
         elif number != previous + 1:
             raise place.error(f"expected line {previous + 1} of the story, or 1 for a new one, got {number}")
         previous = number
         fields = text.split("\t")
         words = _words(fields[0])
+        size += len(words)
+        if number > MAX_FACTS or size > MAX_WORDS:
+            raise place.error(f"expected stories of at most {MAX_FACTS:,} lines and {MAX_WORDS:,} words")
         if len(fields) == 1:
             places[number] = len(facts)
             facts.append(words)
             continue
         answer = fields[1].strip()
         if not answer:
-            raise place.error(f"expected an answer behind the question, got {line[:60]!r}")
+            raise place.error(f"expected an answer behind the question, got {shown(line)}")
         support = fields[2].split() if len(fields) > 2 else []
         for name in support:
-            if not name.isdigit() or int(name) not in places:
-                raise place.error(f"expected the numbers of facts before the question, got {name!r}")
+            if not _NUMBER.fullmatch(name) or int(name) not in places:
+                raise place.error(f"expected the numbers of facts before the question, got {shown(name)}")
         yield Example((_story(facts, [places[int(name)] for name in support]), Sentence(words)), answer, id=str(count))
         count += 1
 

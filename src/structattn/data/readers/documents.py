@@ -6,27 +6,28 @@ its sentences side by side.
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Iterator
 
 from structattn.data.example import Example
 from structattn.data.phrase_trees import join_sentences
 from structattn.data.readers.fields import Place, check_target, label_of
 from structattn.syntax import ParseError, Sentence, read_conllu
+from structattn.syntax.files import MAX_LINE, MAX_WORDS, Source
 
 # Metadata of a sentence, rather than of its document.
 _OF_A_SENTENCE = ("sent_id", "text")
 
 
-def read_documents(path: str | os.PathLike[str], *, target: str = "class") -> Iterator[Example]:
+def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
     r"""CoNLL-U, in which an example goes from one ``# newdoc`` to the next; ``structattn parse`` writes it so.
 
     The label is the comment ``# label = ...`` of the first sentence, the id that of ``# newdoc id = ...``. Words and
     trees of the sentences stand side by side; ``PhraseTrees`` puts a root over them.
 
     Raises:
-        ParseError: as ``read_conllu``; if a sentence comes before any ``# newdoc``; or for a label that is not what
-            ``target`` says.
+        ParseError: as ``read_conllu``; if a sentence comes before any ``# newdoc``; for a label that is not what
+            ``target`` says, or a document of more than ``MAX_WORDS`` words or ``MAX_LINE``
+            characters.
 
     Example:
         >>> import pathlib, tempfile
@@ -50,14 +51,24 @@ def read_documents(path: str | os.PathLike[str], *, target: str = "class") -> It
         yield Example((document,), label, id=name)
 
 
-def _grouped(path: str | os.PathLike[str]) -> Iterator[list[Sentence]]:
+def _grouped(path: Source) -> Iterator[list[Sentence]]:
     for number, sentences in itertools.groupby(_numbered(path), key=lambda pair: pair[0]):
         if number == 0:
             raise ParseError("expected a comment '# newdoc' at the first sentence, there is none", file=path)
-        yield [sentence for _, sentence in sentences]
+        document = []
+        words = characters = 0
+        for _, sentence in sentences:
+            document.append(sentence)
+            words += max(1, len(sentence))
+            kept = itertools.chain(sentence.words, sentence.metadata.values(), sentence.comments, *sentence.rows)
+            characters += sum(map(len, kept))
+            if words > MAX_WORDS or characters > MAX_LINE:
+                limits = f"{MAX_WORDS:,} words and {MAX_LINE:,} characters"
+                raise ParseError(f"expected documents of at most {limits}, document {number} has more", file=path)
+        yield document
 
 
-def _numbered(path: str | os.PathLike[str]) -> Iterator[tuple[int, Sentence]]:
+def _numbered(path: Source) -> Iterator[tuple[int, Sentence]]:
     """Each sentence with the number of its document, counted from 1."""
     number = 0
     for sentence in read_conllu(path):

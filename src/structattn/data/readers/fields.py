@@ -1,20 +1,20 @@
 """Parsing one field of a line: text to a sentence, text to a label."""
 
-import json
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from structattn.syntax import ConfigError, ParseError, Sentence, read_lines
+from structattn.syntax.errors import shown
+from structattn.syntax.files import Source, parse_json
 
 
 @dataclass(frozen=True)
 class Place:
     """Where a field comes from, so that an error can say so."""
 
-    file: str | os.PathLike[str]
+    file: Source
     line: int
 
     def error(self, message: str) -> ParseError:
@@ -22,7 +22,7 @@ class Place:
         return ParseError(message, file=self.file, line=self.line)
 
 
-def json_objects(path: str | os.PathLike[str]) -> Iterator[tuple[Place, dict[str, Any]]]:
+def json_objects(path: Source) -> Iterator[tuple[Place, dict[str, Any]]]:
     """The JSON objects of a file, one a line, each with its place; empty lines are left out.
 
     Raises:
@@ -33,11 +33,11 @@ def json_objects(path: str | os.PathLike[str]) -> Iterator[tuple[Place, dict[str
             continue
         place = Place(path, number)
         try:
-            item = json.loads(line)
+            item = parse_json(line)
         except ValueError as error:
-            raise place.error(f"expected a JSON object, got {line[:40]!r} ({error})") from None
+            raise place.error(f"expected a JSON object, got {shown(line, width=40)} ({error})") from None
         if not isinstance(item, dict):
-            raise place.error(f"expected a JSON object, got {line[:40]!r}")
+            raise place.error(f"expected a JSON object, got {shown(line, width=40)}")
         yield place, item
 
 
@@ -62,7 +62,7 @@ def label_of(text: str, place: Place, *, target: str) -> str | float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise place.error(f"expected a number as score, got {text!r}")
+        raise place.error(f"expected a number as score, got {shown(text)}")
     return score
 
 

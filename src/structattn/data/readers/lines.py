@@ -1,7 +1,6 @@
 """Plain lines: ``label text``, and one JSON object a line."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,12 +8,14 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target, json_objects, label_of, sentence_of
 from structattn.syntax import Sentence, read_lines
+from structattn.syntax.errors import shown
+from structattn.syntax.files import Source
 
 _SINGLE = ("words", "text", "sentence")
 _PAIRS = (("sentence1", "sentence2"), ("premise", "hypothesis"), ("sentence_A", "sentence_B"))
 
 
-def read_labelled(path: str | os.PathLike[str], *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
+def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
     """Lines ``label text``, a space or a tab between; the text may be empty after it (a sentence without words).
 
     Raises:
@@ -28,15 +29,13 @@ def read_labelled(path: str | os.PathLike[str], *, target: str = "class", tokeni
         place = Place(path, number)
         label, *text = re.split(r"[ \t]", line, maxsplit=1)
         if not (label and text):
-            raise place.error(f"expected 'label text', got {line[:40]!r}")
+            raise place.error(f"expected 'label text', got {shown(line, width=40)}")
         sentence = sentence_of(text[0], tokenised=tokenised)
         yield Example((sentence,), label_of(label, place, target=target), id=str(count))
         count += 1
 
 
-def read_jsonl(
-    path: str | os.PathLike[str], *, target: str | None = None, tokenised: bool = False
-) -> Iterator[Example]:
+def read_jsonl(path: Source, *, target: str | None = None, tokenised: bool = False) -> Iterator[Example]:
     """One JSON object a line.
 
     The sentence is under ``words``, ``text`` or ``sentence``, a pair under ``sentence1`` and ``sentence2``, ``premise``
@@ -54,7 +53,7 @@ def read_jsonl(
         label = _label(item.get("label", item.get("gold_label")), target, place)
         weight = item.get("weight", 1.0)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise place.error(f"expected a weight of at least 0, got {weight!r}")
+            raise place.error(f"expected a weight of at least 0, got {shown(weight)}")
         yield Example(sentences, label, id=str(item.get("id", item.get("pairID", count))), weight=float(weight))
 
 
@@ -66,7 +65,7 @@ def _text_keys(item: dict[str, Any], place: Place) -> tuple[str, ...]:
         if key in item:
             return (key,)
     known = ", ".join((*_SINGLE, *(f"{first} and {second}" for first, second in _PAIRS)))
-    raise place.error(f"expected one of the keys {known}, got {', '.join(map(str, item)) or 'none'}")
+    raise place.error(f"expected one of the keys {known}, got {', '.join(item)[:80] or 'none'}")
 
 
 def _sentence(value: Any, key: str, place: Place, tokenised: bool) -> Sentence:
@@ -74,14 +73,14 @@ def _sentence(value: Any, key: str, place: Place, tokenised: bool) -> Sentence:
         return sentence_of(value, tokenised=tokenised)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return Sentence(value)
-    raise place.error(f"expected text or a list of words under {key!r}, got {value!r:.40}")
+    raise place.error(f"expected text or a list of words under {key!r}, got {shown(value, width=40)}")
 
 
 def _label(value: Any, target: str | None, place: Place) -> str | float | None:
     if value is None:
         return None
     if not isinstance(value, str | int | float):
-        raise place.error(f"expected a string or a number as label, got {value!r:.40}")
+        raise place.error(f"expected a string or a number as label, got {shown(value, width=40)}")
     if target is None:
         target = "score" if isinstance(value, float) else "class"
     # json.dumps spells true and false as they stand in the file.

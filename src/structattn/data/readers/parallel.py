@@ -12,6 +12,8 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Place, sentence_of
 from structattn.data.readers.treebanks import read_bracketed, read_treebank
 from structattn.syntax import ParseError, Sentence, read_lines
+from structattn.syntax.errors import shown
+from structattn.syntax.files import Source
 
 _TREES: dict[str, Callable[[Path], Iterator[Example]]] = {
     ".conllu": read_treebank,
@@ -21,13 +23,13 @@ _TREES: dict[str, Callable[[Path], Iterator[Example]]] = {
 }
 
 
-def read_parallel(path: str | os.PathLike[str], *, tokenised: bool = False) -> Iterator[Example]:
+def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
     r"""Pairs of a sentence and its translation; gzip is transparent.
 
     Args:
-        path: two files with a comma between, ``train.de,train.en``, which have as many lines each; or one file with
-            lines ``sentence TAB translation``. The first of two files may hold trees: CoNLL-U (``.conllu``) or
-            brackets (``.mrg``, ``.ptb``). Alone it holds sentences without translations.
+        path: two files with a comma between, ``train.de,train.en``, which have as many lines each; or one file, or
+            stream, with lines ``sentence TAB translation``. The first of two files may hold trees: CoNLL-U
+            (``.conllu``) or brackets (``.mrg``, ``.ptb``). Alone it holds sentences without translations.
         tokenised: ``True`` if the words of the sentence are what stands between spaces. The translation is kept as it
             is.
 
@@ -42,6 +44,9 @@ def read_parallel(path: str | os.PathLike[str], *, tokenised: bool = False) -> I
         >>> [(e.sentences[0].words, e.label) for e in read_parallel(f"{folder / 'a.de'},{folder / 'a.en'}")]
         [(('ein', 'Hund'), 'a dog')]
     """
+    if not isinstance(path, str | os.PathLike):
+        yield from _table(path, tokenised)
+        return
     files = files_of(path)
     if len(files) == 2:
         yield from _two_files(files[0], files[1], tokenised)
@@ -81,9 +86,10 @@ def _two_files(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:
         if not len(sentence) and not text.strip():
             continue
         if not text.strip():
-            raise Place(second, number).error(f"expected a translation of {' '.join(sentence.words)[:40]!r}, got none")
+            source = shown(" ".join(sentence.words), width=40)
+            raise Place(second, number).error(f"expected a translation of {source}, got none")
         if not len(sentence):
-            raise place.error(f"expected the sentence that {text[:40]!r} translates, got an empty line")
+            raise place.error(f"expected the sentence that {shown(text, width=40)} translates, got an empty line")
         yield Example((sentence,), text.strip(), id=str(count))
         count += 1
 
@@ -102,7 +108,7 @@ def _tree_reader(path: Path) -> Callable[[Path], Iterator[Example]] | None:
     return _TREES.get(Path(path.name.removesuffix(".gz")).suffix)
 
 
-def _table(path: Path, tokenised: bool) -> Iterator[Example]:
+def _table(path: Source, tokenised: bool) -> Iterator[Example]:
     count = 0
     for number, line in read_lines(path):
         if not line.strip():
@@ -113,8 +119,8 @@ def _table(path: Path, tokenised: bool) -> Iterator[Example]:
             raise place.error(f"expected 'sentence TAB translation', got {len(fields)} columns")
         sentence = sentence_of(fields[0], tokenised=tokenised)
         if not len(sentence):
-            raise place.error(f"expected a sentence before the tab, got {line[:40]!r}")
+            raise place.error(f"expected a sentence before the tab, got {shown(line, width=40)}")
         if len(fields) == 2 and not fields[1].strip():
-            raise place.error(f"expected a translation behind the tab, got {line[:40]!r}")
+            raise place.error(f"expected a translation behind the tab, got {shown(line, width=40)}")
         yield Example((sentence,), fields[1].strip() if len(fields) == 2 else None, id=str(count))
         count += 1

@@ -1,12 +1,14 @@
 """The table of data formats: a name, a reader, and options checked against the reader's signature."""
 
+import dataclasses
+import glob
 import inspect
 import itertools
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from structattn.data.example import Example
 from structattn.data.readers.agreement import find_pair, read_agreement
@@ -17,6 +19,8 @@ from structattn.data.readers.parallel import read_parallel
 from structattn.data.readers.tables import read_sick, read_tsv
 from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
 from structattn.syntax import ConfigError, ParseError, read_lines
+from structattn.syntax.errors import shown, source_name
+from structattn.syntax.files import MAX_WORDS, Source, parse_json
 
 FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "sst": read_sst,
@@ -35,28 +39,30 @@ FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
 
 
 def read_examples(
-    path: str | os.PathLike[str],
-    *,
+    path: Source,
     format: str | None = None,
+    *,
     phrases: Phrases = "none",
-    columns: Mapping[str, str | int] | None = None,
     target: str | None = None,
     tokenised: bool | None = None,
+    **columns: str | int,
 ) -> Iterator[Example]:
-    r"""Stream the examples of a data file, gzip or plain.
+    r"""Stream the examples of data files, gzip or plain.
 
     Args:
-        path: the file.
-        format: one of ``FORMATS``; recognised from the name and the first line if ``None``.
+        path: a file, a pattern of files such as ``"shards/*.tsv"``, or an open stream such as ``sys.stdin``. The ids of
+            several files start with the name of their file.
+        format: one of ``FORMATS``; recognised from the name and the first line if ``None``. A stream has no name and is
+            read once, so its format must be given.
         phrases: for ``sst``: ``"none"`` gives whole sentences, ``"all"`` every phrase and word with its own label,
             ``"unique"`` the same without repeats of the same words and label, ``"weighted"`` these with neutral phrases
             at a quarter of the weight.
-        columns: for ``tsv``: which column (a name in the header, or a number from 0 in a file without one) holds
-            ``"first"``, ``"second"``, ``"label"`` and ``"id"``; needed only where the layout is not a known one.
         target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"`` or ``"score"``, what a label
             is to be read as.
         tokenised: for plain text: ``True`` if words are what stands between spaces, ``False`` if the text is to be
             split into words. Each format has its own habit if ``None``: ``labelled`` is tokenised, the others are not.
+        **columns: for ``tsv``: which column (a name in the header, or a number from 0 in a file without one) holds
+            ``first``, ``second``, ``label`` and ``id``; needed only where the layout is not a known one.
 
     Yields:
         One example after the other. Blank lines are skipped.
@@ -66,30 +72,62 @@ def read_examples(
         ParseError: with file and line: for a missing file, one without examples, or a malformed line.
 
     Example:
-        >>> import pathlib, tempfile
+        >>> import io, pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.txt"
         >>> _ = path.write_text("1 a fine film\n0 not so fine\n")
         >>> [(example.sentences[0].words, example.label) for example in read_examples(path)]
         [(('a', 'fine', 'film'), '1'), (('not', 'so', 'fine'), '0')]
+        >>> [example.label for example in read_examples(io.StringIO("dull\tno\n"), "tsv", first=0, label=1)]
+        ['no']
     """
+    options: dict[str, Any] = {"target": target, "tokenised": tokenised}
+    options |= {"phrases": None if phrases == "none" else phrases, "columns": columns or None}
+    given = {key: value for key, value in options.items() if value is not None}
+    files = matching_files(path)
+    if len(files) == 1:
+        return _read(files[0], format, given)
+    return (
+        dataclasses.replace(example, id=f"{os.path.basename(file)}/{example.id}")
+        for file in files
+        for example in _read(file, format, given)
+    )
+
+
+def matching_files(path: Source) -> list[Any]:
+    """The files that a pattern such as ``"shards/*.tsv"`` stands for, by name; anything else is itself.
+
+    Raises:
+        ParseError: if there is none.
+    """
+    if not isinstance(path, str | os.PathLike) or not glob.has_magic(os.fspath(path)) or os.path.exists(path):
+        return [path]
+    found = sorted(glob.glob(os.fspath(path), recursive=True))
+    if not found:
+        raise ParseError("expected a file of this pattern, there is none", file=path)
+    return found
+
+
+def _read(path: Source, format: str | None, options: Mapping[str, Any]) -> Iterator[Example]:
     name = recognise_format(path) if format is None else format
     if name not in FORMATS:
         raise ConfigError(f"unknown data format {name!r}; known: {', '.join(FORMATS)}")
-    given = {"phrases": phrases, "columns": columns, "target": target, "tokenised": tokenised}
-    options = {key: value for key, value in given.items() if value is not None and (key, value) != ("phrases", "none")}
     known = list(inspect.signature(FORMATS[name]).parameters)[1:]
     for key in options:
         if key not in known:
-            raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(known) or 'none'}")
+            unknown = next(iter(options["columns"])) if key == "columns" else key
+            raise ConfigError(f"data format {name!r} has no option {unknown!r}; known: {', '.join(known) or 'none'}")
     return _at_least_one(FORMATS[name](path, **options), name, path)
 
 
-def recognise_format(path: str | os.PathLike[str]) -> str:
+def recognise_format(path: Source) -> str:
     """The name of the format of a file, from its name and its first line.
 
     Raises:
+        ConfigError: for a stream, which has neither a name nor a second reading.
         ParseError: if the file is missing, empty, or looks like no known format.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"expected the format of {source_name(path)}, got none; known: {', '.join(FORMATS)}")
     name = Path(path).name.removesuffix(".gz")
     line = next((line for _, line in read_lines(path) if line.strip()), None)
     if line is None:
@@ -111,25 +149,27 @@ def recognise_format(path: str | os.PathLike[str]) -> str:
     if " " in line:
         return "labelled"
     raise ParseError(
-        f"expected a line of one of the formats {', '.join(FORMATS)}, got {line[:40]!r}; name the format", file=path
+        f"expected a line of one of the formats {', '.join(FORMATS)}, got {shown(line, width=40)}; name the format",
+        file=path,
     )
 
 
-def _labels_documents(path: str | os.PathLike[str]) -> bool:
+def _labels_documents(path: Source) -> bool:
     """Whether the first sentence of a treebank begins a document and says the label of it."""
-    comments = itertools.takewhile(lambda line: line.startswith("#"), (line for _, line in read_lines(path)))
+    lines = (line for _, line in itertools.islice(read_lines(path), MAX_WORDS))
+    comments = itertools.takewhile(lambda line: line.startswith("#"), lines)
     keys = {comment[1:].partition("=")[0].strip() for comment in comments}
     return "label" in keys and not keys.isdisjoint(("newdoc", "newdoc id"))
 
 
 def _keys(line: str) -> set[str]:
     try:
-        return set(json.loads(line))
-    except ValueError:
+        return set(parse_json(line))
+    except (ValueError, TypeError):
         return set()
 
 
-def _at_least_one(examples: Iterator[Example], name: str, path: str | os.PathLike[str]) -> Iterator[Example]:
+def _at_least_one(examples: Iterator[Example], name: str, path: Source) -> Iterator[Example]:
     empty = True
     for example in examples:
         empty = False

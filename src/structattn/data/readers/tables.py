@@ -3,13 +3,14 @@
 No CSV quoting: a field ends at a tab and nowhere else, and a quotation mark is text.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target, label_of, sentence_of
 from structattn.syntax import ConfigError, read_lines
+from structattn.syntax.errors import shown
+from structattn.syntax.files import Source
 
 _TEXTS = (
     ("sentence1", "sentence2"),  # RTE, MNLI, STS-B with a header, counterfactual SNLI
@@ -39,7 +40,7 @@ class _Layout:
 
 
 def read_tsv(
-    path: str | os.PathLike[str],
+    path: Source,
     *,
     columns: Mapping[str, str | int] | None = None,
     target: str | None = None,
@@ -73,9 +74,7 @@ def read_tsv(
         count += 1
 
 
-def read_sick(
-    path: str | os.PathLike[str], *, target: str = "relatedness", tokenised: bool = False
-) -> Iterator[Example]:
+def read_sick(path: Source, *, target: str = "relatedness", tokenised: bool = False) -> Iterator[Example]:
     """SICK (Marelli et al. 2014): pairs with a relatedness score from 1 to 5 and an entailment judgement.
 
     Raises:
@@ -92,7 +91,7 @@ def read_sick(
         fields = tuple(line.split("\t"))
         if not seen_header:
             if fields[:5] != _SICK:
-                raise place.error(f"expected the header {' '.join(_SICK)}, got {line[:60]!r}")
+                raise place.error(f"expected the header {' '.join(_SICK)}, got {shown(line)}")
             layout = _Layout(layout.texts, layout.label, layout.id, fields)
             seen_header = True
             continue
@@ -100,7 +99,7 @@ def read_sick(
         if target == "relatedness":
             label = label_of(fields[3], place, target="score")
             if isinstance(label, str) or not 1 <= label <= 5:
-                raise place.error(f"expected a relatedness score from 1 to 5, got {fields[3]!r}")
+                raise place.error(f"expected a relatedness score from 1 to 5, got {shown(fields[3])}")
         else:
             label = label_of(fields[4], place, target="class")
         yield Example([sentence_of(fields[text], tokenised=tokenised) for text in layout.texts], label, id=fields[0])
@@ -123,8 +122,8 @@ def _known_layout(fields: Sequence[str], place: Place) -> _Layout:
     if len(fields) == 4 and fields[1] in ("0", "1") and fields[2] in ("", "*"):  # CoLA: source, label, star, sentence
         return _Layout((3,), 1)
     raise place.error(
-        f"expected a header with columns such as sentence1, sentence2 and label, got {' | '.join(fields)[:80]!r}; "
-        "say with columns= which columns to read"
+        "expected a header with columns such as sentence1, sentence2 and label, "
+        f"got {shown(' | '.join(fields), width=80)}; say which columns to read: first=, second=, label=, id="
     )
 
 

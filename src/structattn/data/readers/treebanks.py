@@ -1,6 +1,7 @@
 """Formats that come with trees: SST, CoNLL-U, Penn brackets, and SNLI with its own parses."""
 
-import os
+import bisect
+import itertools
 from collections.abc import Iterator
 from typing import Literal, get_args
 
@@ -16,6 +17,8 @@ from structattn.syntax import (
     read_conllu,
     read_lines,
 )
+from structattn.syntax.errors import shown
+from structattn.syntax.files import MAX_PHRASE_WORDS, Source
 
 # Which of a labelled tree's phrases become examples.
 Phrases = Literal["none", "all", "unique", "weighted"]
@@ -25,7 +28,7 @@ _NEUTRAL, _LIGHT = "2", 0.25
 _SNLI_KEYS = ("gold_label", "sentence1_parse", "sentence2_parse")
 
 
-def read_sst(path: str | os.PathLike[str], *, phrases: Phrases = "none") -> Iterator[Example]:
+def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
     """Stanford Sentiment Treebank (Socher et al. 2013): one tree a line, a label from 0 to 4 on every phrase and word.
 
     The example's label is its root's. With ``phrases="weighted"`` a neutral phrase counts a quarter of anything else,
@@ -34,7 +37,8 @@ def read_sst(path: str | os.PathLike[str], *, phrases: Phrases = "none") -> Iter
 
     Raises:
         ConfigError: for an unknown value of ``phrases``.
-        ParseError: for malformed brackets, or a phrase or word whose label is not from 0 to 4.
+        ParseError: for malformed brackets, a phrase or word whose label is not from 0 to 4, or phrases of more words
+            in one tree than ``MAX_PHRASE_WORDS``.
     """
     if phrases not in get_args(Phrases):
         raise ConfigError(f"unknown value {phrases!r} for phrases; known: {', '.join(get_args(Phrases))}")
@@ -47,7 +51,7 @@ def read_sst(path: str | os.PathLike[str], *, phrases: Phrases = "none") -> Iter
         subtrees = tree.labelled_subtrees()
         labels = {*tree.tags, *(label for label, _, _ in tree.spans)}
         if not subtrees or subtrees[0][2] - subtrees[0][1] != len(tree.words) or not labels <= _SST_LABELS:
-            wrong = sorted(repr(label) for label in labels - _SST_LABELS)
+            wrong = sorted(shown(label) for label in itertools.islice(labels - _SST_LABELS, 5))
             raise ParseError(
                 f"expected a label from 0 to 4 on every phrase and word, got {', '.join(wrong) or 'no root'}",
                 file=path,
@@ -56,6 +60,9 @@ def read_sst(path: str | os.PathLike[str], *, phrases: Phrases = "none") -> Iter
         if phrases == "none":
             yield _sst_example(tree, subtrees[0][0], str(count))
         else:
+            if sum(end - start for _, start, end in subtrees) > MAX_PHRASE_WORDS:
+                message = f"expected phrases of at most {MAX_PHRASE_WORDS:,} words together"
+                raise ParseError(message, file=path, line=number)
             for index, (label, start, end) in enumerate(subtrees):
                 key = (tree.words[start:end], label)
                 if phrases != "all":
@@ -68,7 +75,7 @@ def read_sst(path: str | os.PathLike[str], *, phrases: Phrases = "none") -> Iter
         count += 1
 
 
-def read_snli(path: str | os.PathLike[str]) -> Iterator[Example]:
+def read_snli(path: Source) -> Iterator[Example]:
     """SNLI (Bowman et al. 2015) as published: JSON lines with Penn parses of both sentences.
 
     Words are the leaves of the parses; dependency trees come from the parses through head rules. Pairs without a
@@ -80,7 +87,7 @@ def read_snli(path: str | os.PathLike[str]) -> Iterator[Example]:
     """
     for place, item in json_objects(path):
         if not all(isinstance(item.get(key), str) for key in _SNLI_KEYS):
-            found = ", ".join(item)
+            found = ", ".join(item)[:80]
             raise place.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {found}")
         if item["gold_label"] == "-":
             continue
@@ -91,7 +98,7 @@ def read_snli(path: str | os.PathLike[str]) -> Iterator[Example]:
         yield Example(sentences, label_of(item["gold_label"], place, target="class"), id=str(item.get("pairID", "")))
 
 
-def read_treebank(path: str | os.PathLike[str], *, target: str = "class") -> Iterator[Example]:
+def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
     """CoNLL-U sentences; the label is the comment ``# label = ...`` and the id ``# sent_id = ...``.
 
     With the target ``heads`` the label is the tree: the CoNLL ids of the heads with spaces between.
@@ -114,7 +121,7 @@ def read_treebank(path: str | os.PathLike[str], *, target: str = "class") -> Ite
         yield Example((sentence,), label, id=name)
 
 
-def read_bracketed(path: str | os.PathLike[str]) -> Iterator[Example]:
+def read_bracketed(path: Source) -> Iterator[Example]:
     """Penn-style brackets, without labels: traces, function tags and indices are removed.
 
     Raises:
@@ -146,5 +153,8 @@ def _part(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
     """The tree over the words ``start`` to ``end``, which must be one of its phrases or words."""
     if (start, end) == (0, len(tree.words)):
         return tree
-    spans = [(label, left - start, right - start) for label, left, right in tree.spans if start <= left < right <= end]
+    # Spans stand in the order of their first word, the longer first, so those of a phrase follow each other.
+    first = bisect.bisect_left(tree.spans, (start, -end), key=lambda span: (span[1], -span[2]))
+    last = bisect.bisect_left(tree.spans, end, lo=first, key=lambda span: span[1])
+    spans = [(label, left - start, right - start) for label, left, right in tree.spans[first:last]]
     return ConstituencyTree(tree.words[start:end], spans, tags=tree.tags[start:end])
