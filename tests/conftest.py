@@ -45,3 +45,9 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def mutants(request: pytest.FixtureRequest) -> int:
+    """How many mutants of each file are tried."""
+    return 200 if request.config.getoption("--slow") else 12

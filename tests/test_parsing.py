@@ -256,7 +256,11 @@ def test_another_parser_has_another_fingerprint(gold: list[Sentence], parser: Tr
         ("config.json", {"format_version": 99}, "has format version 99, this structattn .* reads up to 1"),
         ("config.json", {"model_type": "bert"}, "expected a model of type 'structattn-parser', got 'bert'"),
         ("config.json", {"scorer": {"depth": 3}}, "expected a parser that can be built"),
-        ("config.json", {"encoder": {"kind": "magic", "options": {}}}, "expected the key 'magic'"),
+        (
+            "config.json",
+            {"encoder": {"kind": "magic", "options": {}}},
+            "unknown encoder 'magic'; known: words, backbone",
+        ),
         ("words.json", {"words": 3}, "words.json"),
         ("characters.json", None, "cannot read this file"),
         ("model.safetensors", None, "cannot read this file"),

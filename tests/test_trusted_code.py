@@ -20,7 +20,7 @@ from structattn.parsing import build_parser, load_parser, save_parser
 from structattn.parsing.parser import TreeParser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, ParseError, StructAttnError
+from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.tasks import SENTIMENT, Task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load_config, resume, run
 from structattn.training.cross_validation import cross_validate
@@ -375,7 +375,7 @@ def test_tables_of_parsers_know_their_kinds_only(tmp_path: Path, payload: Path) 
     kids = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
     save_parser(build_parser([kids]), tmp_path / "parser")
     edited(tmp_path / "parser/config.json", encoder={"kind": NAME, "options": {}})
-    with pytest.raises(ParseError):
+    with pytest.raises(ConfigError, match="unknown encoder 'payload:small'; known: words, backbone"):
         TreeParser.from_folder(tmp_path / "parser")
     assert not ran(payload)
 

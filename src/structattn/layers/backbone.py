@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, SubwordBatch, check_tokenizer, collate_subwords
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.errors import ConfigError, require, shown
+from structattn.syntax.folders import check_counts
 
-# What transformers raises for folders that lack a file, or hold one of another kind.
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
 WordPooling = Literal["first", "mean"]
 # A folder may come from anybody, so none of the code that it brings or names is run.
 _DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
@@ -243,10 +242,9 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
         MissingExtra: if transformers is not installed.
     """
     transformers = require("transformers", "train")
-    if not (Path(folder) / "config.json").is_file():
-        raise ConfigError(
-            f"backbone: expected the folder of a Hugging Face model, {os.fspath(folder)!r} has no config.json"
-        )
+    name = shown(os.fspath(folder), width=200)
+    if not os.path.isfile(os.path.join(folder, "config.json")):  # unlike Path's, false for a name that cannot be one
+        raise ConfigError(f"backbone: expected the folder of a Hugging Face model, {name} has no config.json")
     try:
         config, tokenizer = read_backbone_config(folder), read_backbone_tokenizer(folder)
         auto = getattr(transformers, reader)
@@ -256,8 +254,8 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
             model = auto.from_config(config, trust_remote_code=False)
     except ConfigError:
         raise
-    except UNREADABLE as error:
-        raise ConfigError(f"backbone: cannot read a model from {os.fspath(folder)!r}: {_first_line(error)}") from error
+    except Exception as error:  # transformers raises whatever a configuration made it stumble over
+        raise ConfigError(f"backbone: cannot read a model from {name}: {_first_line(error)}") from error
     return model.eval(), tokenizer
 
 
@@ -269,6 +267,7 @@ def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
         MissingExtra: if transformers is not installed.
     """
     config = require("transformers", "train").AutoConfig.from_pretrained(folder, **_DISK_ONLY)
+    check_counts(config.to_dict(), Path(folder) / "config.json")
     for part in (config, *(getattr(config, name) for name in config.sub_configs)):
         for name in ("_attn_implementation", "_experts_implementation"):
             if "/" in str(getattr(part, name, "")):
@@ -313,4 +312,4 @@ _POSITIONS_BEHIND_PADDING = {"roberta", "xlm-roberta", "camembert", "xlm-roberta
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+    return str(error).strip().split("\n")[0][:200]

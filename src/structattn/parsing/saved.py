@@ -9,15 +9,15 @@ from typing import Any
 
 import structattn
 from structattn.data import Vocabulary
-from structattn.data.tensors import load_tensors, save_tensors
+from structattn.data.tensors import build_and_load, save_tensors
 from structattn.layers import PretrainedBackbone
 from structattn.parsing.biaffine import BiaffineScorer
 from structattn.parsing.subwords import SubwordEncoder
 from structattn.parsing.treecrf import Encoder, TreeCRF
 from structattn.parsing.words import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError, ParseError
-from structattn.syntax.folders import read_json, replaced_folder, write_json
+from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.folders import check_counts, described_by, read_json, replaced_folder, write_json
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 MODEL_TYPE = "structattn-parser"
@@ -103,16 +103,16 @@ def load_parser(folder: str | os.PathLike[str]) -> TreeCRF:
             f"{path / CONFIG}: has format version {version}, this structattn {structattn.__version__} reads up to "
             f"{FORMAT_VERSION}; it was written by structattn {config.get('structattn_version')}"
         )
-    try:
+    check_counts(config, path / CONFIG)
+    with described_by(path / CONFIG, "a parser"):
         given = config["encoder"]
-        encoder = _ENCODERS[given["kind"]](path, given["options"])
-        parser = _parser(encoder, config["scorer"], config["parser"])
-    except KeyError as error:
-        raise ParseError(f"expected the key {error}, it is missing", file=path / CONFIG) from None
-    except (TypeError, AttributeError) as error:
-        raise ParseError(f"expected a parser that can be built: {error}", file=path / CONFIG) from error
-    load_tensors(parser, path / WEIGHTS)
-    return parser.eval()
+        if given["kind"] not in _ENCODERS:
+            raise ConfigError(f"unknown encoder {shown(given['kind'])}; known: {', '.join(_ENCODERS)}")
+
+        def build() -> TreeCRF:
+            return _parser(_ENCODERS[given["kind"]](path, given["options"]), config["scorer"], config["parser"])
+
+        return build_and_load(build, path / WEIGHTS).eval()
 
 
 def parser_folder(folder: str | os.PathLike[str]) -> Path:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone, pool_words
-from structattn.layers.backbone import UNREADABLE, WordPooling, read_backbone_config, read_backbone_tokenizer
+from structattn.layers.backbone import WordPooling, read_backbone_config, read_backbone_tokenizer
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, ParseError, require
 
@@ -101,8 +101,8 @@ class SubwordEncoder(nn.Module):
         try:
             config = read_backbone_config(folder / _BACKBONE)
             tokenizer = read_backbone_tokenizer(folder / _BACKBONE)
-        except UNREADABLE as error:
-            message = str(error).strip().split("\n")[0]
+        except Exception as error:  # transformers raises whatever a configuration made it stumble over
+            message = str(error).strip().split("\n")[0][:200]
             raise ParseError(
                 f"expected a backbone's configuration and tokenizer: {message}", file=folder / _BACKBONE
             ) from error

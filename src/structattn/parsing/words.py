@@ -22,7 +22,7 @@ from structattn.data.vocabulary import PADDING_ID
 from structattn.encoders.bilstm import BiLSTM
 from structattn.functional import take_rows
 from structattn.layers import WordEmbedding
-from structattn.syntax import ParseError, Sentence
+from structattn.syntax import Sentence
 
 _START, _END = "\x02", "\x03"
 # Of a longer spelling (an address, a line of dashes) the first and last characters are read.
@@ -191,7 +191,7 @@ class WordEncoder(nn.Module):
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
         """
-        return cls(_vocabulary(folder / _WORDS), _vocabulary(folder / _CHARACTERS), **options)
+        return cls(Vocabulary.from_file(folder / _WORDS), Vocabulary.from_file(folder / _CHARACTERS), **options)
 
 
 def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -> Vocabulary:
@@ -213,12 +213,3 @@ def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -
 def _spelled(word: str) -> list[str]:
     kept = word if len(word) <= _FRONT + _BACK else word[:_FRONT] + word[-_BACK:]
     return [_START, *kept, _END]
-
-
-def _vocabulary(file: Path) -> Vocabulary:
-    try:
-        return Vocabulary.from_json(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
-    except ValueError as error:
-        raise ParseError(str(error), file=file) from None

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from structattn.data.tensors import read_tensors, save_tensors
+from structattn.data.tensors import check_finite, check_like, read_tensors, save_tensors
 from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.layer import DESCRIPTION, FORMAT_VERSION, HEAD_PARTS
-from structattn.syntax.errors import ConfigError, ParseError
-from structattn.syntax.folders import read_json, replaced_folder, write_json
+from structattn.pretrained.layer import DESCRIPTION, FORMAT_VERSION, HEAD_PARTS, HydraLayer
+from structattn.syntax.errors import ConfigError, ParseError, shown
+from structattn.syntax.folders import read_json, replaced_folder, require_keys, write_json
 
 if TYPE_CHECKING:
     from structattn.pretrained.hydra import HydraModel
@@ -55,13 +55,11 @@ def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
     file = Path(folder) / CONFIG
     content = read_json(file)
     if content.get("peft_type") != "HYDRA":
-        raise ConfigError(f"{file}: expected an adapter of type 'HYDRA', got {content.get('peft_type')!r}")
+        raise ConfigError(f"{file}: expected an adapter of type 'HYDRA', got {shown(content.get('peft_type'))}")
     version = content.get("hydra_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ConfigError(f"{file}: has format version {version}, this structattn reads up to {FORMAT_VERSION}")
-    for name in ("hidden_size", "hydra", "saved_parts"):
-        if name not in content:
-            raise ParseError(f"expected the key {name!r}, it is missing", file=file)
+        raise ConfigError(f"{file}: has format version {shown(version)}, this structattn reads up to {FORMAT_VERSION}")
+    require_keys(content, ("hidden_size", "hydra", "saved_parts"), file)
     return content
 
 
@@ -80,17 +78,16 @@ def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.
     return HydraConfig.from_dict(content["hydra"])
 
 
-def load_parts(model: "HydraModel", content: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
-    """Fill the layer with what a folder holds; parts that were not saved stay as they were made.
+def read_parts(layer: HydraLayer, content: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """The parts that a folder holds, found to fit a layer, whose own values do not matter.
 
     Raises:
-        ParseError: if the file is damaged, or a tensor is missing, unknown or of another shape.
-        ConfigError: if the folder's heads are of another layer style.
+        ParseError: if the file is damaged, or a tensor is missing, of another kind or not finite.
+        ConfigError: if a part is unknown or of another shape.
     """
     file = Path(folder) / WEIGHTS
     found = {name.removeprefix(PREFIX): tensor for name, tensor in read_tensors(file).items()}
-    expected = model.hydra.parts
-    style = model.hydra_config.layer_style
+    expected, style = layer.parts, layer.style
     wanted = [name for name in expected if name.split(".")[0] in content["saved_parts"]]
     for name in sorted({*wanted, *found}):
         if name not in expected:
@@ -102,12 +99,26 @@ def load_parts(model: "HydraModel", content: Mapping[str, Any], folder: str | os
                 f"{file}: expected {name!r} of shape {tuple(expected[name].shape)} for this backbone, "
                 f"got {tuple(found[name].shape)}"
             )
+        check_like(PREFIX + name, found[name], expected[name], file)
+        check_finite(PREFIX + name, found[name], file)
+    return found
+
+
+def fill(
+    model: "HydraModel", parts: Mapping[str, Tensor], content: Mapping[str, Any], folder: str | os.PathLike[str]
+) -> None:
+    """Give a layer the parts of a folder; those that were not saved stay as they were made.
+
+    Warns:
+        UserWarning: if the heads were trained on a backbone with other parameters.
+    """
     with torch.no_grad():
-        for name, tensor in found.items():
-            expected[name].copy_(tensor)
-    if content.get("base_fingerprint") not in (None, backbone_fingerprint(model.base)):
+        for name, tensor in parts.items():
+            model.hydra.parts[name].copy_(tensor)
+    is_planned = any(parameter.is_meta for parameter in model.base.parameters())
+    if not is_planned and content.get("base_fingerprint") not in (None, backbone_fingerprint(model.base)):
         warnings.warn(
-            f"{file}: these heads were trained on a backbone with other parameters "
+            f"{Path(folder) / WEIGHTS}: these heads were trained on a backbone with other parameters "
             f"({content.get('base_model_name_or_path') or 'unnamed'})",
             stacklevel=3,
         )
@@ -127,8 +138,8 @@ def backbone_fingerprint(backbone: nn.Module) -> str:
 
 
 def fingerprints(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """A SHA-256 for each tensor."""
-    return {name: hashlib.sha256(_bytes(tensor)).hexdigest() for name, tensor in tensors.items()}
+    """A SHA-256 for each tensor that has values."""
+    return {name: hashlib.sha256(_bytes(one)).hexdigest() for name, one in tensors.items() if not one.is_meta}
 
 
 def _bytes(tensor: Tensor) -> bytes:

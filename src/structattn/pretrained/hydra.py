@@ -7,6 +7,7 @@ them (``pretraining.py``). The adapter folder is that of ``adapter.py``.
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from structattn.pretrained.config import HydraConfig, as_objective
 from structattn.pretrained.layer import HydraLayer
 from structattn.pretrained.placement import place_of, read_with
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import described_by
 
 
 class HydraModel(nn.Module):
@@ -214,8 +216,14 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
     if isinstance(config_or_folder, HydraConfig):
         return HydraModel(backbone_or_model, config_or_folder)
     content = adapter.read_config(config_or_folder)
-    model = HydraModel(backbone_or_model, adapter.config_of(content, backbone_of(backbone_or_model), config_or_folder))
-    adapter.load_parts(model, content, config_or_folder)
+    backbone: Any = backbone_of(backbone_or_model)
+    with described_by(Path(config_or_folder) / adapter.CONFIG, "heads"):
+        config = adapter.config_of(content, backbone, config_or_folder)
+        with torch.device("meta"):  # nothing gets memory before it is known to fit
+            planned = HydraLayer(int(backbone.config.hidden_size), config)
+        parts = adapter.read_parts(planned, content, config_or_folder)
+        model = HydraModel(backbone_or_model, config)
+    adapter.fill(model, parts, content, config_or_folder)
     return model
 
 

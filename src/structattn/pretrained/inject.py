@@ -18,8 +18,8 @@ from structattn.pretrained.injection import (
     attention_modules,
 )
 from structattn.priors import PerHead, Prior
-from structattn.syntax.errors import ConfigError, ParseError
-from structattn.syntax.folders import read_json
+from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.folders import described_by, read_json
 
 
 def inject(
@@ -94,18 +94,17 @@ def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenize
         ConfigError: if it was written for another kind of model or another number of heads, or as :func:`inject`.
     """
     file = Path(folder) / CONFIG
-    content = read_json(file)
+    content = read_json(file, keys=("alpha", "learnable_alpha", "missing_trees", "priors", "layers"))
     config: Any = model.config
     if content.get("type") != "structattn injection" or content.get("format_version") != 1:
         raise ConfigError(f"{file}: expected what InjectedModel.save_pretrained of this version writes")
     for name, here in (("model_type", config.model_type), ("num_heads", config.num_attention_heads)):
         if content.get(name) != here:
-            raise ConfigError(f"{file}: written for a model with {name} {content.get(name)!r}, this one has {here!r}")
-    try:
+            there = shown(content.get(name))
+            raise ConfigError(f"{file}: written for a model with {name} {there}, this one has {here!r}")
+    with described_by(file, "priors"):
         options = {name: content[name] for name in ("alpha", "learnable_alpha", "missing_trees")}
         injected = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
-    except KeyError as error:
-        raise ParseError(f"expected the key {error}, it is missing", file=file) from None
     load_tensors(injected.prior, Path(folder) / WEIGHTS)
     return injected
 

@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from structattn.data.tensors import load_tensors, save_tensors
-from structattn.layers.backbone import UNREADABLE, read_backbone_config
+from structattn.data.tensors import build_and_load, save_tensors
+from structattn.layers.backbone import read_backbone_config
 from structattn.layers.relation_heads import INITIAL_DEVIATION
 from structattn.pretrained.adapter import CONFIG, config_of, read_config
 from structattn.pretrained.hydra import HydraModel
 from structattn.syntax.errors import ConfigError, require
-from structattn.syntax.folders import read_json, replaced_folder, write_json
+from structattn.syntax.folders import described_by, read_json, replaced_folder, write_json
 
 _Model = TypeVar("_Model", bound="_HydraTaskModel")
 _MODEL, _WEIGHTS = "hydra_task.json", "model.safetensors"
@@ -66,12 +66,13 @@ class _HydraTaskModel(nn.Module, ABC):
             ParseError: if a file is missing or damaged.
             ConfigError: if it holds a model for another kind of task.
         """
-        found = read_json(Path(folder) / _MODEL)
+        file = Path(folder) / _MODEL
+        found = read_json(file)
         if found.get("model") != cls.__name__:
-            raise ConfigError(f"{Path(folder) / _MODEL}: expected a {cls.__name__}, got {found.get('model')!r}")
-        model = cls(_skeleton(Path(folder)), **{name: found[name] for name in cls.settings})
-        load_tensors(model, Path(folder) / _WEIGHTS)
-        return model.eval()
+            raise ConfigError(f"{file}: expected a {cls.__name__}, got {found.get('model')!r}")
+        with described_by(file):
+            settings = {name: found[name] for name in cls.settings}
+            return build_and_load(lambda: cls(_skeleton(Path(folder)), **settings), Path(folder) / _WEIGHTS).eval()
 
 
 class HydraModelForSequenceClassification(_HydraTaskModel):
@@ -190,7 +191,9 @@ def _skeleton(folder: Path) -> HydraModel:
         config = read_backbone_config(folder / "backbone")
     except ConfigError:
         raise
-    except UNREADABLE as error:
-        raise ConfigError(f"{folder / 'backbone'}: expected the configuration of a backbone: {error}") from error
+    except Exception as error:  # transformers raises whatever a configuration made it stumble over
+        raise ConfigError(
+            f"{folder / 'backbone'}: expected the configuration of a backbone: {str(error)[:200]}"
+        ) from error
     backbone = transformers.AutoModel.from_config(config, trust_remote_code=False)
     return HydraModel(backbone, config_of(read_config(folder), backbone, folder / CONFIG))

@@ -58,6 +58,8 @@ class AttachmentModel(nn.Module):
         self.encoder = encoder
         self.task = task
         self.vocabulary = vocabulary
+        if self.device.type == "meta":  # a model without values, which only tells its shapes, cannot be asked
+            return
         with evaluating(self):
             found = latent_trees(encoder, collate([Sentence(["word"])], vocabulary))
         if not isinstance(found, DependencyCRF | NonProjectiveDependencyCRF):

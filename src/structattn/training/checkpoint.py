@@ -13,10 +13,11 @@ from torch import nn
 
 import structattn
 from structattn.data import Vocabulary
-from structattn.data.tensors import load_tensors, save_tensors
+from structattn.data.tensors import build_and_load, save_tensors
 from structattn.encoders.build import check_trusted
-from structattn.syntax.errors import ConfigError, ParseError
-from structattn.syntax.folders import read_json, replaced_folder
+from structattn.syntax.errors import ConfigError, ParseError, shown
+from structattn.syntax.files import read_text
+from structattn.syntax.folders import check_counts, described_by, read_json, replaced_folder
 from structattn.tasks import (
     AttachmentModel,
     FactModel,
@@ -109,36 +110,32 @@ def load(folder: str | os.PathLike[str], *, trust_code: bool | str = False) -> T
     check_config(config, path / CONFIG, trust_code=trust_code)
     kind = config["model_type"]
     vocabulary = read_vocabulary(path, size=config.get("vocab_size"))
-    try:
+    with described_by(path / CONFIG):
         later = [name for name in sequences.LATER_KEYS if kind == TEXT_MODEL_TYPE and name in config]
         config = {name: config[name] for name in (*_KEYS[kind], *later)}
-        model: TaskModel
-        if kind == TEXT_MODEL_TYPE:
-            model = sequences.build_sequence_model(config, lambda name: _text(path / name))
-        elif kind == FACT_MODEL_TYPE:
-            model = build_fact_model(
-                config["encoder"],
-                Task.from_dict(config["task"]),
-                config["labels"],
-                vocabulary=vocabulary,
-                **config["encoder_options"],
-            )
-        elif kind == TREE_MODEL_TYPE:
-            model = build_attachment_model(config, vocabulary)
-        else:
+        if kind == MODEL_TYPE:
             config = {**config, "encoder_options": with_places(config["encoder_options"], path)}
-            model = build_from_config(config, vocabulary)
-    except ParseError:
-        raise
-    except KeyError as error:
-        raise ParseError(f"expected the key {error}, it is missing", file=path / CONFIG) from None
-    except ConfigError as error:
-        raise ConfigError(f"{path / CONFIG}: {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ParseError(f"expected a model that can be built: {error}", file=path / CONFIG) from error
-    trained = TrainedModel(model, config)
-    load_tensors(trained.module, path / WEIGHTS, prefix="model.")
-    return trained.eval()
+        return build_and_load(lambda: _build(kind, config, vocabulary, path), path / WEIGHTS).eval()
+
+
+def _build(kind: str, config: Mapping[str, Any], vocabulary: Vocabulary, folder: Path) -> TrainedModel:
+    """The model that a ``config.json`` describes, with fresh parameters."""
+    model: TaskModel
+    if kind == TEXT_MODEL_TYPE:
+        model = sequences.build_sequence_model(config, lambda name: read_text(folder / name))
+    elif kind == FACT_MODEL_TYPE:
+        model = build_fact_model(
+            config["encoder"],
+            Task.from_dict(config["task"]),
+            config["labels"],
+            vocabulary=vocabulary,
+            **config["encoder_options"],
+        )
+    elif kind == TREE_MODEL_TYPE:
+        model = build_attachment_model(config, vocabulary)
+    else:
+        model = build_from_config(config, vocabulary)
+    return TrainedModel(model, config)
 
 
 def _with_folders(encoder: nn.Module, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -153,9 +150,12 @@ def _with_folders(encoder: nn.Module, options: Mapping[str, Any], folder: Path) 
 
 
 def with_places(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Options that name a folder within the model's folder as paths, the others as they are."""
+    """Options whose value is a folder beside ``config.json`` as paths, the others as they are.
+
+    Such a folder has the name of its option, as ``write_into`` gives it.
+    """
     return {
-        name: str(folder / value) if isinstance(value, str) and value and (folder / value).is_dir() else value
+        name: str(folder / name) if value == name and (folder / name).is_dir() else value
         for name, value in options.items()
     }
 
@@ -164,44 +164,34 @@ def check_config(config: Mapping[str, Any], file: Path, *, trust_code: bool | st
     """Refuse what this version cannot read, and code that is not trusted; nothing is imported before.
 
     Raises:
-        ConfigError: if the file was written by a newer version, describes another kind of model, or names code that is
-            not trusted.
+        ConfigError: if the file was written by a newer version, describes another kind of model or an endless one, or
+            names code that is not trusted.
     """
-    if config.get("model_type") not in _KEYS:
-        raise ConfigError(f"{file}: expected a model of type {MODEL_TYPE!r}, got {config.get('model_type')!r}")
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in _KEYS:
+        raise ConfigError(f"{file}: expected a model of type {MODEL_TYPE!r}, got {shown(kind)}")
     version = config.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise ConfigError(
-            f"{file}: has format version {version}, this structattn {structattn.__version__} reads up to "
+            f"{file}: has format version {shown(version)}, this structattn {structattn.__version__} reads up to "
             f"{FORMAT_VERSION}"
         )
     check_trusted(config.get("encoder"), source=file, trust_code=trust_code)
+    check_counts(config, file)
 
 
-def read_vocabulary(folder: Path, *, size: int | None) -> Vocabulary:
+def read_vocabulary(folder: Path, *, size: object) -> Vocabulary:
     """The vocabulary of a model folder.
 
     Args:
         folder: the model folder.
-        size: how many ids the model was built for, as its ``config.json`` says.
+        size: how many ids the model was built for, as its ``config.json`` says; anything else is refused.
 
     Raises:
         ParseError: if the file is missing or damaged, or another model's; the message names it.
     """
     file = folder / VOCABULARY
-    try:
-        found = Vocabulary.from_json(_text(file))
-    except ParseError:
-        raise
-    except ValueError as error:
-        raise ParseError(str(error), file=file) from None
-    if size is not None and len(found) != size:
-        raise ParseError(f"expected the {size} ids that {CONFIG} names, got {len(found)}", file=file)
+    found = Vocabulary.from_file(file)
+    if len(found) != size:
+        raise ParseError(f"expected the {shown(size)} ids that {CONFIG} names, got {len(found)}", file=file)
     return found
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None

@@ -203,7 +203,14 @@ def _read(path: Path, split: str | None) -> _Run:
         raise ConfigError(f"{path}: this run has no predictions on {chosen!r}; it has {', '.join(known) or 'none'}")
     file = folder.predictions(chosen)
     main_metric = str(read_json(folder.result).get("main_metric"))
-    return _Run(path, load_config(folder.config), main_metric, chosen, file, list(read_json_lines(file)))
+    return _Run(
+        path,
+        load_config(folder.config),
+        main_metric,
+        chosen,
+        file,
+        list(read_json_lines(file, keys=("id", "gold", "predicted"))),
+    )
 
 
 def _check_same_examples(first: _Run, other: _Run) -> None:

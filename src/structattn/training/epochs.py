@@ -10,7 +10,14 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from structattn.data.tensors import load_tensors, save_tensors
 from structattn.syntax.errors import StructAttnError
-from structattn.syntax.folders import read_json, read_json_lines, replaced_folder, write_json, write_json_lines
+from structattn.syntax.folders import (
+    described_by,
+    read_json,
+    read_json_lines,
+    replaced_folder,
+    write_json,
+    write_json_lines,
+)
 from structattn.training.config_parts import OptimizationConfig
 from structattn.training.folder import RunFolder
 from structattn.training.optimization import build_schedule
@@ -106,7 +113,8 @@ class EpochLoop:
             return []
         load_tensors(self.module, self.checkpoint / _WEIGHTS)
         load_optimizer(self.optimizer, self.checkpoint)
-        states = read_json(self.checkpoint / _STATES)
-        self.schedule.load_state_dict(states["schedule"])
-        set_random_state(states["random"])
+        states = read_json(self.checkpoint / _STATES, keys=("schedule", "random"))
+        with described_by(self.checkpoint / _STATES, "a state"):
+            self.schedule.load_state_dict(states["schedule"])
+            set_random_state(states["random"])
         return list(read_json_lines(self.checkpoint / _HISTORY))

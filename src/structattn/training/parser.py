@@ -22,7 +22,7 @@ from structattn.parsing.saved import build_parser, save_parser
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ParseError
-from structattn.syntax.folders import read_json, remove, write_json, write_json_lines
+from structattn.syntax.folders import described_by, read_json, remove, write_json, write_json_lines
 from structattn.tasks import metric
 from structattn.training.epochs import EpochLoop
 from structattn.training.folder import RunFolder
@@ -75,7 +75,8 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         folder.require_same(_stored(config))
         if folder.is_finished:
             values = read_json(folder.result)
-            return ParserResult(folder.path, **{name: values[name] for name in values if name != "folder"})
+            with described_by(folder.result, "a result"):
+                return ParserResult(folder.path, **{name: values[name] for name in values if name != "folder"})
         train, dev = read_gold(config.treebank), read_gold(config.dev)
         torch.manual_seed(config.seed)
         parser = build_parser(

@@ -28,7 +28,7 @@ from structattn.pretrained import (
 from structattn.pretrained.adapter import config_of, read_config
 from structattn.pretrained.squad import read_squad
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_json, remove, replaced_folder, write_json, write_json_lines
+from structattn.syntax.folders import described_by, read_json, remove, replaced_folder, write_json, write_json_lines
 from structattn.training.config_parts import OptimizationConfig, check, check_choices
 from structattn.training.epochs import EpochLoop
 from structattn.training.folder import RunFolder
@@ -169,7 +169,8 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
         folder.open_for_run(resume=resume, overwrite=overwrite)
         folder.require_same(described)
         if folder.is_finished:
-            return QuestionResult(**{**read_json(folder.result), "folder": run.out})
+            with described_by(folder.result, "a result"):
+                return QuestionResult(**{**read_json(folder.result), "folder": run.out})
         questions, asked = _spread(read_squad(run.train), run.limit), _spread(read_squad(run.dev), run.dev_limit)
         torch.manual_seed(run.seed)
         model, tokenizer = _build(run)

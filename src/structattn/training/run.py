@@ -17,7 +17,7 @@ import torch
 import structattn
 from structattn.encoders.build import check_trusted
 from structattn.syntax.errors import ConfigError, StructAttnError, require
-from structattn.syntax.folders import read_json, remove, write_json
+from structattn.syntax.folders import described_by, read_json, remove, write_json
 from structattn.tasks import Task
 from structattn.training import processes
 from structattn.training.checkpoint import load
@@ -119,7 +119,8 @@ def read_result(folder: RunFolder) -> RunResult:
     """
     values = read_json(folder.result)
     known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
-    return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
+    with described_by(folder.result, "a result"):
+        return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
 
 
 def choose_folder(config: RunConfig) -> Path:

@@ -14,7 +14,7 @@ import torch
 
 from structattn.data.tensors import read_tensors, save_tensors
 from structattn.syntax.errors import ParseError
-from structattn.syntax.folders import read_json, read_json_lines, write_json
+from structattn.syntax.folders import described_by, read_json, read_json_lines, write_json
 
 _KEYS = {
     "trainer_state.json": ("global_step", "epoch"),
@@ -42,17 +42,23 @@ def load_optimizer(optimizer: Any, folder: Path) -> None:
     Raises:
         ParseError: if a file is missing or damaged; the message names it.
     """
-    saved = read_json(folder / "optimizer.json")
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in (read_tensors(folder / "optimizer.safetensors") | saved["values"]).items():
-        index, name = key.split(".", 1)
-        state.setdefault(int(index), {})[name] = value
-    # JSON has no tuples; optimizers compare and unpack theirs.
-    groups = [
-        {name: tuple(value) if isinstance(value, list) and name != "params" else value for name, value in group.items()}
-        for group in saved["groups"]
-    ]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    file = folder / "optimizer.json"
+    saved = read_json(file, keys=("values", "groups"))
+    tensors = read_tensors(folder / "optimizer.safetensors")
+    with described_by(file, "the state of an optimizer"):
+        state: dict[int, dict[str, Any]] = {}
+        for key, value in (tensors | saved["values"]).items():
+            index, name = key.split(".", 1)
+            state.setdefault(int(index), {})[name] = value
+        # JSON has no tuples; optimizers compare and unpack theirs.
+        groups = [
+            {
+                name: tuple(value) if isinstance(value, list) and name != "params" else value
+                for name, value in group.items()
+            }
+            for group in saved["groups"]
+        ]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def check_checkpoint(folder: Path) -> None:
@@ -64,10 +70,7 @@ def check_checkpoint(folder: Path) -> None:
         ParseError: if a file is missing, damaged or lacks a key; the message names it.
     """
     for name, keys in _KEYS.items():
-        content = read_json(folder / name)
-        for key in keys:
-            if key not in content:
-                raise ParseError(f"expected the key {key!r}, it is missing", file=folder / name)
+        read_json(folder / name, keys=keys)
     if not any(read_json_lines(folder / "history.jsonl")):
         raise ParseError("expected at least one evaluation, got an empty file", file=folder / "history.jsonl")
 
