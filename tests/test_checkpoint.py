@@ -10,6 +10,7 @@ import safetensors.torch
 import torch
 
 import structattn as sa
+import structattn.training.hugging_face  # registers with the Auto classes of transformers
 from structattn.data import Vocabulary
 from structattn.data.tensors import load_tensors, read_tensors, save_tensors
 from structattn.syntax import ConfigError, DependencyTree, ParseError, Sentence
@@ -99,12 +100,12 @@ def test_auto_classes_know_the_model_whoever_comes_first(order: str, tmp_path: P
     make("disan").save_pretrained(tmp_path / "model")
     imports = {
         "structattn first": [
-            "import structattn",
+            "import structattn.training.hugging_face",
             "from transformers import AutoModelForSequenceClassification as Auto",
         ],
         "transformers first": [
             "from transformers import AutoModelForSequenceClassification as Auto",
-            "import structattn",
+            "import structattn.training.hugging_face",
         ],
     }
     code = "; ".join([*imports[order], "import sys; print(type(Auto.from_pretrained(sys.argv[1])).__name__)"])

@@ -1,9 +1,13 @@
-"""Who may import whom: the floors of the house, read from the source with ``ast``."""
+"""Who may depend on whom: the floors of the house, read from the source with ``ast``."""
 
 import ast
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
-import pytest
+import structattn
 
 PACKAGE = Path(__file__).parent.parent / "src" / "structattn"
 
@@ -25,28 +29,41 @@ ALLOWED = {
     "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
 }
 # Rooms that only put others together, and the doorstep.
-TOP = {"cli", "demo", "registration", "__init__", "__main__"}
+TOP = {"cli", "demo", "__init__", "__main__"}
+# Tables that rooms above fill ask the doorstep for them; nothing else below the top does.
+ASKS_FOR_EXTENSIONS = {("encoders", "build.py")}
 NO_TORCH = {"syntax", "pictures"}
 EXTRAS = {
     "accelerate",
     "datasets",
     "gradio",
+    "matplotlib",
     "sacrebleu",
     "spacy",
     "stanza",
     "tokenizers",
     "transformers",
-    "typst",
 }
+# Files that are themselves loaded only where the extra is needed: they subclass its classes.
+LAZY_FILES = {("training", "callbacks.py"), ("training", "trainer.py"), ("training", "hugging_face.py")}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
+UNKNOWN = "a name made at run time"
+
+
+class Edge(NamedTuple):
+    """One mention of another module: its dotted name, where, and whether it is imported with the file."""
+
+    module: str
+    line: int
+    at_import: bool
 
 
 def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> list[tuple[str, int, bool]]:
-    """(dotted module, line, whether it runs at import time) for every import in a file."""
+def edges(path: Path) -> list[Edge]:
+    """Every import of a file, by statement, by ``importlib``, as ``module:function``, or off the package itself."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     lazy = {
         id(node)
@@ -55,47 +72,139 @@ def imports(path: Path) -> list[tuple[str, int, bool]]:
         or (isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.dump(outer.test))
         for node in ast.walk(outer)
     }
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    doorstep = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == "structattn"
+    }
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found += [(alias.name, node.lineno, id(node) not in lazy) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name}:{node.lineno}: relative import"
-            module = node.module or ""
-            if module == "structattn":
-                found += [(f"structattn.{alias.name}", node.lineno, id(node) not in lazy) for alias in node.names]
-            else:
-                found.append((module, node.lineno, id(node) not in lazy))
+        for module in _modules(node, doorstep, ignored=prose | parts):
+            at_import = isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in lazy
+            found.append(Edge(module, int(getattr(node, "lineno", 0)), at_import))
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_import_goes_upstairs(path: Path) -> None:
-    room = room_of(path)
-    if room in TOP:
-        return
-    assert room in ALLOWED, f"{room} has no floor: add it to the architecture and to this table"
-    for module, line, _ in imports(path):
-        parts = module.split(".")
-        if parts[0] != "structattn" or len(parts) == 1:
+def _modules(node: ast.AST, doorstep: set[str], *, ignored: set[int]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"line {node.lineno}: relative import"
+        module = node.module or ""
+        return [_below_doorstep(alias.name) for alias in node.names] if module == "structattn" else [module]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in ignored:
+        named = re.fullmatch(r"(structattn(?:\.\w+)+)(?::\w*)?", node.value)
+        return [named[1]] if named else []
+    if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+        start = str(node.values[0].value)
+        room = re.match(r"structattn\.(\w+)\.", start)
+        return [f"structattn.{room[1]}" if room else UNKNOWN] if start.startswith("structattn.") else []
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in doorstep:
+        return [_below_doorstep(node.attr)]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        owner, name = node.args[:2]
+        if isinstance(owner, ast.Name) and owner.id in doorstep:
+            return [_below_doorstep(str(name.value)) if isinstance(name, ast.Constant) else UNKNOWN]
+    return []
+
+
+def _below_doorstep(name: str) -> str:
+    """The module behind a name of the package: a room, the room of a noun, or the doorstep's own."""
+    return f"structattn.{structattn._NOUNS.get(name, name)}"
+
+
+def upstairs(path: Path, room: str) -> list[str]:
+    """What a file of a room mentions that it may not."""
+    found = []
+    for module, line, _ in edges(path):
+        first, *rest = module.split(".")
+        if module == UNKNOWN:
+            found.append(f"{path.name}:{line}: {module}")
+        elif first != "structattn" or not rest or rest[0] in (room, "__version__", *ALLOWED[room]):
             continue
-        assert parts[1] == room or parts[1] in ALLOWED[room], f"{path.name}:{line}: {room} may not import {parts[1]}"
+        elif rest[0] != "load_extensions" or path.parts[-2:] not in ASKS_FOR_EXTENSIONS:
+            found.append(f"{path.name}:{line}: {room} may not import {rest[0]}")
+    return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_torch_stays_above_the_ground_floor_and_extras_are_lazy(path: Path) -> None:
-    for module, line, at_import in imports(path):
-        package = module.split(".")[0]
-        assert not (package == "torch" and room_of(path) in NO_TORCH), f"{path.name}:{line}: torch on floor 0"
-        if package in EXTRAS and at_import:
-            assert path.parts[-2:] in LAZY_FILES, f"{path.name}:{line}: import {package}, an extra, where it is used"
+def test_every_room_has_a_floor() -> None:
+    rooms = {room_of(path) for path in SOURCES}
+    assert rooms - TOP == set(ALLOWED), "add it to CONTRIBUTING.md and to this table"
 
 
-# Files that are themselves loaded only where the extra is needed: they subclass its classes.
-LAZY_FILES = {("training", "callbacks.py"), ("training", "trainer.py"), ("training", "hugging_face.py")}
+def test_no_edge_goes_upstairs() -> None:
+    assert not [fault for path in SOURCES if room_of(path) not in TOP for fault in upstairs(path, room_of(path))]
 
 
-def test_the_guard_can_fail(tmp_path: Path) -> None:
+def test_the_floors_have_no_circle() -> None:
+    order: list[str] = []
+    while len(order) < len(ALLOWED):
+        ready = [room for room in ALLOWED if room not in order and ALLOWED[room] <= set(order)]
+        assert ready, f"the rooms {set(ALLOWED) - set(order)} stand on each other"
+        order += ready
+
+
+def test_torch_stays_above_the_ground_floor() -> None:
+    grounded = [path for path in SOURCES if room_of(path) in NO_TORCH]
+    assert grounded
+    assert not [(path.name, edge) for path in grounded for edge in edges(path) if edge.module.split(".")[0] == "torch"]
+
+
+def test_extras_are_imported_where_they_are_used() -> None:
+    for path in SOURCES:
+        if path.parts[-2:] not in LAZY_FILES:
+            early = [edge for edge in edges(path) if edge.at_import and edge.module.split(".")[0] in EXTRAS]
+            assert not early, f"{path.name}: an extra, imported with the file"
+    for file in LAZY_FILES:
+        assert PACKAGE.joinpath(*file) in SOURCES
+
+
+def test_importing_the_package_changes_nothing_else() -> None:
+    code = """
+import sys, warnings, logging
+import importlib.metadata, typing
+def state():
+    return [list(sys.meta_path), list(sys.path_hooks), list(warnings.filters), list(logging.root.handlers), sys.path[:]]
+before, loaded = state(), set(sys.modules)
+import structattn
+assert state() == before
+assert {name.split(".")[0] for name in set(sys.modules) - loaded} == {"structattn"}, set(sys.modules) - loaded
+assert not [name for name in sys.modules if name.startswith("structattn.")]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_guard_sees_every_kind_of_edge(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
-    path.write_text("import torch\ndef f():\n    import typst\n", encoding="utf-8")
-    assert imports(path) == [("torch", 1, True), ("typst", 3, False)]
+    kinds = {
+        "import torch": "torch",
+        "import structattn.training.run": "structattn.training.run",
+        "from structattn.training import run": "structattn.training",
+        "from structattn import training": "structattn.training",
+        "from structattn import load": "structattn.training",
+        "def f():\n    import matplotlib": "matplotlib",
+        "if TYPE_CHECKING:\n    import structattn.cli": "structattn.cli",
+        "x = importlib.import_module('structattn.training.run')": "structattn.training.run",
+        "TABLE = {'hydra': 'structattn.pretrained.encoder:hydra'}": "structattn.pretrained.encoder",
+        "x = importlib.import_module(f'structattn.cli.{verb}')": "structattn.cli",
+        "x = importlib.import_module(f'structattn.{room}')": UNKNOWN,
+        "import structattn as sa\nx = sa.training": "structattn.training",
+        "import structattn\nx = structattn.load('run')": "structattn.training",
+        "import structattn\nx = getattr(structattn, 'training')": "structattn.training",
+        "import structattn\nx = getattr(structattn, room)": UNKNOWN,
+    }
+    for text, module in kinds.items():
+        path.write_text(text, encoding="utf-8")
+        assert module in [edge.module for edge in edges(path)], text
+        if module.startswith("structattn.") or module == UNKNOWN:
+            assert upstairs(path, "syntax"), text
+    path.write_text("import torch\ndef f():\n    import matplotlib\n", encoding="utf-8")
+    assert [edge.at_import for edge in edges(path)] == [True, False]
+    path.write_text('"""See structattn.training."""\nx = "structattn"\ny = f"structattn {x}"\n', encoding="utf-8")
+    assert not edges(path)
+    path.write_text("import structattn\nstructattn.load_extensions()\n", encoding="utf-8")
+    assert upstairs(path, "encoders"), "only the file that has the table asks for its rows"

@@ -6,8 +6,6 @@ Nouns and rooms load on first use, so that ``import structattn`` and ``structatt
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from structattn.registration import register_with_transformers
-
 __version__ = "0.1.0"
 
 _NOUNS = {
@@ -26,6 +24,7 @@ _NOUNS = {
     "load": "training",
     "parse": "parsing",
 }
+_EXTENSIONS = ("pretrained",)
 _ROOMS = (
     "data",
     "distributions",
@@ -110,4 +109,14 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-register_with_transformers()
+def load_extensions() -> None:
+    """Import the rooms that add rows to tables of rooms below them, as ``pretrained`` does to the encoders' names.
+
+    Example:
+        >>> load_extensions()
+        >>> from structattn.encoders import BUILDERS
+        >>> "hydra" in BUILDERS
+        True
+    """
+    for room in _EXTENSIONS:
+        importlib.import_module(f"structattn.{room}")

@@ -6,39 +6,71 @@ An encoder outside the table is named ``module:function``.
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import structattn
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.syntax.errors import ConfigError
 
-BUILDERS: dict[str, str] = {
-    "disan": "structattn.encoders.disan:disan",
-    "disan_nodir": "structattn.encoders.disan:disan_nodir",
-    "emb_additive": "structattn.encoders.disan:emb_additive",
-    "emb_s2t": "structattn.encoders.disan:emb_s2t",
-    "mh_s2t": "structattn.encoders.disan:mh_s2t",
-    "bilstm_s2t": "structattn.encoders.bilstm:bilstm_s2t",
-    "bilstm": "structattn.encoders.bilstm:bilstm",
-    "ms_san": "structattn.encoders.ms_san:ms_san",
-    "ms_san_sep": "structattn.encoders.ms_san:ms_san_sep",
-    "relative_shaw": "structattn.encoders.ms_san:relative_shaw",
-    "relative_xl": "structattn.encoders.ms_san:relative_xl",
-    "transformer": "structattn.encoders.transformer:transformer",
-    "tree_lstm": "structattn.encoders.tree_lstm:tree_lstm",
-    "dependency_tree_lstm": "structattn.encoders.tree_lstm:dependency_tree_lstm",
-    "tree_transformer": "structattn.encoders.tree_transformer:tree_transformer",
-    "length_matched_transformer": "structattn.encoders.tree_transformer:length_matched_transformer",
-    "lstm": "structattn.encoders.lstm:lstm",
-    "structured": "structattn.encoders.structured:structured",
-    "decomposable": "structattn.encoders.decomposable:decomposable",
-    "backbone": "structattn.encoders.backbone:backbone",
-    "ms_san_backbone": "structattn.encoders.backbone:ms_san_backbone",
-    "hydra": "structattn.pretrained.encoder:hydra",
-    "injected": "structattn.pretrained.guided:injected",
-    "sgnet": "structattn.pretrained.guided:sgnet",
-}
+
+class BuilderTable(Mapping[str, str]):
+    """Where the builder of each name is: ``module:function``, imported when it is asked for.
+
+    Rooms above this one add their rows when they are imported; that happens at the latest when a name is missing here,
+    or all names are asked for.
+
+    Args:
+        rows: the first rows.
+    """
+
+    def __init__(self, rows: Mapping[str, str]) -> None:
+        self._rows = dict(rows)
+
+    def add(self, rows: Mapping[str, str]) -> None:
+        """Add names and where their builders are."""
+        self._rows.update(rows)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._rows:
+            structattn.load_extensions()
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        structattn.load_extensions()
+        return iter(tuple(self._rows))
+
+    def __len__(self) -> int:
+        structattn.load_extensions()
+        return len(self._rows)
+
+
+BUILDERS = BuilderTable(
+    {
+        "disan": "structattn.encoders.disan:disan",
+        "disan_nodir": "structattn.encoders.disan:disan_nodir",
+        "emb_additive": "structattn.encoders.disan:emb_additive",
+        "emb_s2t": "structattn.encoders.disan:emb_s2t",
+        "mh_s2t": "structattn.encoders.disan:mh_s2t",
+        "bilstm_s2t": "structattn.encoders.bilstm:bilstm_s2t",
+        "bilstm": "structattn.encoders.bilstm:bilstm",
+        "ms_san": "structattn.encoders.ms_san:ms_san",
+        "ms_san_sep": "structattn.encoders.ms_san:ms_san_sep",
+        "relative_shaw": "structattn.encoders.ms_san:relative_shaw",
+        "relative_xl": "structattn.encoders.ms_san:relative_xl",
+        "transformer": "structattn.encoders.transformer:transformer",
+        "tree_lstm": "structattn.encoders.tree_lstm:tree_lstm",
+        "dependency_tree_lstm": "structattn.encoders.tree_lstm:dependency_tree_lstm",
+        "tree_transformer": "structattn.encoders.tree_transformer:tree_transformer",
+        "length_matched_transformer": "structattn.encoders.tree_transformer:length_matched_transformer",
+        "lstm": "structattn.encoders.lstm:lstm",
+        "structured": "structattn.encoders.structured:structured",
+        "decomposable": "structattn.encoders.decomposable:decomposable",
+        "backbone": "structattn.encoders.backbone:backbone",
+        "ms_san_backbone": "structattn.encoders.backbone:ms_san_backbone",
+    }
+)
 # Options that are counts, of at least one.
 _SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")
 

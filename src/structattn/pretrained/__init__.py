@@ -1,5 +1,6 @@
 """Structure inside Hugging Face backbones: HYDRA heads, priors in the backbone's own heads, states as embeddings."""
 
+from structattn.encoders import BUILDERS
 from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.controls import with_other_trees
@@ -17,6 +18,15 @@ from structattn.pretrained.task_models import (
     HydraModelForQuestionAnswering,
     HydraModelForSequenceClassification,
     HydraModelForTokenClassification,
+)
+
+# Encoders by name, of this room: their files are imported when one is built.
+BUILDERS.add(
+    {
+        "hydra": "structattn.pretrained.encoder:hydra",
+        "injected": "structattn.pretrained.guided:injected",
+        "sgnet": "structattn.pretrained.guided:sgnet",
+    }
 )
 
 __all__ = [

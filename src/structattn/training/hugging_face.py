@@ -1,7 +1,8 @@
-"""The same model as a Hugging Face model: ``AutoModelForSequenceClassification.from_pretrained(folder)`` works.
+"""The same model as a Hugging Face model.
 
-Needs the extra ``train``; loaded only where transformers is. ``PreTrainedModel`` and its configuration are concrete
-classes that are inherited from here, as transformers requires.
+After ``import structattn.training.hugging_face``, ``AutoModelForSequenceClassification.from_pretrained(folder)`` reads
+the folders of models for sentences; nothing else registers them. Needs the extra ``train``. ``PreTrainedModel`` and its
+configuration are concrete classes that are inherited from here, as transformers requires.
 """
 
 from collections.abc import Sequence
