@@ -7,13 +7,17 @@ READY_TO_DEVELOP := .venv/.ready-to-develop
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test lint types bench peers clean
+.PHONY: demo test mutants lint types bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
 
 test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+
+mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## how many of the small faults put into ROOMS the tests find: SAMPLE in each room; takes hours, resumes
+	$(PIP) --editable '.[mutants]'
+	$(BIN)/python tests/mutation $(ROOMS) --sample $(or $(SAMPLE),300)
 
 lint: $(READY_TO_DEVELOP)  ## style
 	$(BIN)/ruff check .

@@ -110,11 +110,18 @@ def test_scaling_distributes_over_the_sum(prior: Prior) -> None:
 
 @pytest.mark.parametrize("prior", [*PRIORS.values(), Subtree(), Subtree("own")], ids=[*PRIORS, "subtree", "own"])
 def test_survives_copying_and_saving(prior: Prior) -> None:
+    def assert_same(twin: Prior) -> None:
+        for kind in ("allowed", "bias"):
+            torch.testing.assert_close(getattr(twin(BATCH), kind), getattr(prior(BATCH), kind))
+
     twin = copy.deepcopy(prior)
+    assert_same(twin)
+    for number, parameter in enumerate(twin.parameters(), 1):
+        torch.nn.init.constant_(parameter, number / 8)
+    if prior.state_dict():
+        assert not torch.equal(twin(BATCH).bias, prior(BATCH).bias), "what was learnt makes a difference"
     twin.load_state_dict(prior.state_dict())
-    first, second = prior(BATCH), twin(BATCH)
-    for kind in ("allowed", "bias"):
-        torch.testing.assert_close(getattr(first, kind), getattr(second, kind))
+    assert_same(twin)
 
 
 @pytest.mark.parametrize(

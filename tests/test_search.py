@@ -47,21 +47,82 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(seed: int, penalty: float) 
         assert not found.tokens[row, len(sequence) :].any()
 
 
+def trigrams(seed: int, batch: int = 3, tokens: int = 5) -> Tensor:
+    """Logarithms of probabilities of the next token given the last two, for each item of a batch."""
+    generator = torch.Generator().manual_seed(seed)
+    return (2 * torch.randn(batch, tokens, tokens, tokens, generator=generator)).log_softmax(-1)
+
+
+def trigram_step(last: Tensor, state: State) -> tuple[Tensor, State]:
+    """A model whose state holds a history: a search that mixes up its hypotheses scores other sequences."""
+    row = torch.arange(len(last))
+    return state["table"][row, state["previous"], last], {"table": state["table"], "previous": last}
+
+
+def beam_by_hand(table: Tensor, limit: int, beam: int, penalty: float) -> tuple[tuple[int, ...], float]:
+    """The best sequence that ends out of the ``beam`` best unfinished ones of each length, in lists."""
+    kept, finished = [((0, 0), 0.0)], []
+    for length in range(1, limit + 1):
+        finished += [
+            ((*words, END), (total + table[*words[-2:], END].item()) / length**penalty) for words, total in kept
+        ]
+        grown = [
+            ((*words, token), total + table[*words[-2:], token].item())
+            for words, total in kept for token in range(table.shape[-1]) if token != END
+        ]  # fmt: skip
+        kept = sorted(grown, key=lambda entry: -entry[1])[:beam]
+    words, value = max(finished, key=lambda entry: entry[1])
+    return words[2:], value
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("beam", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_beam_is_the_beam_by_hand(seed: int, beam: int, penalty: float) -> None:
+    table = trigrams(seed)
+    limits = torch.tensor([6, 1, 4])
+    state = {"table": table, "previous": torch.zeros(3, dtype=torch.long)}
+    found = beam_search(trigram_step, state, limits=limits, begin=0, end=END, beam=beam, length_penalty=penalty)
+    for row in range(3):
+        sequence, value = beam_by_hand(table[row], int(limits[row]), beam, penalty)
+        assert found.scores[row].item() == pytest.approx(value, abs=1e-5)
+        assert tuple(found.tokens[row, : len(sequence)].tolist()) == sequence
+        assert not found.tokens[row, len(sequence) :].any()
+    assert found.tokens.shape[1] == max(len(beam_by_hand(table[r], int(limits[r]), beam, penalty)[0]) for r in range(3))
+
+
 @pytest.mark.parametrize("seed", range(8))
-def test_a_wider_beam_never_scores_less_than_greedy(seed: int) -> None:
+def test_a_beam_of_one_scores_at_least_as_much_as_greedy_search_and_none_more_than_the_best_of_all(seed: int) -> None:
+    """A beam of one follows greedy search but may end at any step; a wider one may lose the greedy sequence."""
     table = bigrams(seed, batch=5, tokens=4)
     given = {"limits": torch.full((5,), 7), "begin": 0, "end": END}
     greedy = greedy_search(step, {"table": table}, **given)
-    previous = greedy.scores
     for row in range(5):
-        sequence = tuple(token for token in greedy.tokens[row].tolist())
+        sequence = tuple(greedy.tokens[row].tolist())
         end = sequence.index(END)
         assert greedy.scores[row].item() == pytest.approx(score(table[row], sequence[: end + 1], 0.0), abs=1e-5)
     exact = beam_search(step, {"table": table}, beam=64, **given)
+    assert (exact.scores > greedy.scores + 1e-3).any(), "the greedy sequence is not the best of all in every table"
+    assert (beam_search(step, {"table": table}, beam=1, **given).scores >= greedy.scores - 1e-5).all()
     for beam in (1, 2, 5):
-        found = beam_search(step, {"table": table}, beam=beam, **given)
-        assert (found.scores >= previous - 1e-5).all() or beam > 1
-        assert (found.scores <= exact.scores + 1e-5).all()
+        assert (beam_search(step, {"table": table}, beam=beam, **given).scores <= exact.scores + 1e-5).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_greedy_search_takes_the_most_probable_token_of_each_step(seed: int) -> None:
+    table = trigrams(seed)
+    limits = torch.tensor([6, 1, 4])
+    state = {"table": table, "previous": torch.zeros(3, dtype=torch.long)}
+    found = greedy_search(trigram_step, state, limits=limits, begin=0, end=END)
+    for row in range(3):
+        words, total = [0, 0], 0.0
+        while words[-1] != END:
+            logs = table[row, words[-2], words[-1]]
+            token = END if len(words) - 1 == int(limits[row]) else int(logs.argmax())
+            words, total = [*words, token], total + logs[token].item()
+        assert found.tokens[row, : len(words) - 2].tolist() == words[2:]
+        assert not found.tokens[row, len(words) - 2 :].any()
+        assert found.scores[row].item() == pytest.approx(total, abs=1e-5)
 
 
 def test_an_item_does_not_depend_on_its_batch() -> None:

@@ -1,0 +1,258 @@
+"""How many small faults the tests find: `make mutants`.
+
+A mutant is the package with one operator, number, comparison or statement changed, by an operator of cosmic-ray. It is
+killed when a test of its room fails. Each mutant runs in a process of its own that has torch already loaded, on a copy
+of the package; results are kept line by line, so that an interrupted run goes on where it stopped.
+
+Reference: DeMillo, Lipton & Sayward (1978), Hints on test data selection: help for the practicing programmer.
+"""
+
+import argparse
+import ast
+import collections
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "structattn"
+
+ROOMS = {
+    "search": (["tasks/search.py"], ["search"]),
+    "significance": (["training/significance.py"], ["compare"]),
+    "priors": (["priors/*.py"], ["priors", "layers_attention", "ms_san", "encoders"]),
+    "functional": (
+        ["functional/*.py"],
+        ["functional", "token2token", "kernels_token2token", "tree_accumulation", "tree_attention", "layers_attention"],
+    ),
+    "distributions": (["distributions/*.py"], ["distributions_*"]),
+    "kernels": (["kernels/*.py"], ["kernels_*", "distributions_*", "spanning_tree", "token2token"]),
+}
+"""Room -> the files that are changed, and the test files that should notice."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file: the ``occurrence``-th place where an operator of cosmic-ray applies."""
+
+    path: str
+    operator: str
+    occurrence: int
+    line: int
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Every mutant of a file, except in type annotations, decorators and ``__all__``: those change no behaviour."""
+    import cosmic_ray.plugins
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path
+
+    silent = silent_ranges(ast.parse(path.read_text(encoding="utf-8")))
+    tree = get_ast_from_path(path)
+    for name in sorted(cosmic_ray.plugins.operator_names()):
+        operator = cosmic_ray.plugins.get_operator(name)
+        if operator.arguments():
+            continue
+        places = (start for node in ast_nodes(tree) for start, _ in operator().mutation_positions(node))
+        for occurrence, place in enumerate(places):
+            if not any(begin <= place < end for begin, end in silent):
+                yield Mutant(str(path.relative_to(PACKAGE)), name, occurrence, place[0])
+
+
+def silent_ranges(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """From (line, column) to (line, column) of what a program does not run or tests cannot see."""
+    found: list[ast.AST | None] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                found += [node.returns, *node.decorator_list]
+            case ast.ClassDef():
+                found += node.decorator_list
+            case ast.arg() | ast.AnnAssign():
+                found.append(node.annotation)
+            case ast.Assign(targets=[ast.Name(id=name)]) if name == "__all__" or isinstance(node.value, ast.Subscript):
+                found.append(node.value if name == "__all__" or name[0].isupper() else None)
+    return [
+        ((node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0))
+        for node in found
+        if isinstance(node, ast.expr)
+    ]
+
+
+def sample(room: str, size: int, seed: int) -> list[Mutant]:
+    """A random sample of a room's mutants that are Python at all; all of them where there are fewer."""
+    files = sorted(path for pattern in ROOMS[room][0] for path in PACKAGE.glob(pattern))
+    every = [mutant for path in files for mutant in mutants_of(path)]
+    random.Random(seed).shuffle(every)
+    return list(itertools.islice(filter(lambda mutant: is_python(changed(mutant)), every), size))
+
+
+def changed(mutant: Mutant) -> str:
+    """The text of the changed file."""
+    import cosmic_ray.plugins
+    from cosmic_ray.mutating import mutate_code
+
+    source = (PACKAGE / mutant.path).read_text(encoding="utf-8")
+    code = mutate_code(source, cosmic_ray.plugins.get_operator(mutant.operator)(), mutant.occurrence)
+    return str(code or "")
+
+
+def is_python(text: str) -> bool:
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            compile(text, "mutant", "exec")
+        except SyntaxError:
+            return False
+    return bool(text)
+
+
+def tests_of(room: str, path: str) -> list[str]:
+    """The examples in the docstrings of a changed file first, then the room's test files."""
+    files = sorted(file for name in ROOMS[room][1] for file in (ROOT / "tests").glob(f"test_{name}.py"))
+    return [f"src/structattn/{path}", *(str(file.relative_to(ROOT)) for file in files)]
+
+
+def in_a_process(copy: Path, tests: list[str], seconds: float) -> tuple[str, str]:
+    """``killed``, ``survived`` or ``timeout``, and the name of the first test that failed."""
+    report, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.close(report)
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        os.chdir(copy)
+        sys.path.insert(0, str(copy / "src"))
+        import pytest
+
+        first = FirstFailure()
+        code = pytest.main(["-x", "-n0", "-p", "no:cacheprovider", f"--rootdir={copy}", *tests], plugins=[first])
+        os.write(write, first.name.encode())
+        os._exit(0 if code == 0 else 1)
+    os.close(write)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            with os.fdopen(report) as stream:
+                return ("survived" if status == 0 else "killed"), stream.read()
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(report)
+    return "timeout", ""
+
+
+class FirstFailure:
+    """A plugin of pytest that keeps the name of the first test that failed."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report: object) -> None:
+        if getattr(report, "failed", False) and not self.name:
+            self.name = getattr(report, "nodeid", "")
+
+
+def working_copy(folder: Path) -> Path:
+    """The repository's sources and tests, compiled kernels included."""
+    for name in ("src", "tests", "benchmarks", "docs", "papers", "examples"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def campaign(room: str, size: int, seed: int, out: Path, share: tuple[int, int]) -> None:
+    """Try those mutants of a room's sample that ``out`` has no line for; ``share`` is (which part, of how many)."""
+    known = {Mutant(**line["mutant"]) for line in read(out)}
+    waiting = [mutant for mutant in sample(room, size, seed)[share[0] :: share[1]] if mutant not in known]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = working_copy(Path(folder))
+        usual: dict[str, float] = {}
+        for number, mutant in enumerate(waiting, 1):
+            tests = tests_of(room, mutant.path)
+            if mutant.path not in usual:
+                begin = time.monotonic()
+                verdict, name = in_a_process(copy, tests, 3600)
+                if verdict != "survived":
+                    raise SystemExit(f"{room}: the tests fail before anything is changed: {name}")
+                usual[mutant.path] = time.monotonic() - begin
+            target = copy / "src" / "structattn" / mutant.path
+            source = target.read_text(encoding="utf-8")
+            text = changed(mutant)
+            begin = time.monotonic()
+            try:
+                target.write_text(text, encoding="utf-8")
+                verdict, name = in_a_process(copy, tests, 30 + 3 * usual[mutant.path])
+            finally:
+                target.write_text(source, encoding="utf-8")
+            pairs = zip(source.splitlines(), text.splitlines(), strict=False)
+            line = {
+                "room": room, "verdict": verdict, "mutant": asdict(mutant), "by": name,
+                "was": source.splitlines()[mutant.line - 1].strip(), "seconds": round(time.monotonic() - begin, 1),
+                "becomes": next((after.strip() for before, after in pairs if before != after), ""),
+            }  # fmt: skip
+            with out.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line) + "\n")
+            print(
+                f"{room} {number}/{len(waiting)} {verdict:8} {mutant.path}:{mutant.line} {line['becomes']}", flush=True
+            )
+
+
+def read(out: Path) -> list[dict]:  # type: ignore[type-arg]
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else []
+
+
+def table(out: Path) -> str:
+    """A line for each room: tried, killed, argued to behave as the original (``equivalent.jsonl``), survived."""
+    argued = {
+        (line["path"], line["was"], line["becomes"]) for line in read(Path(__file__).with_name("equivalent.jsonl"))
+    }
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for line in read(out):
+        survived = line["verdict"] == "survived"
+        is_equivalent = survived and (line["mutant"]["path"], line["was"], line["becomes"]) in argued
+        counts[line["room"]]["equivalent" if is_equivalent else "survived" if survived else "killed"] += 1
+    rows = ["| room | mutants | killed | equivalent | survived | killed or equivalent |", "|---|---|---|---|---|---|"]
+    for room, count in counts.items():
+        share = 100 * (count.total() - count["survived"]) / count.total()
+        cells = (room, count.total(), count["killed"], count["equivalent"], count["survived"], f"{share:.1f} %")
+        rows.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python tests/mutation", description=__doc__)
+    parser.add_argument("rooms", nargs="*", default=list(ROOMS), help=f"of {', '.join(ROOMS)}; all without any")
+    parser.add_argument("--sample", type=int, default=300, help="mutants of each room (default: 300)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--share", type=int, nargs=2, default=(0, 1), metavar=("K", "N"), help="the K-th of N parts")
+    parser.add_argument("--out", type=Path, default=Path("runs/mutants.jsonl"))
+    chosen = parser.parse_args()
+    for room in chosen.rooms:
+        if room not in ROOMS:
+            parser.error(f"there is no room {room!r}, expected one of {', '.join(ROOMS)}")
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    os.environ.update(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+    # Loaded once, before the processes part: each mutant would take seconds more.
+    import beartype  # noqa: F401
+    import pytest  # noqa: F401
+    import torch  # noqa: F401
+
+    for room in chosen.rooms:
+        campaign(room, chosen.sample, chosen.seed, chosen.out.resolve(), tuple(chosen.share))
+    print(table(chosen.out))
+
+
+if __name__ == "__main__":
+    main()
