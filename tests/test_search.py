@@ -1,6 +1,7 @@
 """Search: exact against every sequence there is, and greedy against a loop by hand."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -123,6 +124,37 @@ def test_greedy_search_takes_the_most_probable_token_of_each_step(seed: int) -> 
         assert found.tokens[row, : len(words) - 2].tolist() == words[2:]
         assert not found.tokens[row, len(words) - 2 :].any()
         assert found.scores[row].item() == pytest.approx(total, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("table", "penalty", "steps"),
+    [
+        # The next token does not depend on the last one: (1, 2) words, then the end.
+        ([0.1, 0.0, 0.0, 0.9], 0.0, 1),  # ends at once, and nothing that goes on can be as probable
+        ([0.4, 0.3, 0.1, 0.2], 0.0, 2),  # after one word .4, of which .2 ends: .08 < .2, and .16 < .2 stops
+        ([0.4, 0.3, 0.1, 0.2], 1.0, 9),  # a mean of more words may still be higher, up to the limit
+    ],
+)
+def test_a_beam_stops_when_nothing_longer_can_score_more(table: list[float], penalty: float, steps: int) -> None:
+    calls = 0
+
+    def counting(last: Tensor, state: State) -> tuple[Tensor, State]:
+        nonlocal calls
+        calls += 1
+        return torch.tensor(table).log().expand(len(last), 4), state
+
+    beam_search(counting, {}, limits=torch.tensor([9]), begin=0, end=END, beam=2, length_penalty=penalty)
+    assert calls == steps
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search])
+def test_states_and_limits_stay_as_they_were(search: Any) -> None:
+    state, limits = {"table": bigrams(0)}, torch.tensor([4, 2])
+    before = state["table"].clone()
+    found = search(step, state, limits=limits, begin=0, end=END)
+    assert torch.equal(state["table"], before)
+    assert limits.tolist() == [4, 2]
+    assert found.tokens.dtype == limits.dtype
 
 
 def test_an_item_does_not_depend_on_its_batch() -> None:

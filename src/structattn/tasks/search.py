@@ -135,19 +135,15 @@ def beam_search(
             break
 
         total[..., end] = -torch.inf
-        live, place = total.flatten(1).topk(min(beam, total.shape[1] * total.shape[2]), -1)
+        live, place = total.flatten(1).topk(beam)
         row, token = place // total.shape[-1], place % total.shape[-1]
-        if live.shape[1] < beam:  # a vocabulary smaller than the beam
-            missing = beam - live.shape[1]
-            live = torch.nn.functional.pad(live, (0, missing), value=-torch.inf)
-            row, token = (torch.nn.functional.pad(part, (0, missing)) for part in (row, token))
-        written = written.gather(1, row.unsqueeze(-1).expand_as(written)).clone()
+        written = written.gather(1, row.unsqueeze(-1).expand_as(written))
         written[..., number - 1] = token
         state, last = _chosen(state, (first_row + row).flatten()), token.flatten()
         # Longer sequences divide by more: at their limit they are penalised least.
         if bool((live[:, 0] / limits.to(live.dtype) ** length_penalty <= best).all()):
             break
-    return SearchResult(answer[:, : max(1, int((answer == end).int().argmax(-1).max()) + 1)], best)
+    return SearchResult(answer[:, : int((answer == end).int().argmax(-1).max()) + 1], best)
 
 
 def _ending_at_limit(logs: Tensor, at_limit: Tensor, end: int) -> Tensor:
