@@ -103,7 +103,7 @@ class Family:
         results = [scores[0].new_empty(len(scores[0])) if log_partition else None]
         results += _room(self.each(scores), parts)
         if not _call(compiled, scores, lengths, results, sizes):
-            rest = failed_rows(results)
+            rest = failed_rows(next(result for result in results if result is not None))
             exact, exact_parts = self._run(self._rows(scores, rest), lengths[rest], sizes)
             _fill(results, rest, [exact, *exact_parts])
         return results[0], results[1:]
@@ -126,7 +126,7 @@ class Family:
         given = [torch.zeros_like(each[0]) if vectors[0] is None else vectors[0], *vectors[1:]]
         results = _room(each, wanted)
         if not _call(compiled, scores, lengths, [*given, *results], sizes):
-            rest = failed_rows(results)
+            rest = failed_rows(next(result for result in results if result is not None))
             flat = _flat(each, vectors)[rest]
             _fill(results, rest, self._run(self._rows(scores, rest), lengths[rest], sizes, flat)[1])
         return results
@@ -234,10 +234,15 @@ class Family:
     def topk(self, scores: Scores, lengths: Tensor, options: Sequence[int], k: int) -> tuple[Tensor, Tensor]:
         """Scores ``(k, batch)`` and parts ``(k, batch, ...)`` of the best structures; ``-inf`` and zero where none is
         left."""
-        sizes, first = self.sizes(scores, options), scores[0]
-        ready, taken = self._prepared(scores, lengths, sizes)
-        values, parts = self.selector(sizes).best(ready, lengths, count=k)
-        return (values + taken).to(first.dtype), self._shown(parts, first)
+        sizes, first = (*self.sizes(scores, options), k), scores[0]
+        compiled = native.function(f"{self.name}_topk", first, pointers=len(scores) + 3, numbers=1 + len(sizes))
+        if compiled is None:
+            ready, taken = self._prepared(scores, lengths, sizes[:-1])
+            values, selected = self.selector(sizes[:-1]).best(ready, lengths, count=k)
+            return (values + taken).to(first.dtype), self._shown(selected, first)
+        values, parts = first.new_empty(k, len(first)), first.new_empty(k, *first.shape)
+        _call(compiled, scores, lengths, [values, parts], sizes)
+        return values, parts
 
     def sample(self, scores: Scores, lengths: Tensor, streams: Tensor, options: Sequence[int], count: int) -> Tensor:
         """Parts ``(count, batch, ...)`` of independent samples; zero if nothing is allowed.
@@ -249,9 +254,20 @@ class Family:
             options: of the family.
             count: how many samples of each sentence.
         """
-        sizes = self.sizes(scores, options)
-        ready, _ = self._prepared(scores, lengths, sizes)
-        return self._shown(self.selector(sizes).draw(ready, lengths, streams, count=count), scores[0])
+        sizes, first = (*self.sizes(scores, options), count), scores[0]
+        compiled = native.function(f"{self.name}_sample", first, pointers=len(scores) + 3, numbers=1 + len(sizes))
+        if compiled is None:
+            return self._drawn(scores, lengths, streams, sizes)
+        parts = first.new_empty(count, *first.shape)
+        if count and not _call(compiled, scores, lengths, [streams, parts], sizes):
+            rest = failed_rows(parts[0])
+            parts[:, rest] = self._drawn(self._rows(scores, rest), lengths[rest], streams[rest], sizes)
+        return parts
+
+    def _drawn(self, scores: Scores, lengths: Tensor, streams: Tensor, sizes: Sizes) -> Tensor:
+        ready, _ = self._prepared(scores, lengths, sizes[:-1])
+        selected = self.selector(sizes[:-1]).draw(ready, lengths, streams, count=sizes[-1])
+        return self._shown(selected, scores[0])
 
     def _run(self, scores: Scores, lengths: Tensor, sizes: Sizes, *directions: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The plain-torch program: log-partition, and the marginals or their derivative along all directions."""
@@ -289,15 +305,14 @@ def empty_like(scores: Tensor) -> Tensor:
     return torch.empty_like(scores, memory_format=torch.contiguous_format)
 
 
-def failed_rows(results: Sequence[Tensor | None]) -> Tensor:
+def failed_rows(result: Tensor) -> Tensor:
     """The sentences for which a compiled program has no answer: the first number of each of their results is nan.
 
     Example:
-        >>> failed_rows([None, torch.tensor([[0.0, 1.0], [torch.nan, 0.0]])]).tolist()
+        >>> failed_rows(torch.tensor([[0.0, 1.0], [torch.nan, 0.0]])).tolist()
         [False, True]
     """
-    found = next(result for result in results if result is not None)
-    return found.reshape(len(found), -1)[:, 0].isnan()
+    return result.reshape(len(result), -1)[:, 0].isnan()
 
 
 def _room(each: Scores, wanted: Sequence[bool] | None) -> list[Tensor | None]:

@@ -61,6 +61,17 @@ struct Expected {
   }
 };
 
+// How many structures of each sentence are selected; then parts are `(count, batch, parts)`. The k best have values
+// `(count, batch)`, samples the random streams of their sentences.
+template <class T>
+struct Selection {
+  int64_t count = 0;
+  const int64_t* streams = nullptr;
+  T* values = nullptr;
+
+  void write(int64_t place, double value) const { values[place] = static_cast<T>(value); }
+};
+
 // Arguments of one call. Scores, vector and parts are `(batch, parts)`; vector is read by `hvp` only. What is not wanted
 // is nowhere.
 template <class T>
@@ -73,11 +84,18 @@ struct Call {
   int64_t batch, words, num_parts;
   bool single_root;
   Entropies<T> entropies = {};
+  Selection<T> selection = {};
 
   // Lengths are checked above; whatever they are, nothing outside the arrays is touched.
   int64_t length(int64_t item) const { return std::clamp<int64_t>(lengths[item], 0, words); }
   void clear_parts(int64_t item) const {
     if (parts != nullptr) std::fill_n(parts + item * num_parts, num_parts, T(0));
+  }
+  // The parts of a selected structure, cleared.
+  T* selected(int64_t rank, int64_t item) const {
+    T* const own = parts + (rank * batch + item) * num_parts;
+    std::fill_n(own, num_parts, T(0));
+    return own;
   }
 };
 
@@ -131,16 +149,20 @@ int sweep(const Call& call, const std::vector<int64_t>& order, std::vector<int64
       return;
     }
     prefer_large_pages(memory, state.bytes);
-    Worker worker(state.call, memory);
-    const int64_t size = static_cast<int64_t>(state.order.size());
-    for (int64_t number; (number = state.next.fetch_add(1)) * kLanes < size;) {
-      Group group{{-1, -1, -1, -1}, {0, 0, 0, 0}, 0};
-      for (int lane = 0; lane < kLanes && number * kLanes + lane < size; ++lane) {
-        group.items[lane] = state.order[number * kLanes + lane];
-        group.lengths[lane] = state.call.length(group.items[lane]);
-        group.longest = std::max(group.longest, group.lengths[lane]);
+    try {
+      Worker worker(state.call, memory);
+      const int64_t size = static_cast<int64_t>(state.order.size());
+      for (int64_t number; (number = state.next.fetch_add(1)) * kLanes < size;) {
+        Group group{{-1, -1, -1, -1}, {0, 0, 0, 0}, 0};
+        for (int lane = 0; lane < kLanes && number * kLanes + lane < size; ++lane) {
+          group.items[lane] = state.order[number * kLanes + lane];
+          group.lengths[lane] = state.call.length(group.items[lane]);
+          group.longest = std::max(group.longest, group.lengths[lane]);
+        }
+        state.untrusted[number] = worker.run(group);
       }
-      state.untrusted[number] = worker.run(group);
+    } catch (const std::bad_alloc&) {
+      state.out_of_memory = true;
     }
     operator delete(memory, aligned);
   };
@@ -166,7 +188,9 @@ struct Evaluation {
   static int64_t bytes(const Call<T>&, int64_t longest) {
     return Program::num_cells(longest) * static_cast<int64_t>(sizeof(Num));
   }
-  static int64_t work(const Call<T>&, int64_t longest) { return longest * longest * (longest + 8); }
+  static int64_t work(const Call<T>& call, int64_t longest) {
+    return longest * longest * (longest + 8 + kLanes * call.selection.count);
+  }
   unsigned char run(const Group& group) { return Program::template evaluate<Num>(call, group, workspace); }
 };
 
@@ -193,8 +217,31 @@ inline int finished(int status, const double* entropy, int64_t batch) {
   return std::any_of(entropy, entropy + batch, [](double found) { return std::isnan(found); }) ? kUntrusted : kDone;
 }
 
+// Run `Worker(call).run(item)` on every sentence, one at a time; `work` says how much there is to do for one.
+template <class Worker, class Call>
+int each(const Call& call, int64_t work) {
+  struct State {
+    const Call& call;
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> out_of_memory{false};
+  };
+  State state{call};
+  const auto body = [](void* context) {
+    State& state = *static_cast<State*>(context);
+    try {
+      Worker worker(state.call);
+      for (int64_t item; (item = state.next.fetch_add(1)) < state.call.batch;) worker.run(item);
+    } catch (const std::bad_alloc&) {
+      state.out_of_memory = true;
+    }
+  };
+  run_on_threads(std::min(call.batch, call.batch * work / 40000 + 1), body, &state);
+  return state.out_of_memory ? kOutOfMemory : kDone;
+}
+
+// The same where the program selects structures in doubles.
 template <class Program, class T>
-int select_all(const Call<T>& call) {
+int select_best(const Call<T>& call) {
   try {
     return sweep<Evaluation<Program, Best, T>>(call, longest_first(call), nullptr);
   } catch (const std::bad_alloc&) {

@@ -23,6 +23,8 @@ struct Chains {
   Rows<T> unary_parts, transition_parts;
   int64_t batch, words, states;
   bool shared;
+  // The selected structures have parts `(count, batch, words, states)`.
+  Selection<T> selection = {};
   // Instead of parts; their values are those of the states, and there are others of the transitions.
   Entropies<T> entropies = {};
   Rows<const T> unary_values = {}, transition_values = {};
@@ -44,6 +46,11 @@ struct Chains {
   const T* matrix_vector(int64_t item, int64_t step) const { return at(transition_vectors, item, matrix(step)); }
   const T* unary_value(int64_t item, int64_t word) const { return at(unary_values, item, word * states); }
   const T* matrix_value(int64_t item, int64_t step) const { return at(transition_values, item, matrix(step)); }
+  T* selected(int64_t rank, int64_t item) const {
+    T* const own = unary_parts.data + (rank * batch + item) * num_states();
+    std::fill_n(own, num_states(), T(0));
+    return own;
+  }
   T* unary_part(int64_t item, int64_t word) const { return at(unary_parts, item, word * states); }
   T* matrix_part(int64_t item, int64_t step) const { return at(transition_parts, item, matrix(step)); }
 

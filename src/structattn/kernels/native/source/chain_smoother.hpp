@@ -42,17 +42,7 @@ class Smoother {
 
   // The sentences whose numbers cannot be trusted, as the bits of a byte.
   unsigned char run(const Group& sentences) {
-    group = sentences;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      item[lane] = std::max<int64_t>(group.items[lane], 0);
-      direction[lane] = 1.0;
-      offset[lane] = 0.0;
-      if (Num::differentiates) direction[lane] = power_near(size_of_vector(lane));
-    }
-    expected_scores = expected_values = all(0.0);
-    raise_states();
-    if (call.shared && group.longest > 1) raise_transition(0);
-    const unsigned char untrusted = go_forward();
+    const unsigned char untrusted = filter(sentences);
     if (call.wants_states() || call.wants_transitions()) {
       go_back();
       if (call.shared && call.wants_transitions()) write_counts();
@@ -65,7 +55,22 @@ class Smoother {
     return untrusted;
   }
 
- private:
+ protected:
+  // Forward only.
+  unsigned char filter(const Group& sentences) {
+    group = sentences;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      item[lane] = std::max<int64_t>(group.items[lane], 0);
+      direction[lane] = 1.0;
+      offset[lane] = 0.0;
+      if (Num::differentiates) direction[lane] = power_near(size_of_vector(lane));
+    }
+    expected_scores = expected_values = all(0.0);
+    raise_states();
+    if (call.shared && group.longest > 1) raise_transition(0);
+    return go_forward();
+  }
+
   const Chains<T>& call;
   const int64_t C;
   Num *filtered, *ratios;  // p, at first U; w, at first r
@@ -80,6 +85,7 @@ class Smoother {
   double direction[kLanes], offset[kLanes], logarithm[kLanes];
   Lanes expected_scores, expected_values;
 
+ private:
   bool has(int lane, int64_t word) const { return word < group.lengths[lane]; }
   Bits exist(int64_t word) const {
     return Bits{group.lengths[0], group.lengths[1], group.lengths[2], group.lengths[3]} > word;

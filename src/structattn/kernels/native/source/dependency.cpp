@@ -13,36 +13,13 @@ namespace {
 struct Arcs {
   static int64_t num_cells(int64_t length) { return Tables<Plain>::num_cells(length); }
 
-  // What stands on both sides of a single root.
-  template <class Num>
-  static void find_halves(const Group& group, const Tables<Num>& in) {
-    for (int64_t r = 1; r < in.size; ++r) {
-      in.left[r] = (in.weights[r * in.size] * in.CL[in.size + r]).settle();
-      in.right[r] = Num::zero();
-      for (int64_t t = r; t < in.size; ++t) {
-        const Bits ends = group.ends_at(t);
-        if (ends[0] | ends[1] | ends[2] | ends[3]) in.right[r] = in.right[r] + in.CR[r * in.size + t].where(ends);
-      }
-    }
-  }
-
-  template <class Num>
-  static Num partition(const Group& group, const Tables<Num>& in, bool single_root) {
-    const Num empty = Num::one().where(group.ends_at(0));
-    if (single_root) return (empty + dot(in.left + 1, in.right + 1, in.size - 1)).settle();
-    Num total = empty;
-    for (int64_t t = 1; t < in.size; ++t) total = total + in.CR[t].where(group.ends_at(t));
-    return total;
-  }
-
   template <class Num, class T>
   static unsigned char evaluate(const Call<T>& call, const Group& group, Num* workspace) {
     const Tables<Num> in(workspace, group.longest);
     Shift shifts[kLanes];
     load(call, group, in, shifts);
     inside(in, call.single_root ? 1 : 0);
-    if (call.single_root) find_halves(group, in);
-    const Num total = partition(group, in, call.single_root);
+    const Num total = sum_of_trees(group, in, call.single_root);
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
       if (call.log_partition != nullptr) {

@@ -157,6 +157,32 @@ void inside(const Tables<Num>& in, int64_t first) {
   for (; t < in.size; ++t) fill_columns<1>(in, t, first);
 }
 
+// What stands on both sides of a single root.
+template <class Num>
+void find_halves(const Group& group, const Tables<Num>& in) {
+  for (int64_t r = 1; r < in.size; ++r) {
+    in.left[r] = (in.weights[r * in.size] * in.CL[in.size + r]).settle();
+    in.right[r] = Num::zero();
+    for (int64_t t = r; t < in.size; ++t) {
+      const Bits ends = group.ends_at(t);
+      if (ends[0] | ends[1] | ends[2] | ends[3]) in.right[r] = in.right[r] + in.CR[r * in.size + t].where(ends);
+    }
+  }
+}
+
+// The sum over all trees, after `inside`.
+template <class Num>
+Num sum_of_trees(const Group& group, const Tables<Num>& in, bool single_root) {
+  const Num empty = Num::one().where(group.ends_at(0));
+  if (single_root) {
+    find_halves(group, in);
+    return (empty + dot(in.left + 1, in.right + 1, in.size - 1)).settle();
+  }
+  Num total = empty;
+  for (int64_t t = 1; t < in.size; ++t) total = total + in.CR[t].where(group.ends_at(t));
+  return total;
+}
+
 template <class T>
 Call<T> call_of(const T* scores, const int64_t* lengths, const T* vector, T* log_partition, T* parts, int64_t batch,
                 int64_t words, int64_t single_root) {
