@@ -1,6 +1,7 @@
 """collate and the relations: padding, missing structures, and agreement with the trees of floor 0 on every pair."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import jaxtyping
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from structattn.data import (
+    RELATIONS,
     Example,
     SentenceBatch,
     TreeBatch,
@@ -16,10 +18,9 @@ from structattn.data import (
     collate,
     constituency_distance,
     dependency_distance,
-    dependency_link,
-    is_ancestor,
     same_sentence,
     word_distance,
+    word_relation,
 )
 from structattn.syntax import ConstituencyTree, DependencyTree, MissingStructure, Sentence
 
@@ -116,7 +117,7 @@ def test_a_phrase_tree_without_phrases() -> None:
 
 
 def test_links_are_the_arcs_both_ways() -> None:
-    links = dependency_link(batch_of(KIDS, TWO_ROOTS))
+    links = word_relation("arc", batch_of(KIDS, TWO_ROOTS))
     assert KIDS.dependency is not None
     arcs = {(word, head - 1) for word, head in enumerate(KIDS.dependency.heads) if head}
     assert {tuple(pair) for pair in links[0].nonzero().tolist()} == arcs | {(head, word) for word, head in arcs}
@@ -136,7 +137,7 @@ def test_same_sentence_follows_the_roots() -> None:
 
 
 def test_ancestors_include_the_word_itself() -> None:
-    assert is_ancestor(batch_of(TWO_ROOTS))[0].tolist() == [
+    assert word_relation("ancestor", batch_of(TWO_ROOTS))[0].bool().tolist() == [
         [True, False, False],
         [True, True, False],
         [False, False, True],
@@ -193,7 +194,8 @@ def test_sentences_without_words_lack_nothing(structure: str) -> None:
 
 
 def test_padding_changes_no_relation() -> None:
-    facts = (word_distance, dependency_distance, constituency_distance, dependency_link, is_ancestor, same_sentence)
+    facts = [word_distance, dependency_distance, constituency_distance, same_sentence]
+    facts += [partial(word_relation, name) for name in RELATIONS]
     long = GENERATED[1]
     together, alone = batch_of(KIDS, long), batch_of(KIDS)
     for fact in facts:

@@ -87,8 +87,8 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
 def test_mistakes(backbone: str) -> None:
     with pytest.raises(ConfigError, match="heads: 3 of them do not divide the backbone's 4"):
         build("injected", vocab_size=2, backbone=backbone, heads=["word"] * 3)
-    with pytest.raises(ConfigError, match="relation: expected span or ancestor, got 'arc'"):
-        build("sgnet", vocab_size=2, backbone=backbone, relation="arc")
+    with pytest.raises(ConfigError, match="'dependency_distance' is a distance, which forbids nothing"):
+        build("sgnet", vocab_size=2, backbone=backbone, relation="dependency_distance")
     with pytest.raises(ConfigError, match="multiple of num_heads, got 16 and 5"):
         build("sgnet", vocab_size=2, backbone=backbone, num_heads=5)
 

@@ -479,7 +479,7 @@ def test_area_against_all_pairs():
 @pytest.mark.parametrize("kind", ["arc", "head", "child"])
 def test_perfect_scores_give_the_tree_back(kind):
     batch = sa.collate(SENTENCES[:20], sa.Vocabulary([]))
-    scores = sa.pretrained.word_relation(kind, batch)
+    scores = sa.data.word_relation(kind, batch)
     found = tree_heads(scores, batch.lengths, kind=kind)
     for row, sentence in enumerate(SENTENCES[:20]):
         gold, own = sentence.dependency.heads, found[row, : len(sentence)].tolist()

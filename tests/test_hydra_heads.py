@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import structattn as sa
-from structattn.data import dependency_link
+from structattn.data import word_relation
 from structattn.layers import RelationHeads, relation_loss
 from structattn.layers.relation_heads import OBJECTIVES, attention_of
 
@@ -21,7 +21,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def arcs(heads: list[int]) -> Tensor:
     sentence = sa.Sentence(["w"] * len(heads), dependency=sa.DependencyTree(heads))
-    return dependency_link(sa.collate([sentence], sa.Vocabulary([])))
+    return word_relation("arc", sa.collate([sentence], sa.Vocabulary([]))) != 0
 
 
 def a_case(dtype: torch.dtype = torch.float32) -> tuple[RelationHeads, Tensor, Tensor, Tensor]:

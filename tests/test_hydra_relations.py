@@ -7,8 +7,8 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer
-from structattn.data import collate_subwords
-from structattn.pretrained import HydraConfig, parse_relation, relation_targets, word_relation
+from structattn.data import collate_subwords, parse_relation, word_relation
+from structattn.pretrained import HydraConfig, relation_targets
 from structattn.syntax import ConfigError, MissingStructure
 
 HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
@@ -43,7 +43,7 @@ def test_counts_and_identities():
     assert not arc.diagonal().any()
     assert head[0, 1] == 1  # the head of "Two" is the second word
     assert torch.equal(matrix("arc+self"), arc + torch.eye(n))
-    assert torch.equal(matrix("distance"), -torch.tensor(TREE.distances()).float())
+    assert torch.equal(matrix("dependency_distance"), -torch.tensor(TREE.distances()).float())
 
 
 def test_span_is_ancestor_for_projective_trees_and_more_otherwise():
@@ -169,7 +169,7 @@ def test_bad_names():
     with pytest.raises(ConfigError, match="one for each of 3 heads, got 2"):
         HydraConfig(num_heads=3, relation=("arc", "head"))
     with pytest.raises(ConfigError, match="negative targets"):
-        HydraConfig(relation="distance", objective="bce")
+        HydraConfig(relation="dependency_distance", objective="bce")
     with pytest.raises(ConfigError, match="no rule for it with subword='mean'"):
         HydraConfig(subword="mean", root_to_cls=True)
     with pytest.raises(ConfigError, match="unknown option 'colour' of HYDRA; known: num_heads"):

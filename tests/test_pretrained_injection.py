@@ -252,7 +252,7 @@ def test_a_subword_with_nothing_to_look_at_is_an_error():
         subwords.words[:, 1:2],
         subwords.is_word[:, 1:2],
         subwords.segments[:, 1:2],
-        subwords.num_words,
+        subwords.word_mask,
         subwords.is_cut,
         subwords.sentences,
     )

@@ -340,7 +340,42 @@ def test_errors(build, message: str) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_only_priors_add_and_only_numbers_scale() -> None:
-    with pytest.raises(TypeError):
-        Forward() + 1
-    with pytest.raises(TypeError):
-        "2" * Forward()
+    for build in (lambda: Forward() + 1, lambda: 1 + Forward(), lambda: sum([Forward()], start=1)):
+        with pytest.raises(TypeError):
+            build()
+    for build in (lambda: "2" * Forward(), lambda: Forward() * "2", lambda: Forward() * Forward()):
+        with pytest.raises(TypeError):
+            build()
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_alpha_stands_on_either_side(prior: Prior) -> None:
+    assert_equal((prior * 1.5)(BATCH), (1.5 * prior)(BATCH))
+    heads = torch.tensor([0.5, 1.0, 2.0])
+    assert_equal((prior * heads)(BATCH), (heads * prior)(BATCH))
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_the_sum_of_a_list_of_priors(prior: Prior) -> None:
+    assert sum([prior]) is prior
+    assert_equal(sum([prior, WordDistance(), Forward()])(BATCH), (prior + WordDistance() + Forward())(BATCH))
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_a_prior_has_no_opposite_but_its_preference_has(prior: Prior) -> None:
+    for build in (lambda: -prior, lambda: prior - WordDistance(), lambda: WordDistance() - prior):
+        with pytest.raises(TypeError, match="a mask has no opposite"):
+            build()
+    value, turned = prior(BATCH), (-1 * prior)(BATCH)
+    assert_equal(turned, AttentionBias(value.allowed, None if value.bias is None else -value.bias))
+
+
+def test_repr_is_how_it_is_written() -> None:
+    assert repr(Forward() + 1.5 * WordDistance()) == "Forward(include_self=True) + 1.5 * WordDistance()"
+    assert repr(2 * (NotSelf() + Relation("same"))) == "2 * (NotSelf() + Relation('same', as_mask=False))"
+    assert repr(PerHead([LearntAlpha(2) * Subtree("own"), None])) == (
+        "PerHead([LearntAlpha(2) * Subtree(words_see='own'), None])"
+    )
+    assert repr(torch.tensor([1.0, 2.0]) * DependencyDistance("word")) == (
+        "tensor of 2 * DependencyDistance(missing='word')"
+    )

@@ -45,8 +45,8 @@ def command(
         out: the adapter folder.
         dev: a CoNLL-U file to report on; a tenth of the treebank is held out without one.
         limit: maximum number of sentences of the treebank.
-        relation: the target: arc, head, child, ancestor, span, distance; one name, or one a head with spaces
-            between.
+        relation: the target: arc, head, child, ancestor, span, dependency_distance or another relation; one name, or
+            one a head with spaces between.
         layer_style: residual, attention, gated or transformer.
         num_heads: number of heads; as many as the backbone has by default.
         subword: all, first, mean or sgnet.

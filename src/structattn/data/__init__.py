@@ -3,15 +3,19 @@
 from structattn.data.batch import SentenceBatch, collate
 from structattn.data.example import Example
 from structattn.data.generated import agreement_treebank
-from structattn.data.phrase_trees import PhraseTrees, join_sentences
+from structattn.data.joining import join_sentences
+from structattn.data.phrase_trees import PhraseTrees
 from structattn.data.readers import read_examples
 from structattn.data.relations import (
+    RELATIONS,
+    RelationName,
     constituency_distance,
     dependency_distance,
-    dependency_link,
-    is_ancestor,
+    parse_mask,
+    parse_relation,
     same_sentence,
     word_distance,
+    word_relation,
 )
 from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
 from structattn.data.trees import TreeBatch
@@ -19,9 +23,11 @@ from structattn.data.vectors import PretrainedVectors, load_vectors, vector_word
 from structattn.data.vocabulary import Vocabulary
 
 __all__ = [
+    "RELATIONS",
     "Example",
     "PhraseTrees",
     "PretrainedVectors",
+    "RelationName",
     "SentenceBatch",
     "SubwordBatch",
     "TreeBatch",
@@ -32,13 +38,14 @@ __all__ = [
     "collate_subwords",
     "constituency_distance",
     "dependency_distance",
-    "dependency_link",
-    "is_ancestor",
     "join_sentences",
     "load_vectors",
+    "parse_mask",
+    "parse_relation",
     "read_examples",
     "same_sentence",
     "text_of",
     "vector_words",
     "word_distance",
+    "word_relation",
 ]

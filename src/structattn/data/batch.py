@@ -4,8 +4,8 @@ Structures are converted here, once per batch, so that layers and priors never l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, overload
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
@@ -13,10 +13,14 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from structattn.data.example import Example, sentences_of
-from structattn.data.trees import TreeBatch
+from structattn.data.pytree import assemble, below, register
+from structattn.data.trees import TreeBatch, label_code
 from structattn.data.vocabulary import PADDING_ID, Vocabulary
 from structattn.syntax import Sentence
 from structattn.syntax.errors import MissingStructure, shown
+
+if TYPE_CHECKING:
+    from structattn.data.subword_batch import SubwordBatch
 
 _TREES = ("dependency", "constituency")
 
@@ -38,7 +42,12 @@ class SentenceBatch:
         relations: matrices carried by the sentences, ``(query, key)``, by name.
         has: for each structure of the batch (``"dependency"``, ``"constituency"``, a relation's name), which sentences
             have it.
+        complete: the structures that every sentence has. Decided by ``collate``, so that no forward pass looks into a
+            tensor for it.
+        is_empty: whether no sentence has a word.
         sentences: the sentences themselves, so that pictures can name the words.
+        subwords: the subword tokens of the texts that begin with these sentences, for encoders with a backbone; see
+            ``SentenceEncoder.prepare``.
 
     Example:
         >>> from structattn.syntax import DependencyTree, Sentence
@@ -62,7 +71,10 @@ class SentenceBatch:
     constituency: TreeBatch | None = None
     relations: Mapping[str, Float[Tensor, "batch word word"]] = field(default_factory=dict)
     has: Mapping[str, Bool[Tensor, " batch"]] = field(default_factory=dict)
+    complete: frozenset[str] = frozenset()
+    is_empty: bool = False
     sentences: tuple[Sentence, ...] = ()
+    subwords: "SubwordBatch | None" = None
 
     @property
     def device(self) -> torch.device:
@@ -81,7 +93,7 @@ class SentenceBatch:
 
     def available(self, structure: str) -> bool:
         """Whether every sentence has this structure: a tree's name or a relation's."""
-        return bool(self._has(structure).all())
+        return self.is_empty or structure in self.complete
 
     @overload
     def require(  # type: ignore[overload-overlap]  # a name known to be a tree's gives the trees
@@ -102,12 +114,7 @@ class SentenceBatch:
             MissingStructure: if a sentence lacks it; the message names the first such sentence and who wanted it.
         """
         if not self.available(structure):
-            index = int((~self._has(structure)).nonzero()[0])
-            words = " ".join(self.sentences[index].words[:6]) if index < len(self.sentences) else ""
-            kind = structure if structure in _TREES else f"relation {structure!r}"
-            raise MissingStructure(
-                f"{wanted_by} needs {kind} of every sentence, but sentence {index} ({words!r}) has none", index=index
-            )
+            raise self._missing(structure, wanted_by)
         if structure == "dependency" and self.dependency is not None:
             return self.dependency
         if structure == "constituency" and self.constituency is not None:
@@ -118,15 +125,76 @@ class SentenceBatch:
 
     def to(self, device: torch.device | str) -> "SentenceBatch":
         """The same batch on another device."""
-        return SentenceBatch(
-            self.tokens.to(device),
-            self.mask.to(device),
-            self.lengths.to(device),
+        return replace(
+            self,
+            tokens=self.tokens.to(device),
+            mask=self.mask.to(device),
+            lengths=self.lengths.to(device),
             dependency=None if self.dependency is None else self.dependency.to(device),
             constituency=None if self.constituency is None else self.constituency.to(device),
             relations={name: matrix.to(device) for name, matrix in self.relations.items()},
             has={name: present.to(device) for name, present in self.has.items()},
-            sentences=self.sentences,
+            subwords=None if self.subwords is None else self.subwords.to(device),
+        )
+
+    def in_graph(self) -> "SentenceBatch":
+        """The same batch, without its sentences, for one pass through a graph; see ``TreeBatch.in_graph``."""
+        return replace(
+            self,
+            sentences=(),
+            dependency=None if self.dependency is None else self.dependency.in_graph(),
+            constituency=None if self.constituency is None else self.constituency.in_graph(),
+        )
+
+    def tensors(self) -> dict[str, Any]:
+        """All tensors by name, such as ``tokens``, ``dependency.parents`` or ``relations.coref``.
+
+        Example:
+            >>> list(collate([Sentence(["a"])], Vocabulary(["a"])).tensors())
+            ['tokens', 'mask', 'lengths']
+        """
+        parts = {
+            "dependency": {} if self.dependency is None else self.dependency.tensors(),
+            "constituency": {} if self.constituency is None else self.constituency.tensors(),
+            "relations": {name: self.relations[name] for name in sorted(self.relations)},
+            "has": {name: self.has[name] for name in sorted(self.has)},
+            "subwords": {} if self.subwords is None else self.subwords.tensors(),
+        }
+        below = {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+        return {"tokens": self.tokens, "mask": self.mask, "lengths": self.lengths, **below}
+
+    def facts(self) -> dict[str, Any]:
+        """What a computation may depend on beside the tensors; the sentences themselves are left out."""
+        subwords = {} if self.subwords is None else {"subwords": self.subwords.facts()}
+        return {"complete": sorted(self.complete), "is_empty": self.is_empty, **subwords}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> "SentenceBatch":
+        """The batch of these tensors, with no sentences.
+
+        Args:
+            tensors: as ``tensors()`` names them.
+            facts: as ``facts()`` gives them.
+        """
+        from structattn.data.subword_batch import SubwordBatch
+
+        tokens = tensors["tokens"]
+        # Words come first in every tree: their number is that of the tokens, whatever it is.
+        leaves = {"num_leaves": tokens.shape[1] if isinstance(tokens, Tensor) else 0}
+        trees = {name: below(f"{name}.", tensors) for name in _TREES}
+        subwords = below("subwords.", tensors)
+        return assemble(
+            cls,
+            tokens=tokens,
+            mask=tensors["mask"],
+            lengths=tensors["lengths"],
+            **{name: TreeBatch.from_tensors(tree, leaves) if tree else None for name, tree in trees.items()},
+            relations=below("relations.", tensors),
+            has=below("has.", tensors),
+            complete=frozenset(facts["complete"]),
+            is_empty=facts["is_empty"],
+            sentences=(),
+            subwords=SubwordBatch.from_tensors(subwords, facts["subwords"]) if subwords else None,
         )
 
     def __len__(self) -> int:
@@ -135,6 +203,23 @@ class SentenceBatch:
     def _has(self, structure: str) -> Tensor:
         present = self.has.get(structure)
         return self.lengths == 0 if present is None else present
+
+    def _missing(self, structure: str, wanted_by: str) -> MissingStructure:
+        kind = structure if structure in _TREES else f"relation {structure!r}"
+        absent = [row for row, has in enumerate(self._has(structure).tolist()) if not has]
+        if not self.sentences or not absent:
+            return MissingStructure(
+                f"{wanted_by} needs {kind} of every sentence, but this batch is a mask or bare tensors; pass a batch "
+                "that collate made of sentences with it"
+            )
+        index = absent[0]
+        words = " ".join(self.sentences[index].words[:6])
+        return MissingStructure(
+            f"{wanted_by} needs {kind} of every sentence, but sentence {index} ({words!r}) has none", index=index
+        )
+
+
+register(SentenceBatch)
 
 
 def collate(sentences: Sequence[Sentence | Example | str], vocabulary: Vocabulary) -> SentenceBatch:
@@ -162,16 +247,20 @@ def collate(sentences: Sequence[Sentence | Example | str], vocabulary: Vocabular
     for row, sentence in enumerate(sentences):
         tokens[row, : lengths[row]] = vocabulary.encode(sentence.words)
     length = torch.tensor(lengths)
-    has: dict[str, Tensor] = {}
+    has: dict[str, list[bool]] = {}
     relations = _relations(sentences, width, has)
+    dependency = _dependency(sentences, width, vocabulary, has)
+    constituency = _constituency(sentences, width, vocabulary, has)
     return SentenceBatch(
         torch.from_numpy(tokens),
         torch.arange(width) < length[:, None],
         length,
-        dependency=_dependency(sentences, width, vocabulary, has),
-        constituency=_constituency(sentences, width, vocabulary, has),
+        dependency=dependency,
+        constituency=constituency,
         relations=relations,
-        has=has,
+        has={structure: torch.tensor(present) for structure, present in has.items()},
+        complete=frozenset(structure for structure, present in has.items() if all(present)),
+        is_empty=not any(lengths),
         sentences=sentences,
     )
 
@@ -194,12 +283,13 @@ def _sentences(items: Sequence[Sentence | Example | str]) -> tuple[Sentence, ...
 
 
 def _dependency(
-    sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, Tensor]
+    sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, list[bool]]
 ) -> TreeBatch | None:
     present = _present(sentences, [sentence.dependency is not None for sentence in sentences])
-    if all(sentence.dependency is None for sentence in sentences) and not present.all():
+    if all(sentence.dependency is None for sentence in sentences) and not all(present):
         return None
     parents, mask, labels = _empty(len(sentences), width)
+    codes = np.zeros_like(labels)
     for row, sentence in enumerate(sentences):
         length, tree = len(sentence.words), sentence.dependency
         mask[row, :length] = True
@@ -208,16 +298,17 @@ def _dependency(
             parents[row, :length] = np.where(heads < 0, np.arange(length), heads)
             if tree.labels is not None:
                 labels[row, :length] = vocabulary.encode_labels(tree.labels)
+                codes[row, :length] = [label_code(label) for label in tree.labels]
     has["dependency"] = present
-    return TreeBatch(*map(torch.from_numpy, (parents, mask, labels)), num_leaves=width)
+    return TreeBatch(*map(torch.from_numpy, (parents, mask, labels, codes)), num_leaves=width)
 
 
 def _constituency(
-    sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, Tensor]
+    sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, list[bool]]
 ) -> TreeBatch | None:
     trees = [sentence.constituency for sentence in sentences]
     present = _present(sentences, [tree is not None for tree in trees])
-    if all(tree is None for tree in trees) and not present.all():
+    if all(tree is None for tree in trees) and not all(present):
         return None
     phrases = max((len(tree.spans) for tree in trees if tree is not None), default=0)
     parents, mask, labels = _empty(len(sentences), width + phrases)
@@ -239,7 +330,7 @@ def _constituency(
     return TreeBatch(*map(torch.from_numpy, (parents, mask, labels)), num_leaves=width)
 
 
-def _relations(sentences: Sequence[Sentence], width: int, has: dict[str, Tensor]) -> dict[str, Tensor]:
+def _relations(sentences: Sequence[Sentence], width: int, has: dict[str, list[bool]]) -> dict[str, Tensor]:
     relations: dict[str, Tensor] = {}
     for name in sorted({name for sentence in sentences for name in sentence.relations}):
         if name in _TREES:
@@ -260,5 +351,5 @@ def _empty(batch: int, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return parents, np.zeros((batch, nodes), dtype=np.bool_), np.zeros((batch, nodes), dtype=np.int64)
 
 
-def _present(sentences: Sequence[Sentence], found: Sequence[bool]) -> Tensor:
-    return torch.tensor([there or not sentence.words for sentence, there in zip(sentences, found, strict=True)])
+def _present(sentences: Sequence[Sentence], found: Sequence[bool]) -> list[bool]:
+    return [there or not sentence.words for sentence, there in zip(sentences, found, strict=True)]

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.constituency import Span
+from structattn.syntax import ConfigError, ConstituencyTree, Sentence
 from structattn.syntax.errors import MissingStructure
 
 TreeSource = Literal["own", "rooted", "dependency", "left", "right", "balanced", "random"]
@@ -98,44 +97,6 @@ class PhraseTrees:
             return lambda start, end: (start + end) // 2
         rng = random.Random(f"{self.seed} {' '.join(words)}")
         return lambda start, end: rng.randrange(start + 1, end)
-
-
-def join_sentences(sentences: Sequence[Sentence]) -> Sentence:
-    """A document as one sentence: words in a row, and their trees side by side where every sentence has one.
-
-    Raises:
-        ValueError: for no sentences.
-
-    Example:
-        >>> trees = [ConstituencyTree.from_brackets(text) for text in ("(S (N dogs) (V bark))", "(S (V hush))")]
-        >>> document = join_sentences([Sentence(tree.words, constituency=tree) for tree in trees])
-        >>> PhraseTrees("rooted")(document).constituency.spans
-        [('ROOT', 0, 3), ('S', 0, 2), ('S', 2, 3)]
-    """
-    if not sentences:
-        raise ValueError("join_sentences expects at least one sentence, got none")
-    words = [word for sentence in sentences for word in sentence.words]
-    tags = [tag for sentence in sentences for tag in sentence.tags or ()]
-    spans: list[Span] = []
-    leaf_tags: list[str | None] = []
-    heads: list[int] = []
-    labels: list[str] = []
-    offset = 0
-    for sentence in sentences:
-        if sentence.constituency is not None:
-            leaf_tags += sentence.constituency.tags
-            spans += [(label, start + offset, end + offset) for label, start, end in sentence.constituency.spans]
-        if sentence.dependency is not None:
-            heads += [head and head + offset for head in sentence.dependency.heads]
-            labels += sentence.dependency.labels or ()
-        offset += len(sentence)
-    return Sentence(
-        words,
-        tags if len(tags) == len(words) else None,
-        DependencyTree(heads, labels if len(labels) == len(words) else None) if len(heads) == len(words) else None,
-        ConstituencyTree(words, spans, tags=leaf_tags) if len(leaf_tags) == len(words) else None,
-        metadata=sentences[0].metadata,
-    )
 
 
 def _rooted(tree: ConstituencyTree) -> ConstituencyTree:

@@ -1,14 +1,163 @@
-"""Facts about pairs of words: plain functions from a batch to a ``(batch, query, key)`` tensor.
+"""Relations between words by name, as matrices: what priors prefer or allow, and what HYDRA's heads learn.
 
-Priors turn them into attention biases; HYDRA's heads learn them as targets. Rows are queries, columns are keys; where
-either is padding the entry is 0 or ``False``.
+One grammar for all of them, see `parse_relation`. Rows are queries, columns are keys; where either is padding the entry
+is 0. A relation is computed from the tensors of a batch, never from its sentences.
 """
 
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from structattn.data.batch import SentenceBatch
+from structattn.data.trees import TreeBatch, label_code
+from structattn.syntax.errors import ConfigError
+
+#: What a relation needs beside the words.
+_STRUCTURES = {
+    "arc": "dependency",
+    "head": "dependency",
+    "child": "dependency",
+    "ancestor": "dependency",
+    "span": "dependency",
+    "same_sentence": "dependency",
+    "forward": None,
+    "backward": None,
+    "word_distance": None,
+    "dependency_distance": "dependency",
+    "constituency_distance": "constituency",
+}
+RELATIONS = tuple(_STRUCTURES)
+_LABELLED = ("arc", "head", "child")
+
+
+@dataclass(frozen=True)
+class RelationName:
+    """A parsed relation name.
+
+    Attributes:
+        kind: one of ``RELATIONS``, or ``matrix``.
+        labels: for ``arc``, ``head`` and ``child``, the labels of the arcs that count; all if empty.
+        matrix: for ``matrix``, the name under which the sentences carry it.
+        with_self: whether every word is related to itself too.
+    """
+
+    kind: str
+    labels: tuple[str, ...] = ()
+    matrix: str = ""
+    with_self: bool = False
+
+    @property
+    def structure(self) -> str | None:
+        """What sentences must have: ``dependency``, ``constituency``, a matrix of this name, or nothing."""
+        return self.matrix if self.kind == "matrix" else _STRUCTURES[self.kind]
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether it says how far two words are from each other, not whether they are related."""
+        return self.kind.endswith("_distance")
+
+
+def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
+    """Parse the name of a relation between a query ``i`` (row) and a key ``j`` (column).
+
+    =========================  =====================================================================================
+    ``arc``                    one is the head of the other
+    ``head``                   ``j`` is the head of ``i``
+    ``child``                  ``i`` is the head of ``j``
+    ``ancestor``               ``j`` lies above ``i`` in the dependency tree, or is ``i``
+    ``span``                   ``i`` lies in the span of ``j`` and all words below it (SG-Net)
+    ``same_sentence``          both hang below one root of a document
+    ``forward``, ``backward``  ``j`` is ``i`` or comes before it; or comes after it
+    ``word_distance``          minus the number of words from one to the other
+    ``dependency_distance``    minus the number of arcs between them
+    ``constituency_distance``  minus the number of edges between them in the phrase tree
+    ``matrix:NAME``            whatever ``Sentence.relations[NAME]`` says: coreference, semantic roles, alignments
+    =========================  =====================================================================================
+
+    ``:LABEL,LABEL`` after ``arc``, ``head`` and ``child`` keeps the arcs with these labels, whatever follows a label's
+    own colon; ``+self`` at the end relates every word to itself as well.
+
+    Args:
+        name: the name.
+        bare_matrices: whether any other name is that of a matrix, as if ``matrix:`` stood before it.
+
+    Raises:
+        ConfigError: for anything else; the message lists the known names.
+
+    Example:
+        >>> parse_relation("head:nsubj,obj+self")
+        RelationName(kind='head', labels=('nsubj', 'obj'), matrix='', with_self=True)
+    """
+    rest, plus, suffix = name.partition("+")
+    kind, colon, detail = rest.partition(":")
+    # Trees have names that no matrix may have.
+    if bare_matrices and kind not in (*RELATIONS, "matrix", "dependency", "constituency"):
+        kind, colon, detail = "matrix", ":", rest
+    if kind not in (*RELATIONS, "matrix") or (plus and suffix != "self") or (colon and not detail):
+        close = difflib.get_close_matches(kind, RELATIONS, n=1)
+        guess = f" (did you mean {close[0]!r}?)" if close and close[0] != kind else ""
+        raise ConfigError(
+            f"unknown relation {name!r}{guess}; known: {', '.join(RELATIONS)}, matrix:NAME; the first three may name "
+            "labels (head:nsubj,obj), and each may end in +self"
+        )
+    if kind == "matrix":
+        if not detail:
+            raise ConfigError("relation 'matrix' needs a name, as in matrix:coref")
+        return RelationName(kind, matrix=detail, with_self=bool(plus))
+    labels = tuple(detail.split(",")) if detail else ()
+    if labels and kind not in _LABELLED:
+        raise ConfigError(f"relation {name!r}: only arc, head and child take labels")
+    return RelationName(kind, labels, with_self=bool(plus))
+
+
+def parse_mask(name: str, *, bare_matrices: bool = False) -> RelationName:
+    """Parse the name of a relation that says which keys a query may attend to.
+
+    Raises:
+        ConfigError: as `parse_relation`, and for a distance, which forbids nothing.
+
+    Example:
+        >>> parse_mask("ancestor").kind
+        'ancestor'
+    """
+    parsed = parse_relation(name, bare_matrices=bare_matrices)
+    if parsed.is_distance:
+        raise ConfigError(f"relation {name!r} is a distance, which forbids nothing; expected one such as span or arc")
+    return parsed
+
+
+def word_relation(
+    relation: str | RelationName, batch: SentenceBatch, *, wanted_by: str | None = None
+) -> Float[Tensor, "batch word word"]:
+    """One relation between the words of a batch; zero at padding.
+
+    Args:
+        relation: its name, see `parse_relation`.
+        batch: sentences with the structure that it needs.
+        wanted_by: who needs it, for the error; the relation if ``None``.
+
+    Raises:
+        ConfigError: for an unknown relation.
+        MissingStructure: if a sentence lacks the tree or the matrix.
+
+    Example:
+        >>> from structattn.data import Vocabulary, collate
+        >>> from structattn.syntax import DependencyTree, Sentence
+        >>> tree = DependencyTree([2, 0, 2], ["nsubj", "root", "obj"])
+        >>> batch = collate([Sentence(["kids", "wash", "hands"], dependency=tree)], Vocabulary([]))
+        >>> word_relation("head:nsubj", batch)[0].int().tolist()
+        [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    """
+    name = parse_relation(relation) if isinstance(relation, str) else relation
+    found = _matrix(name, batch, wanted_by or f"relation {relation!r}").to(torch.get_default_dtype())
+    if name.with_self:
+        own = torch.eye(batch.mask.shape[1], dtype=torch.bool, device=found.device) & batch.mask[:, :, None]
+        found = torch.where(own, 1.0, found)
+    return found
 
 
 def word_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
@@ -44,27 +193,6 @@ def constituency_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query ke
     return batch.require("constituency", wanted_by="constituency_distance").leaf_distances()
 
 
-def dependency_link(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
-    """Whether one word is the head of the other: symmetric, no word is linked to itself (HYDRA's arc relation).
-
-    Raises:
-        MissingStructure: if a sentence has no dependency tree.
-    """
-    tree = batch.require("dependency", wanted_by="dependency_link")
-    columns = torch.arange(tree.parents.shape[1], device=batch.device)
-    upward = (tree.parents[:, :, None] == columns) & (tree.parents != columns)[:, :, None]
-    return upward | upward.mT
-
-
-def is_ancestor(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
-    """Whether the key lies above the query in the dependency tree, or is the query itself (SG-Net's relation).
-
-    Raises:
-        MissingStructure: if a sentence has no dependency tree.
-    """
-    return batch.require("dependency", wanted_by="is_ancestor").ancestors()
-
-
 def same_sentence(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
     """Whether two words hang below the same root: the sentences of a document whose dependency tree has several roots.
 
@@ -74,6 +202,67 @@ def same_sentence(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
     tree = batch.require("dependency", wanted_by="same_sentence")
     root = (tree.ancestors() & (tree.depths() == 0)[:, None, :]).int().argmax(-1)
     return (root[:, :, None] == root[:, None, :]) & _real_pairs(batch)
+
+
+def _matrix(name: RelationName, batch: SentenceBatch, wanted_by: str) -> Tensor:
+    if name.structure is not None:
+        found = batch.require(name.structure, wanted_by=wanted_by)
+        if isinstance(found, Tensor):
+            return found
+        tree: TreeBatch = found
+    match name.kind:
+        case "forward" | "backward":
+            position = torch.arange(batch.tokens.shape[1], device=batch.device)
+            before = position <= position[:, None]
+            return (before if name.kind == "forward" else before.mT) & _real_pairs(batch)
+        case "word_distance":
+            return -word_distance(batch)
+        case "dependency_distance":
+            return -dependency_distance(batch)
+        case "constituency_distance":
+            return -constituency_distance(batch)
+        case "same_sentence":
+            return same_sentence(batch)
+        case "ancestor":
+            return tree.ancestors()
+        case "span":
+            return _spans(tree)
+    upward = _arcs(tree) & _labelled(tree, name.labels)[:, :, None]
+    return {"head": upward, "child": upward.mT, "arc": upward | upward.mT}[name.kind]
+
+
+def _arcs(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
+    """Whether the column is the head of the row; a root has none."""
+    columns = torch.arange(tree.parents.shape[1], device=tree.parents.device)
+    return (tree.parents[:, :, None] == columns) & (tree.parents != columns)[:, :, None]
+
+
+def _spans(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
+    """Whether the row lies between the first and the last word below the column, both and the column itself included.
+
+    For a projective tree that is the same as lying below it.
+    """
+    below = tree.subtrees()
+    columns = torch.arange(below.shape[1], device=below.device)
+    first = torch.where(below, columns, below.shape[1]).amin(-1)
+    last = torch.where(below, columns, -1).amax(-1)
+    inside = (columns >= first[..., None]) & (columns <= last[..., None])
+    return (inside & tree.mask[:, :, None]).mT
+
+
+def _labelled(tree: TreeBatch, labels: Sequence[str]) -> Bool[Tensor, "batch word"]:
+    """Words whose arc has one of these labels, with or without what follows a colon; all words if there are none."""
+    if not labels:
+        return tree.mask
+    found = torch.zeros_like(tree.mask)
+    if tree.label_codes is None:
+        return found
+    for label in labels:
+        code = label_code(label)
+        # A main label agrees in the upper half of the code with all of its subtypes.
+        same = tree.label_codes == code if ":" in label else tree.label_codes >> 31 == code >> 31
+        found = found | same
+    return found
 
 
 def _real_pairs(batch: SentenceBatch) -> Tensor:

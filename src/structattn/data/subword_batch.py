@@ -4,8 +4,8 @@
 of ``syntax/subwords.py``.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from structattn.data.batch import SentenceBatch
+from structattn.data.pytree import assemble, below, register
 from structattn.syntax import Sentence, align_words
 from structattn.syntax.errors import ConfigError
 
@@ -29,9 +31,12 @@ class SubwordBatch:
         words: the number of the word that a subword belongs to; 0 where it belongs to none, see ``is_word``.
         is_word: ``True`` at subwords of a word; ``False`` at special tokens and padding.
         segments: 0 at subwords of the first sentence and 1 at those of the second, as the tokenizer says.
-        num_words: number of words of each text, those without subwords included.
+        word_mask: ``True`` at words, those without subwords included, on an axis as long as the longest text (at least
+            1).
         is_cut: which texts were truncated to the maximum length.
         sentences: the sentences of each text.
+        text: the words of each text as one sentence with its structure, for encoders that read it; see
+            ``SentenceEncoder.prepare``.
 
     Example:
         >>> subwords = SubwordBatch(  # [CLS] kids wash ##ing [SEP]
@@ -40,7 +45,7 @@ class SubwordBatch:
         ...     words=torch.tensor([[0, 0, 1, 1, 0]]),
         ...     is_word=torch.tensor([[False, True, True, True, False]]),
         ...     segments=torch.zeros(1, 5, dtype=torch.int64),
-        ...     num_words=torch.tensor([2]),
+        ...     word_mask=torch.ones(1, 2, dtype=torch.bool),
         ...     is_cut=torch.tensor([False]),
         ... )
         >>> subwords.is_first[0].int().tolist(), subwords.coverage
@@ -52,9 +57,10 @@ class SubwordBatch:
     words: Int64[Tensor, "batch subword"]
     is_word: Bool[Tensor, "batch subword"]
     segments: Int64[Tensor, "batch subword"]
-    num_words: Int64[Tensor, " batch"]
+    word_mask: Bool[Tensor, "batch word"]
     is_cut: Bool[Tensor, " batch"]
     sentences: tuple[tuple[Sentence, ...], ...] = ()
+    text: SentenceBatch | None = None
 
     @property
     def device(self) -> torch.device:
@@ -69,10 +75,9 @@ class SubwordBatch:
         return self.is_word & (self.words > before)
 
     @property
-    def word_mask(self) -> Bool[Tensor, "batch word"]:
-        """``True`` at words, on an axis as long as the longest text (at least 1)."""
-        width = max(1, int(self.num_words.max()))
-        return torch.arange(width, device=self.device) < self.num_words[:, None]
+    def num_words(self) -> Int64[Tensor, " batch"]:
+        """Number of words of each text, those without subwords included."""
+        return self.word_mask.sum(1)
 
     @property
     def has_subwords(self) -> Bool[Tensor, "batch word"]:
@@ -88,19 +93,34 @@ class SubwordBatch:
 
     def to(self, device: torch.device | str) -> "SubwordBatch":
         """The same batch on another device."""
-        return SubwordBatch(
-            self.ids.to(device),
-            self.mask.to(device),
-            self.words.to(device),
-            self.is_word.to(device),
-            self.segments.to(device),
-            self.num_words.to(device),
-            self.is_cut.to(device),
-            self.sentences,
+        moved = {name: getattr(self, name).to(device) for name in _TENSORS}
+        return replace(self, **moved, text=None if self.text is None else self.text.to(device))
+
+    def tensors(self) -> dict[str, Any]:
+        """All tensors by name, such as ``ids`` or ``text.dependency.parents``."""
+        text = {} if self.text is None else self.text.tensors()
+        own = {name: getattr(self, name) for name in _TENSORS}
+        return {**own, **{f"text.{name}": tensor for name, tensor in text.items()}}
+
+    def facts(self) -> dict[str, Any]:
+        """What a computation may depend on beside the tensors; the sentences themselves are left out."""
+        return {} if self.text is None else {"text": self.text.facts()}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> "SubwordBatch":
+        """The batch that was taken apart by ``tensors()`` and ``facts()``, with no sentences."""
+        text = below("text.", tensors)
+        own = {name: tensors[name] for name in _TENSORS}
+        return assemble(
+            cls, **own, sentences=(), text=SentenceBatch.from_tensors(text, facts["text"]) if text else None
         )
 
     def __len__(self) -> int:
         return self.ids.shape[0]
+
+
+_TENSORS = ("ids", "mask", "words", "is_word", "segments", "word_mask", "is_cut")
+register(SubwordBatch)
 
 
 def collate_subwords(
@@ -158,13 +178,14 @@ def collate_subwords(
         sequence, offsets = read.sequence_ids(row), read["offset_mapping"][row]
         rows.append(_words_of_subwords(part, strings, sequence=sequence, offsets=offsets))
     width = max(1, *(len(ids) for ids in read["input_ids"]))
+    num_words = torch.tensor([sum(map(len, part)) for part in parts])
     return SubwordBatch(
         ids=_padded(read["input_ids"], width, tokenizer.pad_token_id or 0),
         mask=_padded([[1] * len(ids) for ids in read["input_ids"]], width, 0).bool(),
         words=_padded([[word or 0 for word in words] for words in rows], width, 0),
         is_word=_padded([[word is not None for word in words] for words in rows], width, 0).bool(),
         segments=_padded(read["token_type_ids"], width, 0),
-        num_words=torch.tensor([sum(map(len, part)) for part in parts]),
+        word_mask=torch.arange(max(1, int(num_words.max()))) < num_words[:, None],
         is_cut=torch.tensor(is_cut),
         sentences=tuple(parts),
     )

@@ -5,13 +5,17 @@ the dependency distance of Qi et al. 2020 (MS-SAN), the subtree relation that of
 (Tree-Structured Attention).
 """
 
-from collections.abc import Callable
+import functools
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
+
+from structattn.data.pytree import assemble, register
 
 _Fact = TypeVar("_Fact")
 
@@ -28,6 +32,7 @@ class TreeBatch:
         parents: column of each node's parent.
         mask: ``True`` where a node is real.
         labels: label id of each node, 0 where there is none; ids are those of ``Vocabulary.labels``.
+        label_codes: ``label_code`` of each node's label, which needs no vocabulary; 0 where there is none.
         num_leaves: number of columns that belong to words, padding included.
 
     Raises:
@@ -47,8 +52,11 @@ class TreeBatch:
     parents: Int64[Tensor, "batch node"]
     mask: Bool[Tensor, "batch node"]
     labels: Int64[Tensor, "batch node"] | None = None
+    label_codes: Int64[Tensor, "batch node"] | None = None
     num_leaves: int = field(kw_only=True)
+    _height: int | None = field(default=None, init=False, repr=False)
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _is_in_graph: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.parents.dim() != 2 or self.parents.shape != self.mask.shape:
@@ -56,15 +64,16 @@ class TreeBatch:
                 f"TreeBatch expects parents and mask of one shape (batch, node), "
                 f"got {tuple(self.parents.shape)} and {tuple(self.mask.shape)}"
             )
-        if self.labels is not None and self.labels.shape != self.parents.shape:
-            raise ValueError(
-                f"TreeBatch expects labels of shape {tuple(self.parents.shape)}, got {tuple(self.labels.shape)}"
-            )
+        for name, labels in (("labels", self.labels), ("label_codes", self.label_codes)):
+            if labels is not None and labels.shape != self.parents.shape:
+                raise ValueError(
+                    f"TreeBatch expects {name} of shape {tuple(self.parents.shape)}, got {tuple(labels.shape)}"
+                )
         if not 0 <= self.num_leaves <= self.parents.shape[1]:
             raise ValueError(
                 f"TreeBatch expects num_leaves between 0 and its {self.parents.shape[1]} nodes, got {self.num_leaves}"
             )
-        if self.parents.device.type == "cpu":
+        if self.parents.is_cpu:
             self._check()
 
     def ancestors(self) -> Bool[Tensor, "batch node node"]:
@@ -74,6 +83,14 @@ class TreeBatch:
     def subtrees(self) -> Bool[Tensor, "batch node node"]:
         """``[b, i, k]`` is ``True`` if ``k`` lies below ``i`` or is ``i``: the ancestors, transposed."""
         return self.ancestors().mT
+
+    @property
+    def height(self) -> int:
+        """Largest number of steps from a node up to its root; counted on the CPU, before trees go to another device."""
+        if self._height is None:
+            depths = self.depths()
+            return int(depths.max()) if depths.numel() else 0
+        return self._height
 
     def depths(self) -> Int64[Tensor, "batch node"]:
         """Number of steps up to the root; 0 at a root and at padding."""
@@ -99,8 +116,34 @@ class TreeBatch:
 
     def to(self, device: torch.device | str) -> "TreeBatch":
         """The same trees on another device."""
-        labels = None if self.labels is None else self.labels.to(device)
-        return TreeBatch(self.parents.to(device), self.mask.to(device), labels, num_leaves=self.num_leaves)
+        moved = self.from_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()}, self.facts())
+        object.__setattr__(moved, "_height", self._height)
+        return moved
+
+    def tensors(self) -> dict[str, Any]:
+        """The tensors by name."""
+        found = {name: getattr(self, name) for name in ("parents", "mask", "labels", "label_codes")}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+    def facts(self) -> dict[str, Any]:
+        """What a computation may depend on beside the tensors."""
+        return {"num_leaves": self.num_leaves}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> "TreeBatch":
+        """Trees that were taken apart by ``tensors()`` and ``facts()``; they are not checked again."""
+        return assemble(
+            cls,
+            **{
+                "labels": None,
+                "label_codes": None,
+                "_height": None,
+                "_known": {},
+                "_is_in_graph": False,
+                **tensors,
+                **facts,
+            },
+        )
 
     def remember(self, name: str, compute: Callable[[], _Fact]) -> _Fact:
         """A cached value by name, built on first use: for what all layers need of the same trees.
@@ -110,15 +153,32 @@ class TreeBatch:
             >>> tree.remember("size", lambda: 1), tree.remember("size", lambda: 2)
             (1, 1)
         """
-        if name not in self._known:
+        if torch.compiler.is_compiling():
+            if not self._is_in_graph:
+                return compute()
+            if name not in self._known:
+                with torch.no_grad():
+                    self._known[name] = compute()
+        elif name not in self._known:
             # A tensor made in inference mode could not be used for training later; a cached one must be.
             with torch.inference_mode(False), torch.no_grad():
                 self._known[name] = compute()
         found: _Fact = self._known[name]
         return found
 
+    def in_graph(self) -> "TreeBatch":
+        """A copy for one pass through a graph, which remembers nothing of other passes.
+
+        So that ``torch.compile`` makes one graph, whether somebody has asked these trees for something before or not.
+        """
+        found = self.from_tensors(self.tensors(), self.facts())
+        object.__setattr__(found, "_is_in_graph", True)
+        return found
+
     def _doublings(self) -> int:
         """How often the stride must double before every walk upwards has reached its root."""
+        if torch.compiler.is_compiling():  # one graph for trees of any size, up to 2^17 nodes
+            return 17
         return max(self.parents.shape[1] - 1, 0).bit_length()
 
     def _ancestors(self) -> Tensor:
@@ -139,10 +199,9 @@ class TreeBatch:
         """Ancestors of one of the two but not of both: each is one step of the path (the common root drops out)."""
         above = self.ancestors()[:, :rows]
         count = above.sum(-1)
-        # Under autocast the product would be rounded to 8 bits; in float32 counts are exact.
-        with torch.autocast(device_type=above.device.type, enabled=False):
-            real = above.float()
-            common = (real @ real.mT).long()
+        # Counts must be exact: autocast would round a product of float32 to 8 bits, float64 it leaves alone.
+        real = above.double()
+        common = (real @ real.mT).long()
         mask = self.mask[:, :rows]
         return (count[:, :, None] + count[:, None, :] - 2 * common) * (mask[:, :, None] & mask[:, None, :])
 
@@ -167,9 +226,30 @@ class TreeBatch:
                 f"got parent {int(self.parents[row, node])} for node {node} of tree {row}"
             )
         jump = self.parents
+        steps = (jump != columns).long()
         for _ in range(self._doublings()):
+            steps = steps + steps.gather(1, jump)
             jump = jump.gather(1, jump)
         cyclic = self.parents.gather(1, jump) != jump
         if cyclic.any():
             row, node = (int(index) for index in cyclic.nonzero()[0])
             raise ValueError(f"TreeBatch expects trees, but the parents above node {node} of tree {row} form a cycle")
+        object.__setattr__(self, "_height", int(steps.max()) if steps.numel() else 0)
+
+
+register(TreeBatch)
+
+
+@functools.lru_cache(maxsize=4096)
+def label_code(label: str) -> int:
+    """A number for a label of an arc, the same in every batch: ``crc32(main label) * 2^31 + crc32(label)``.
+
+    The main label is what stands before the first colon, so that the codes of ``nsubj:pass`` and ``nsubj`` agree in
+    their upper bits. Both checksums are cut to 31 bits.
+
+    Example:
+        >>> label_code("nsubj:pass") >> 31 == label_code("nsubj") >> 31
+        True
+    """
+    main, whole = (zlib.crc32(text.encode()) % 2**31 for text in (label.partition(":")[0], label))
+    return main * 2**31 + whole

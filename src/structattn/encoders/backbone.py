@@ -7,6 +7,7 @@ special tokens play no part in attention.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -18,8 +19,7 @@ from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.ms_san import MSSAN
 from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
 from structattn.layers import AttentivePooling, MeanPooling, MultiHeadAttention, PretrainedBackbone, pool_words
-from structattn.layers.backbone import WordPooling
-from structattn.syntax import Sentence
+from structattn.layers.backbone import WordPooling, subwords_of, with_subwords
 from structattn.syntax.errors import ConfigError
 
 
@@ -41,9 +41,18 @@ class ClsState(nn.Module):
         self.reader = reader
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, *batches: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
-        """Read the texts; those longer than the backbone takes are truncated, the longer sentence of a pair first."""
-        subwords = self.backbone.tokenize(_texts(batches), truncation=True)
+    def prepare(self, batch: SentenceBatch, *others: SentenceBatch) -> tuple[SentenceBatch, ...]:
+        """The batches with their subword tokens; texts longer than the backbone takes are truncated, of a pair the
+        longer sentence first."""
+        first = with_subwords(batch, *others, backbone=self.backbone, truncation=True)
+        prepare = getattr(self.reader, "prepare", None)
+        if prepare is not None:
+            first = replace(first, subwords=prepare(first.subwords))
+        return first, *others
+
+    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch 1 dim"]:
+        """Read the texts."""
+        subwords = subwords_of(batch, *others, prepare=self.prepare)
         states = self.backbone(subwords) if self.reader is None else self.reader(self.backbone, subwords)
         first: Tensor = self.dropout(states[:, :1])
         return first
@@ -64,13 +73,17 @@ class WordsAndText(nn.Module):
         self.pooling: WordPooling = pooling
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch node dim"]:
-        """Read the texts.
+    def prepare(self, batch: SentenceBatch) -> tuple[SentenceBatch]:
+        """The batch with its subword tokens.
 
         Raises:
             ConfigError: for a sentence that is longer than the backbone takes.
         """
-        subwords = self.backbone.tokenize(_texts((batch,)))
+        return (with_subwords(batch, backbone=self.backbone),)
+
+    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch node dim"]:
+        """Read the texts."""
+        subwords = subwords_of(batch, prepare=self.prepare)
         states = self.backbone(subwords)
         words = self.dropout(pool_words(states, subwords, pooling=self.pooling))
         return torch.cat([words, states[:, :1]], dim=1)
@@ -220,10 +233,3 @@ def read_backbone(
     if not folder:
         raise ConfigError("option 'backbone': expected the folder of a Hugging Face encoder, got none")
     return PretrainedBackbone.from_folder(folder, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
-
-
-def _texts(batches: Sequence[SentenceBatch]) -> list[tuple[Sentence, ...]]:
-    for batch in batches:
-        if len(batch.sentences) != len(batch):
-            raise ValueError(f"a backbone reads sentences, but this batch of {len(batch)} carries none")
-    return list(zip(*(batch.sentences for batch in batches), strict=True))

@@ -1,4 +1,4 @@
-"""The priors of MS-SAN's attention heads as plain strings, each a direction and a distance.
+"""The priors of MS-SAN's attention heads as plain strings, each a mask and a preference: ``forward/word``.
 
 Qi et al. 2020 (MS-SAN, arXiv 2012.14642), section on multi-mask multi-head attention:
 ``M_h = M_dir(h) + alpha * M_dis(h)``; the rows of its ablation table are the table here. A configuration file can name
@@ -8,21 +8,12 @@ a layout, and a picture can show one.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from structattn.priors import (
-    Backward,
-    ConstituencyDistance,
-    DependencyDistance,
-    Forward,
-    LearntAlpha,
-    PerHead,
-    Prior,
-    WordDistance,
-    alibi_slopes,
-)
+from structattn.data import parse_mask, parse_relation
+from structattn.priors import LearntAlpha, PerHead, Prior, alibi_slopes, mask_prior, preference_prior
 from structattn.syntax.errors import ConfigError
 
-DIRECTIONS = ("forward", "backward", "none")
-DISTANCES = ("word", "dependency", "constituency", "none")
+_DIRECTIONS = ("forward", "backward")
+_DISTANCES = ("word", "dependency", "constituency")
 
 PAPER_HEADS = ("forward/word", "forward/dependency", "forward", "backward/word", "backward/dependency", "backward")
 
@@ -41,14 +32,16 @@ ABLATIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def parse_heads(heads: str | Sequence[str | Sequence[str]]) -> list[tuple[str, str]]:
-    """Heads as pairs of direction and distance.
+    """Heads as pairs of a mask and a preference, relations of `structattn.data.parse_relation`.
 
     Args:
-        heads: the name of a row of ``ABLATIONS``, or one entry per head: ``"forward/word"``, ``"word"``, ``"forward"``,
-            ``"none"``, or a pair such as ``("forward", "word")``.
+        heads: the name of a row of ``ABLATIONS``, or one entry per head: ``"forward/word"``, ``"forward"``,
+            ``"ancestor/head:nsubj,obj"``, ``"none"``, or a pair such as ``("forward", "word")``. A relation alone is a
+            preference, a direction alone a mask. The distances have short names: ``word``, ``dependency``,
+            ``constituency``.
 
     Raises:
-        ConfigError: for an unknown row, direction or distance, or no head at all; the message lists the known ones.
+        ConfigError: for an unknown row or relation, a distance as a mask, or no head at all.
 
     Example:
         >>> parse_heads(["forward/word", "dependency", ("backward", "none")])
@@ -66,23 +59,38 @@ def parse_heads(heads: str | Sequence[str | Sequence[str]]) -> list[tuple[str, s
 def _pair(head: str | Sequence[str]) -> tuple[str, str]:
     parts = head.split("/") if isinstance(head, str) else list(head)
     if len(parts) == 1:
-        parts = ["none", parts[0]] if parts[0] in DISTANCES else [parts[0], "none"]
-    if len(parts) != 2 or parts[0] not in DIRECTIONS or parts[1] not in DISTANCES:
+        parts = [parts[0], "none"] if parts[0] in _DIRECTIONS else ["none", parts[0]]
+    try:
+        mask, preference = parts
+        if mask != "none":
+            parse_mask(_long(mask))
+        if preference != "none":
+            parse_relation(_long(preference))
+    except ValueError as error:
+        reason = f": {error}" if isinstance(error, ConfigError) else ""
         raise ConfigError(
-            f"a head is 'direction/distance', 'direction' or 'distance' with a direction of {', '.join(DIRECTIONS)} "
-            f"and a distance of {', '.join(DISTANCES)}; got {head!r}"
-        )
-    return parts[0], parts[1]
+            f"a head is 'mask/preference', such as 'forward/word', or one of the two: a mask of "
+            f"{', '.join(_DIRECTIONS)}, none and other relations, a preference of {', '.join(_DISTANCES)}, none and "
+            f"other relations; got {head!r}{reason}"
+        ) from None
+    return mask, preference
 
 
-def head_name(direction: str, distance: str) -> str:
+def _long(name: str) -> str:
+    """A relation's own name: in the names of heads, distances go without theirs."""
+    return f"{name}_distance" if name in _DISTANCES else name
+
+
+def head_name(mask: str, preference: str) -> str:
     """The shortest way to write a head.
 
     Example:
-        >>> head_name("forward", "word"), head_name("none", "word"), head_name("none", "none")
-        ('forward/word', 'word', 'none')
+        >>> head_name("forward", "word"), head_name("none", "word"), head_name("arc", "none"), head_name("none", "none")
+        ('forward/word', 'word', 'arc/none', 'none')
     """
-    return "/".join(part for part in (direction, distance) if part != "none") or "none"
+    if preference == "none":
+        return mask if mask in (*_DIRECTIONS, "none") else f"{mask}/none"
+    return preference if mask == "none" else f"{mask}/{preference}"
 
 
 def heads_prior(
@@ -112,18 +120,13 @@ def heads_prior(
     if learnable_alpha and not all(alphas):
         raise ConfigError("alpha expects a positive start to be learnt from, got 0")
     learnt = LearntAlpha(len(pairs), initial=alphas) if learnable_alpha else None
-    directions: dict[str, Prior] = {"forward": Forward(), "backward": Backward()}
-    distances: dict[str, Prior] = {
-        "word": WordDistance(),
-        "dependency": DependencyDistance(missing_trees),
-        "constituency": ConstituencyDistance(missing_trees),
-    }
     priors: list[Prior | None] = []
-    for (direction, distance), fixed in zip(pairs, alphas, strict=True):
-        prior = directions.get(direction)
-        if distance in distances:
-            preference = (fixed if learnt is None else learnt) * distances[distance]
-            prior = preference if prior is None else prior + preference
+    for (mask, preference), fixed in zip(pairs, alphas, strict=True):
+        prior = None if mask == "none" else mask_prior(_long(mask))
+        if preference != "none":
+            preferred = preference_prior(_long(preference), missing=missing_trees)
+            scaled = (fixed if learnt is None else learnt) * preferred
+            prior = scaled if prior is None else prior + scaled
         priors.append(prior)
     return PerHead(priors, names=[head_name(*pair) for pair in pairs])
 

@@ -6,6 +6,7 @@ Hochreiter and Schmidhuber 1997; as in Luong, Pham and Manning (2015), section 3
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from structattn import layers
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
 from structattn.layers import WordEmbedding
@@ -30,14 +31,12 @@ class LSTM(nn.Module):
 
     def __init__(self, dim: int, hidden: int, *, num_layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
-        # torch warns of dropout where there is nothing between layers.
-        self.layers = nn.LSTM(dim, hidden, num_layers, batch_first=True, dropout=dropout if num_layers > 1 else 0.0)
+        self.layers = layers.LSTM(dim, hidden, num_layers=num_layers, dropout=dropout)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states come out zero."""
         # Padding comes after the words, so nothing of it is in their states.
-        read, _ = self.layers(states)
-        return Encoding(read.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+        return Encoding(self.layers(states).masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
 
 
 class LastPooling(nn.Module):

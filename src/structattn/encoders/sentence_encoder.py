@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils._pytree import register_dataclass
 
 from structattn.data import SentenceBatch
 
@@ -28,6 +29,9 @@ class Encoding:
     mask: Bool[Tensor, "batch node"]
     vector: Float[Tensor, "batch output_dim"] | None = None
     pool_mask: Bool[Tensor, "batch node"] | None = None
+
+
+register_dataclass(Encoding, serialized_type_name="structattn.Encoding")
 
 
 class SentenceEncoder(nn.Module):
@@ -64,11 +68,22 @@ class SentenceEncoder(nn.Module):
         self.output_dim = output_dim
         self.state_dim = output_dim if state_dim is None else state_dim
 
+    def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
+        """The batches with what only Python can make of their sentences, such as the subword tokens of a backbone.
+
+        ``forward`` does the same to a batch that was not prepared; a graph of ``torch.compile`` or ``torch.export``
+        expects prepared ones.
+        """
+        prepare = getattr(self.embedder, "prepare", None)
+        return batches if prepare is None else prepare(*batches)
+
     def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Encoding:
         """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence.
 
         Other batches hold the sentences that follow in each text, for embedders that read pairs together.
         """
+        if torch.compiler.is_compiling():
+            batch, others = batch.in_graph(), tuple(other.in_graph() for other in others)
         encoding: Encoding = self.contextualizer(self.embedder(batch, *others), batch, *others)
         vector, _ = self.pooler(encoding.states, encoding.mask if encoding.pool_mask is None else encoding.pool_mask)
         return replace(encoding, vector=vector)

@@ -55,7 +55,7 @@ class ReadingScorer(nn.Module):
     def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
         """A distribution over structures; where there is one state more than words, it is the root in front."""
         in_front = states.shape[1] - mask.shape[1]
-        real = torch.cat([mask.new_ones(len(mask), in_front), mask], 1)
+        real = torch.cat([mask.new_ones(mask.shape[0], in_front), mask], 1)
         distribution: PartDistribution = self.scorer(read_both_ways(self.lstm, states, real), mask)
         return distribution
 

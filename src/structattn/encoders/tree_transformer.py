@@ -78,7 +78,7 @@ class TreeTransformer(nn.Module):
 
     def _phrases(self, trees: TreeBatch) -> Tensor:
         if trees.labels is None:
-            return self.phrases[0].expand(len(trees.mask), trees.mask.shape[1] - trees.num_leaves, -1)
+            return self.phrases[0].expand(trees.mask.shape[0], trees.mask.shape[1] - trees.num_leaves, -1)
         labels = trees.labels[:, trees.num_leaves :]
         return take_rows(self.phrases, torch.where(labels < len(self.phrases), labels, 0))
 

@@ -111,14 +111,14 @@ def accumulate(
     above = (trees.above @ nodes.flatten(2)).unflatten(2, (heads, channels))
     total = torch.addcmul(total, (trees.operator @ weights.squeeze(-1)).unsqueeze(-1), above, value=-1)
     if horizontal is not None or (vertical is not None and trees.mode == "paper"):
-        flat = weights.flatten(0, 1).squeeze(-1)
-        halves = [total.new_zeros(()).expand(batch * phrases, heads, channels // 2)] * 2
+        flat = weights.squeeze(-1)
+        halves = [total.new_zeros(()).expand(batch, phrases, heads, channels // 2)] * 2
         if vertical is not None and trees.mode == "paper":
             # From phrase to leaf the index counts down to one: a sum over the first rows of the table.
             halves[0] = trees.by_height(flat, _rows(vertical, trees.by_height.width, flat.dtype).cumsum(0))
         if horizontal is not None:
             halves[1] = trees.by_place(flat, _rows(horizontal, trees.by_place.width, flat.dtype))
-        total = total + torch.cat(halves, dim=-1).view_as(total)
+        total = total + torch.cat(halves, dim=-1)
     accumulated: Tensor = total.transpose(1, 2).to(dtype)
     return accumulated
 

@@ -26,4 +26,4 @@ def take_rows(table: Float[Tensor, "row *rest"], index: Int64[Tensor, "*place"])
                 [1., 2.]])
     """
     rest = table.shape[1:]
-    return F.embedding(index, table.reshape(len(table), rest.numel())).view(*index.shape, *rest)
+    return F.embedding(index, table.reshape(table.shape[0], rest.numel())).view(*index.shape, *rest)

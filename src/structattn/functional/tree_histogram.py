@@ -4,6 +4,8 @@ The full histogram is never materialised. One mechanism for both embeddings of N
 by index, of which a short phrase has few and the whole sentence has many.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -31,10 +33,8 @@ class TreeHistogram:
     Example:
         >>> entries = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1])
         >>> met = TreeHistogram(*entries, torch.tensor([0.5, 0.5, 1.0]), widths=torch.tensor([2, 1]), num_leaves=2)
-        >>> met(torch.tensor([[1.0], [2.0]]), torch.tensor([[10.0], [100.0]]))
-        tensor([[[105.]],
-        <BLANKLINE>
-                [[ 20.]]])
+        >>> met(torch.tensor([[[1.0], [2.0]]]), torch.tensor([[10.0], [100.0]])).flatten()
+        tensor([105.,  20.])
     """
 
     def __init__(
@@ -75,13 +75,35 @@ class TreeHistogram:
         return max(width for _, width in self.blocks)
 
     def __call__(
-        self, weights: Float[Tensor, "leaf head"], table: Float[Tensor, "step channel"]
-    ) -> Float[Tensor, "phrase head channel"]:
+        self, weights: Float[Tensor, "batch leaf head"], table: Float[Tensor, "step channel"]
+    ) -> Float[Tensor, "batch phrase head channel"]:
         """Look up; the table has a row for each of the ``width`` steps."""
-        met = self.matrix @ weights
+        met = self.matrix @ weights.flatten(0, 1)
         parts = met.split([size * width for size, width in self.blocks])
         found = [
-            part.reshape(width, size * weights.shape[1]).mT @ table[:width]
+            part.reshape(width, size * met.shape[1]).mT @ table[:width]
             for part, (size, width) in zip(parts, self.blocks, strict=True)
         ]
-        return torch.cat(found).view(len(self.places), weights.shape[1], table.shape[1])[self.places]
+        together: Tensor = torch.cat(found).view(len(self.places), met.shape[1], table.shape[1])[self.places]
+        phrases: Tensor = together.unflatten(0, (weights.shape[0], -1))
+        return phrases
+
+
+class PaddedHistogram:
+    """The same map with ``met`` as one padded tensor, for graphs: no shape depends on the trees.
+
+    Args:
+        met: from leaf weights ``(batch, leaf, head)`` to ``(batch, phrase, width, head)``.
+        width: number of indices.
+    """
+
+    def __init__(self, met: Callable[[Tensor], Tensor], *, width: int) -> None:
+        self.met = met
+        self.width = width
+
+    def __call__(
+        self, weights: Float[Tensor, "batch leaf head"], table: Float[Tensor, "step channel"]
+    ) -> Float[Tensor, "batch phrase head channel"]:
+        """Look up; the table has a row for each of the ``width`` steps."""
+        found: Tensor = self.met(weights).transpose(2, 3) @ table
+        return found

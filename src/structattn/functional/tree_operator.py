@@ -4,13 +4,12 @@ Integers and counts only, built once per batch. Nguyen et al. 2020, "Tree-struct
 Accumulation", section 4.1.
 """
 
-from functools import cached_property
-
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from structattn.functional.tree_histogram import TreeHistogram
+from structattn.functional.correlation import correlate
+from structattn.functional.tree_histogram import PaddedHistogram, TreeHistogram
 
 # How the published equations or the published code count; see ``hierarchical_accumulation``.
 MODES = ("paper", "ref")
@@ -59,6 +58,8 @@ class TreeOperator:
         #: ``V``: of all phrases over a leaf, those that are not above.
         self.counts: Tensor = (self.cover.sum(1, keepdim=True) - self.above.sum(2, keepdim=True)) * self.cover
         divisor = self.counts + 1 if mode == "paper" else self.counts
+        self._by_height: TreeHistogram | None = None
+        self._by_place: TreeHistogram | None = None
         self.operator: Tensor = self.cover / (self.cover.sum(-1, keepdim=True) * divisor).clamp(min=1)
 
     @classmethod
@@ -123,19 +124,63 @@ class TreeOperator:
         """Number of phrases from the root down to this one; 0 at padding."""
         return self.below.sum(1).long()
 
-    @cached_property
-    def by_height(self) -> TreeHistogram:
+    @property
+    def by_height(self) -> TreeHistogram | PaddedHistogram:
         """From leaf weights to sums by ``V``: an entry ``A[i, j]`` at step ``V_ij - 1`` of phrase ``i``."""
+        if self._is_traced:
+            return PaddedHistogram(self._met_by_height, width=max(self.cover.shape[1], 1))
+        if self._by_height is None:
+            self._by_height = self._sparse_by_height()
+        return self._by_height
+
+    @property
+    def by_place(self) -> TreeHistogram | PaddedHistogram:
+        """From leaf weights to sums by place: an entry ``A[i, j]`` at step ``h - 1`` of phrase ``i`` for each phrase
+        below ``i`` whose ``h``-th leaf is ``j``."""
+        if self._is_traced:
+            return PaddedHistogram(self._met_by_place, width=max(self.cover.shape[2], 1))
+        if self._by_place is None:
+            self._by_place = self._sparse_by_place()
+        return self._by_place
+
+    @property
+    def _is_traced(self) -> bool:
+        """Whether shapes must not depend on the trees: in a graph, and on an accelerator, which would wait for them."""
+        return torch.compiler.is_compiling() or not self.cover.is_cpu
+
+    def _met_by_height(self, weights: Tensor) -> Tensor:
+        """``met[i, v, h]``: the sum of ``A[i, j] w[j, h]`` over the leaves with ``V_ij = v + 1``."""
+        shares = self.operator.unsqueeze(-1) * weights.unsqueeze(1)
+        step = (self.counts.long() - 1).clamp(min=0).unsqueeze(-1).expand_as(shares)
+        batch, phrases, _ = self.cover.shape
+        return shares.new_zeros(batch, phrases, phrases, shares.shape[-1]).scatter_add(2, step, shares)
+
+    def _met_by_place(self, weights: Tensor) -> Tensor:
+        """``met[i, p, h]``: for each phrase below ``i`` the ``A[i, j] w[j, h]`` of its leaf ``j`` at place ``p + 1``.
+
+        The phrases below ``i`` that cover a leaf are those that cover it without those above ``i``, and these cover all
+        leaves of ``i``: for them only the first leaf counts, and the sum over leaves is a correlation.
+        """
+        shares = self.operator.unsqueeze(-1) * weights.unsqueeze(1)
+        batch, phrases, leaves, heads = shares.shape
+        leaf = torch.arange(leaves, device=shares.device)
+        first = (self.cover.cumsum(2) == 0).sum(2)
+        starts = (first.unsqueeze(-1) == leaf).to(shares.dtype)
+        # Of all phrases over leaf j: how many of them have it at place p, that is, start at leaf j - p.
+        place = leaf[:, None] - leaf
+        covering = (self.cover.mT @ starts).gather(2, place.clamp(min=0).expand(batch, -1, -1)) * (place >= 0)
+        every = (shares.transpose(2, 3).flatten(1, 2) @ covering).view(batch, phrases, heads, leaves).transpose(2, 3)
+        above = correlate((self.above @ starts).flatten(0, 1), shares.flatten(0, 1))
+        return every - above.view_as(shares)
+
+    def _sparse_by_height(self) -> TreeHistogram:
         with torch.inference_mode(False), torch.no_grad():
             batch, leaf, phrase = self.cover.mT.nonzero().unbind(1)
             step = self.counts[batch, phrase, leaf].long() - 1
             widths = self.counts.amax(2) if self.counts.numel() else self.depths
             return self._histogram(batch, phrase, leaf, step=step, widths=widths)
 
-    @cached_property
-    def by_place(self) -> TreeHistogram:
-        """From leaf weights to sums by place: an entry ``A[i, j]`` at step ``h - 1`` of phrase ``i`` for each phrase
-        below ``i`` whose ``h``-th leaf is ``j``."""
+    def _sparse_by_place(self) -> TreeHistogram:
         with torch.inference_mode(False), torch.no_grad():
             phrases = self.cover.shape[1]
             # Each phrase over each leaf, and then all phrases from the root down to it.

@@ -28,7 +28,7 @@ from structattn.layers.independent import IndependentChoice, IndependentSelectio
 from structattn.layers.linear import glorot_linear
 from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
 from structattn.layers.positions import SinusoidalPositions, sinusoids
-from structattn.layers.recurrent import bidirectional_lstm, read_both_ways
+from structattn.layers.recurrent import LSTM, bidirectional_lstm, read_both_ways
 from structattn.layers.regularisers import HasEntropy, entropy_term, squared_norm
 from structattn.layers.relation_heads import RelationHeads, relation_loss
 from structattn.layers.relative import (
@@ -56,6 +56,7 @@ from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, 
 from structattn.layers.tree_order import Children, TreeOrder
 
 __all__ = [
+    "LSTM",
     "AdditivePooling",
     "AdditiveScores",
     "AttentivePooling",

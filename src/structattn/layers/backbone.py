@@ -6,7 +6,8 @@ The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -96,14 +97,20 @@ class PretrainedBackbone(nn.Module):
         model, tokenizer = load_backbone(folder)
         return cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
 
-    def tokenize(self, texts: Sequence[Sentence | tuple[Sentence, ...]], *, truncation: bool = False) -> SubwordBatch:
-        """Sentences, or pairs of them, as subwords on this backbone's device; see ``collate_subwords``.
+    def tokenize(
+        self,
+        texts: Sequence[Sentence | tuple[Sentence, ...]],
+        *,
+        truncation: bool = False,
+        device: torch.device | None = None,
+    ) -> SubwordBatch:
+        """Sentences, or pairs of them, as subwords on a device, by default this backbone's; see ``collate_subwords``.
 
         Raises:
             ConfigError: for a text that is longer than the backbone reads, unless ``truncation`` is set.
         """
         subwords = collate_subwords(texts, self.tokenizer, max_length=self.max_length, truncation=truncation)
-        return subwords.to(self.device)
+        return subwords.to(self.device if device is None else device)
 
     def save_skeleton(self, folder: Path) -> None:
         """Write configuration and tokenizer, without parameters: enough to build this backbone anywhere and fill it."""
@@ -123,7 +130,7 @@ class PretrainedBackbone(nn.Module):
 
     def forward(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States of all subwords, special ones included; zero at padding."""
-        if self.kept is None:
+        if self.kept is None or torch.compiler.is_compiling():  # texts cannot be told apart in a graph
             return self.output(subwords).masked_fill(~subwords.mask.unsqueeze(-1), 0.0)
         read = torch.stack([subwords.ids, subwords.segments], dim=-1)
         keys = [row[mask].cpu().numpy().tobytes() for row, mask in zip(read, subwords.mask, strict=True)]
@@ -140,10 +147,12 @@ class PretrainedBackbone(nn.Module):
         states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
         return states
 
-    def inputs(self, subwords: SubwordBatch) -> dict[str, Tensor]:
+    def inputs(self, subwords: SubwordBatch) -> dict[str, Tensor | None]:
         """The keyword arguments that the model takes for these subwords."""
         segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
-        return {"input_ids": subwords.ids, "attention_mask": subwords.mask.long(), **segments}
+        # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
+        mask = None if subwords.mask.is_meta else subwords.mask.long()
+        return {"input_ids": subwords.ids, "attention_mask": mask, **segments}
 
     def train(self, mode: bool = True) -> "PretrainedBackbone":
         """A frozen backbone stays in evaluation mode."""
@@ -184,19 +193,59 @@ class BackboneEmbedding(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.dim = backbone.dim
 
-    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
-        """States of the words; zero at padding.
+    def prepare(self, batch: SentenceBatch) -> tuple[SentenceBatch]:
+        """The batch with its subword tokens.
 
         Raises:
             ConfigError: if a sentence is longer than the backbone reads.
             ValueError: if the batch does not carry its sentences.
         """
-        if len(batch.sentences) != len(batch):
-            raise ValueError(f"BackboneEmbedding reads sentences, but this batch of {len(batch)} carries none")
-        subwords = self.backbone.tokenize(batch.sentences)
+        return (with_subwords(batch, backbone=self.backbone),)
+
+    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
+        """States of the words; zero at padding.
+
+        Raises:
+            ConfigError: if a sentence is longer than the backbone reads.
+            ValueError: if the batch was not prepared and does not carry its sentences.
+        """
+        subwords = subwords_of(batch, prepare=self.prepare)
         states = pool_words(self.backbone(subwords), subwords, pooling=self.pooling)
         embedded: Tensor = self.dropout(states)
         return embedded
+
+
+def with_subwords(
+    batch: SentenceBatch, *others: SentenceBatch, backbone: PretrainedBackbone, truncation: bool = False
+) -> SentenceBatch:
+    """The first batch with the subword tokens of the texts that it begins; the others hold the texts' later sentences.
+
+    Raises:
+        ConfigError: for a text that is longer than the backbone reads, unless ``truncation`` is set.
+        ValueError: if a batch does not carry its sentences.
+    """
+    for one in (batch, *others):
+        if len(one.sentences) != len(one):
+            raise ValueError(f"a backbone reads sentences, but this batch of {len(one)} carries none")
+    texts = list(zip(batch.sentences, *(other.sentences for other in others), strict=True))
+    return replace(batch, subwords=backbone.tokenize(texts, truncation=truncation, device=batch.device))
+
+
+def subwords_of(
+    batch: SentenceBatch, *others: SentenceBatch, prepare: Callable[..., tuple[SentenceBatch, ...]]
+) -> SubwordBatch:
+    """The subword tokens of prepared batches; of others as ``prepare`` makes them.
+
+    Raises:
+        ConfigError: in a graph, if the batch was not prepared.
+    """
+    if batch.subwords is not None:
+        return batch.subwords
+    if torch.compiler.is_compiling():
+        raise ConfigError("a graph reads subword tokens, but this batch has none; pass encoder.prepare(batch)")
+    found = prepare(batch, *others)[0].subwords
+    assert found is not None, "prepare gives the first batch its subword tokens"
+    return found
 
 
 def pool_words(
@@ -212,7 +261,7 @@ def pool_words(
     Example:
         >>> from structattn.data import SubwordBatch
         >>> words, yes = torch.tensor([[0, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, num_words=torch.tensor([2]), is_cut=~yes[:, 0])
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, yes[:, :2], ~yes[:, 0])
         >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), subwords, pooling="mean").flatten().tolist()
         [1.0, 3.0]
     """
@@ -220,11 +269,11 @@ def pool_words(
     share = chosen.to(states.dtype).unsqueeze(-1)
     width = subwords.word_mask.shape[1]
     where = subwords.words.unsqueeze(-1)
-    pooled = states.new_zeros(len(subwords), width, states.shape[-1])
+    pooled = states.new_zeros(subwords.ids.shape[0], width, states.shape[-1])
     pooled = pooled.scatter_add(1, where.expand_as(states), states * share)
     if pooling == "first":
         return pooled
-    count = states.new_zeros(len(subwords), width, 1).scatter_add(1, where, share)
+    count = states.new_zeros(subwords.ids.shape[0], width, 1).scatter_add(1, where, share)
     return pooled / count.clamp(min=1)
 
 

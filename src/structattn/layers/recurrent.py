@@ -1,21 +1,79 @@
-"""LSTMs that read a padded batch in both directions, without packing it.
+"""LSTMs over padded batches, without packing them.
 
 Hochreiter and Schmidhuber 1997; the initial forget gate as in Jozefowicz et al. 2015. Kernels for padded batches are
-two to six times faster on a CPU than those for packed ones.
+two to six times faster on a CPU than those for packed ones. In a graph of ``torch.compile`` a layer is one node that
+calls the same kernel; in a program of ``torch.export`` it is a scan over the words.
 """
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan
+from torch.nn import functional as F
 
 
-def bidirectional_lstm(dim: int, hidden: int) -> nn.LSTM:
-    r"""One layer for ``read_both_ways``: one LSTM forward, one backward, their states side by side.
+class LSTM(nn.RNNBase):
+    r"""Layers of LSTM over padded sentences, with the parameters of ``torch.nn.LSTM``.
 
     ``i, f, g, o = W x_t + U h_{t-1} + b`` (each its own), ``c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g)``,
-    ``h_t = sigmoid(o) tanh(c_t)``. The gates have one bias as in the papers, not the two of ``torch.nn.LSTM``: it is
-    the column of ``W`` that meets a constant 1 put beside every word. Every gate's matrices start Glorot-uniform, the
-    biases at zero but for the forget gate's, which start at one.
+    ``h_t = sigmoid(o) tanh(c_t)``.
+
+    Args:
+        dim: width of the words.
+        hidden: width of each direction.
+        num_layers: number of layers.
+        bias: whether the gates have biases, two each as in torch.
+        bidirectional: whether a second LSTM reads from right to left, its states beside those of the first.
+        dropout: between the layers.
+
+    Example:
+        >>> LSTM(3, 5, bidirectional=True)(torch.ones(1, 4, 3)).shape
+        torch.Size([1, 4, 10])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden: int,
+        *,
+        num_layers: int = 1,
+        bias: bool = True,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        # torch warns of dropout where there is nothing between layers.
+        between = dropout if num_layers > 1 else 0.0
+        super().__init__(
+            "LSTM", dim, hidden, num_layers, bias, batch_first=True, dropout=between, bidirectional=bidirectional
+        )
+
+    def forward(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "batch word hidden"]:
+        """The states of the last layer; padding must come after the words, or be zero where there are no biases."""
+        weights = [weight for weight in self._flat_weights if weight is not None]
+        if not torch.compiler.is_compiling():
+            return _read(states, weights, self.num_layers, self.bidirectional, self.dropout if self.training else 0.0)
+        size = len(weights) // self.num_layers
+        for layer in range(self.num_layers):
+            own = weights[layer * size : (layer + 1) * size]
+            if layer:
+                states = F.dropout(states, self.dropout, self.training)
+            if torch.compiler.is_exporting():
+                states = _scanned(states, own, self.bidirectional)
+            else:
+                states = _read_layer(states, own, self.bidirectional)
+        return states
+
+
+def bidirectional_lstm(dim: int, hidden: int) -> LSTM:
+    r"""One layer for ``read_both_ways``: one LSTM forward, one backward, their states side by side.
+
+    The gates have one bias as in the papers, not the two of torch: it is the column of ``W`` that meets a constant 1
+    put beside every word. Every gate's matrices start Glorot-uniform, the biases at zero but for the forget gate's,
+    which start at one.
 
     Args:
         dim: width of the words.
@@ -25,7 +83,7 @@ def bidirectional_lstm(dim: int, hidden: int) -> nn.LSTM:
         >>> sum(parameter.numel() for parameter in bidirectional_lstm(300, 300).parameters())
         1442400
     """
-    lstm = nn.LSTM(dim + 1, hidden, bias=False, batch_first=True, bidirectional=True)
+    lstm = LSTM(dim + 1, hidden, bias=False, bidirectional=True)
     with torch.no_grad():
         for name, weight in lstm.named_parameters():
             for gate, block in zip("ifgo", weight.chunk(4), strict=True):
@@ -60,5 +118,94 @@ def read_both_ways(
     """
     real = mask.unsqueeze(-1)
     given = torch.cat([states, real.to(states.dtype)], dim=-1).masked_fill(~real, 0.0)
-    read: Tensor = lstm(given)[0]
+    read: Tensor = lstm(given)
     return read.masked_fill(~real, 0.0)
+
+
+def _read(
+    states: Tensor, weights: Sequence[Tensor], num_layers: int, bidirectional: bool, dropout: float = 0.0
+) -> Tensor:
+    """torch's own kernels, from a start of zeros."""
+    directions = 2 if bidirectional else 1
+    start = states.new_zeros(num_layers * directions, states.shape[0], weights[1].shape[1])
+    has_biases = len(weights) == 4 * num_layers * directions
+    # A kernel keeps for the backward pass what it is told that training needs.
+    train = dropout > 0 or torch.is_grad_enabled()
+    read: Tensor = torch.lstm(
+        states, (start, start), [*weights], has_biases, num_layers, dropout, train, bidirectional, True
+    )[0]
+    return read
+
+
+def _scanned(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) -> Tensor:
+    """One layer as a scan over the words, which needs no kernel and has no fixed length."""
+    count = len(weights) // (2 if bidirectional else 1)
+    directions = [weights[:count], weights[count:]] if bidirectional else [weights]
+    return torch.cat([_scanned_direction(states, own, reverse=bool(i)) for i, own in enumerate(directions)], -1)
+
+
+def _scanned_direction(states: Tensor, weights: Sequence[Tensor], *, reverse: bool) -> Tensor:
+    of_word, of_state, *biases = weights
+    given = F.linear(states, of_word, sum(biases) if biases else None).transpose(0, 1)  # type: ignore[arg-type]
+    start = torch.zeros_like(given[0, :, : of_state.shape[1]])
+
+    def step(carried: tuple[Tensor, Tensor], word: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        state, memory = carried
+        enter, remember, update, leave = (word + state @ of_state.mT).chunk(4, -1)
+        memory = remember.sigmoid() * memory + enter.sigmoid() * update.tanh()
+        state = leave.sigmoid() * memory.tanh()
+        return (state, memory), state.clone()
+
+    read: Tensor = scan(step, (start, torch.zeros_like(start)), given, reverse=reverse)[1].transpose(0, 1)
+    return read
+
+
+@torch.library.custom_op("structattn::lstm", mutates_args=())
+def _read_layer(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) -> Tensor:
+    """One layer as one node of a graph."""
+    return _read(states, weights, 1, bidirectional).clone(memory_format=torch.contiguous_format)
+
+
+@torch.library.custom_op("structattn::lstm_backward", mutates_args=())
+def _read_layer_backward(
+    states: Tensor, weights: Sequence[Tensor], bidirectional: bool, gradient: Tensor
+) -> list[Tensor]:
+    """The gradients of the states and of the weights; the layer is read once more, as nothing of it was kept."""
+    with _autograd_inside_an_operator():
+        inputs = [tensor.detach().requires_grad_() for tensor in (states, *weights)]
+        read = _read(inputs[0], inputs[1:], 1, bidirectional)
+        found = torch.autograd.grad(read, inputs, gradient)
+    return [part.clone(memory_format=torch.contiguous_format) for part in found]
+
+
+@contextlib.contextmanager
+def _autograd_inside_an_operator() -> Iterator[None]:
+    """Autograd works inside: torch calls an operator's implementation with it switched off."""
+    with contextlib.ExitStack() as keys, torch.enable_grad():
+        for key in (torch._C.DispatchKey.AutogradFunctionality, torch._C.DispatchKey.ADInplaceOrView):
+            keys.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+        yield
+
+
+def _fake_layer(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) -> Tensor:
+    return states.new_empty(*states.shape[:2], weights[1].shape[1] * (2 if bidirectional else 1))
+
+
+def _fake_backward(states: Tensor, weights: Sequence[Tensor], bidirectional: bool, gradient: Tensor) -> list[Tensor]:
+    return [torch.empty_like(part, memory_format=torch.contiguous_format) for part in (states, *weights)]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    states, weights, ctx.bidirectional = inputs
+    ctx.save_for_backward(states, *weights)
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, list[Tensor], None]:
+    states, *weights = ctx.saved_tensors
+    of_states, *of_weights = _read_layer_backward(states, weights, ctx.bidirectional, gradient)
+    return of_states, of_weights, None
+
+
+_read_layer.register_fake(_fake_layer)
+_read_layer_backward.register_fake(_fake_backward)
+_read_layer.register_autograd(_backward, setup_context=_save)

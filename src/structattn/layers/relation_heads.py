@@ -6,7 +6,8 @@ attention is computed with them: states and a relation are all they need.
 """
 
 import math
-from typing import Literal
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -60,7 +61,7 @@ class RelationHeads(nn.Module):
 
     def scores(self, states: Float[Tensor, "batch node dim"]) -> Float[Tensor, "batch head node node"]:
         """Scores of all pairs in float32 (float64 for such states), also under autocast; finite at padding too."""
-        with torch.autocast(device_type=states.device.type, enabled=False):
+        with _full_precision(states):
             queries, keys = self._maps(states)
             return queries @ keys.mT / math.sqrt(self.head_dim)
 
@@ -103,14 +104,15 @@ class RelationHeads(nn.Module):
             weights: the relation at these pairs; ones if ``None``.
 
         Raises:
-            ValueError: if a pair lies outside the batch or the mask.
+            ValueError: if a pair lies outside the batch or the mask; checked on the CPU only.
         """
         sentence, head, query, key = pairs.unbind(1)
         limits = pairs.new_tensor([len(mask), self.num_heads, mask.shape[1], mask.shape[1]])
-        is_inside = bool(((pairs >= 0) & (pairs < limits)).all())
-        if not is_inside or not bool((mask[sentence, query] & mask[sentence, key]).all()):
-            raise ValueError("linear_loss expects pairs of unmasked nodes")
-        with torch.autocast(device_type=states.device.type, enabled=False):
+        if pairs.is_cpu:  # looking at them would stall another device
+            is_inside = bool(((pairs >= 0) & (pairs < limits)).all())
+            if not is_inside or not bool((mask[sentence, query] & mask[sentence, key]).all()):
+                raise ValueError("linear_loss expects pairs of unmasked nodes")
+        with _full_precision(states):
             queries, keys = (part * mask[:, None, :, None] for part in self._maps(states))
             squares = ((queries.mT @ queries) * (keys.mT @ keys)).sum((-1, -2)) / self.head_dim
             matrix, words = sentence * self.num_heads + head, mask.shape[1]
@@ -131,6 +133,12 @@ class RelationHeads(nn.Module):
             for linear in (self.query, self.key)
         )
         return queries, keys
+
+
+def _full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
+    """No autocast within the block."""
+    device = tensor.device.type
+    return nullcontext() if device == "meta" else torch.autocast(device_type=device, enabled=False)
 
 
 def relation_loss(

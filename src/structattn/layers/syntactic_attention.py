@@ -169,4 +169,4 @@ class SyntacticAttention(nn.Module):
 
 def _behind(root: Tensor, states: Tensor) -> Tensor:
     """States with that of the root in front."""
-    return torch.cat([root.to(states.dtype).expand(len(states), 1, -1), states], 1)
+    return torch.cat([root.to(states.dtype).expand(states.shape[0], 1, -1), states], 1)

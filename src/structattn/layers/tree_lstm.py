@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from structattn.data import TreeBatch
 from structattn.functional import take_rows
 from structattn.layers.linear import glorot_linear
-from structattn.layers.tree_order import Children, TreeOrder
+from structattn.layers.tree_order import Children, tree_order
 
 
 class ChildSumTreeLSTM(nn.Module):
@@ -42,21 +42,17 @@ class ChildSumTreeLSTM(nn.Module):
 
     def forward(self, states: Float[Tensor, "batch node dim"], trees: TreeBatch) -> Float[Tensor, "batch node hidden"]:
         """The state of every node; padded nodes are zero."""
-        order = TreeOrder(trees, states.dtype)
+        order = tree_order(trees, states.dtype)
         words = self.from_word(states.flatten(0, 1)[order.nodes])
-
-        def leaves(number: int) -> tuple[Tensor, ...]:
-            gates, _ = words[:number].split([3 * self.hidden, self.hidden], dim=-1)
-            return _state(gates, None)
 
         def above(values: tuple[Tensor, ...], children: Children, rows: slice) -> tuple[Tensor, ...]:
             child_state, child_memory = values
             gates, forget = words[rows].split([3 * self.hidden, self.hidden], dim=-1)
             remember = (take_rows(forget, children.parents) + self.from_child(child_state)).sigmoid()
-            summed = _sum_to(gates.shape[0], children, child_state)
-            return _state(gates + self.from_sum(summed), _sum_to(gates.shape[0], children, remember * child_memory))
+            gates = gates + self.from_sum(children.total(child_state))
+            return _state(gates, children.total(remember * child_memory))
 
-        return order.unfold(order.run(leaves, above)[0])
+        return order.unfold(order.run(_state(words[order.leaves, : 3 * self.hidden], None), above)[0])
 
 
 class ConstituencyTreeLSTM(nn.Module):
@@ -94,25 +90,21 @@ class ConstituencyTreeLSTM(nn.Module):
 
     def forward(self, states: Float[Tensor, "batch leaf dim"], trees: TreeBatch) -> Float[Tensor, "batch node hidden"]:
         """The state of every node, words first; padded nodes are zero."""
-        order = TreeOrder(trees, states.dtype)
-
-        def leaves(number: int) -> tuple[Tensor, ...]:
-            nodes = order.nodes[:number]
-            rows = nodes // order.width * states.shape[1] + nodes % order.width
-            return _state(self.from_word(states.flatten(0, 1)[rows]) + self.bias, None)
+        order = tree_order(trees, states.dtype)
+        leaves = self.from_word(order.words(states)) + self.bias
 
         def above(values: tuple[Tensor, ...], children: Children, rows: slice) -> tuple[Tensor, ...]:
             child_state, child_memory = values
-            number, place = rows.stop - rows.start, children.places.unsqueeze(-1)
-            left, right = (_sum_to(number, children, part * child_state) for part in (1 - place, place))
+            place = children.places.unsqueeze(-1)
+            left, right = (children.total(part * child_state) for part in (1 - place, place))
             mixed = self.from_left(left) + self.from_right(right)
             gates, forgets = mixed.split([3 * self.hidden, 2 * self.hidden], dim=-1)
             of_left, of_right = take_rows(forgets, children.parents).chunk(2, dim=-1)
             forget = (1 - place) * of_left + place * of_right
             remember = (forget + self.forget_bias).sigmoid()
-            return _state(gates + self.bias, _sum_to(number, children, remember * child_memory))
+            return _state(gates + self.bias, children.total(remember * child_memory))
 
-        return order.unfold(order.run(leaves, above)[0])
+        return order.unfold(order.run(_state(leaves, None), above)[0])
 
 
 def roots(trees: TreeBatch) -> Bool[Tensor, "batch node"]:
@@ -132,8 +124,3 @@ def _state(gates: Tensor, remembered: Tensor | None) -> tuple[Tensor, Tensor]:
     if remembered is not None:
         memory = memory + remembered
     return leave.sigmoid() * memory.tanh(), memory
-
-
-def _sum_to(number: int, children: Children, values: Tensor) -> Tensor:
-    """For each parent the sum over its children."""
-    return values.new_zeros(number, values.shape[1]).index_add(0, children.parents, values)

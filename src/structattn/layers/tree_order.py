@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn import functional as F
 
 from structattn.data import TreeBatch
 
@@ -20,10 +22,22 @@ class Children:
     Attributes:
         parents: for each child, the row of its parent among the nodes of the level.
         places: for each child, where it stands among its siblings: 0 is the first, 1 the last; 0 for an only child.
+        num_parents: number of nodes of the level; as many as children if ``None``.
     """
 
     parents: Int64[Tensor, " child"]
     places: Float[Tensor, " child"]
+    num_parents: int | None = None
+
+    def total(self, values: Float[Tensor, "child dim"]) -> Float[Tensor, "parent dim"]:
+        """For each parent the sum over its children."""
+        zeros = torch.zeros_like(values)
+        if self.num_parents is not None:
+            zeros = values.new_zeros(self.num_parents, values.shape[1])
+        return zeros.index_add(0, self.parents, values)
+
+
+Cell = Callable[[tuple[Tensor, ...], Children, slice], tuple[Tensor, ...]]
 
 
 class TreeOrder:
@@ -78,16 +92,24 @@ class TreeOrder:
         counts = [sum(sizes[to] for sizes in self.flow) for to in range(num_levels)]
         #: for each level, its children.
         self.children: list[Children] = [
-            Children(*parts) for parts in zip(rows.split(counts), place.split(counts), strict=True)
+            Children(*parts) for parts in zip(rows.split(counts), place.split(counts), self.level_sizes, strict=True)
         ]
 
-    def run(
-        self, leaves: Callable[[int], tuple[Tensor, ...]], above: Callable[..., tuple[Tensor, ...]]
-    ) -> tuple[Tensor, ...]:
+    @property
+    def leaves(self) -> slice:
+        """The nodes without children."""
+        return slice(0, self.level_sizes[0] if self.level_sizes else 0)
+
+    def words(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "leaf dim"]:
+        """The states of the nodes without children, in order."""
+        nodes = self.nodes[self.leaves]
+        return states.flatten(0, 1)[nodes // self.width * states.shape[1] + nodes % self.width]
+
+    def run(self, leaves: tuple[Tensor, ...], above: Cell) -> tuple[Tensor, ...]:
         """Run a cell from the leaves to the roots.
 
         Args:
-            leaves: ``number of leaves -> values``, one row each.
+            leaves: values of the nodes without children, one row each.
             above: ``(children's values, children, rows) -> values`` of the nodes of one level, where ``rows`` is the
                 slice of ``nodes`` they stand for.
 
@@ -95,13 +117,13 @@ class TreeOrder:
             The values of all nodes, in the order of ``nodes``.
         """
         if not self.level_sizes:
-            return leaves(0)
+            return leaves
         done: list[tuple[Tensor, ...]] = []
         waiting: list[list[tuple[Tensor, ...]]] = [[] for _ in range(len(self.level_sizes) + 1)]
         end = 0
         for level, size in enumerate(self.level_sizes):
             if level == 0:
-                values = leaves(size)
+                values = leaves
             else:
                 gathered = tuple(torch.cat(parts) for parts in zip(*waiting[level], strict=True))
                 values = above(gathered, self.children[level], slice(end, end + size))
@@ -117,6 +139,71 @@ class TreeOrder:
         """Rows in the order of ``nodes`` back to where the nodes stand in the batch; zero at padding."""
         whole = values.new_zeros(self.batch * self.width, values.shape[1])
         return whole.index_copy(0, self.nodes, values).view(self.batch, self.width, -1)
+
+
+class TreeSweep:
+    """The same pass over all columns of the batch, once for each level: no shape depends on the trees.
+
+    For graphs, in which it is a loop with one form for trees of any depth (``while_loop``), and for accelerators, which
+    would have to wait for shapes. A node keeps what it gets in the round of its own level.
+
+    Args:
+        trees: as for :class:`TreeOrder`.
+        dtype: type of the places.
+    """
+
+    def __init__(self, trees: TreeBatch, dtype: torch.dtype) -> None:
+        self.batch, self.width = trees.parents.shape
+        self._height = 0 if torch.compiler.is_compiling() or trees.parents.is_meta else trees.height
+        column = torch.arange(self.width, device=trees.parents.device)
+        self._real = trees.mask.flatten().unsqueeze(1)
+        self._level = trees.levels().flatten().unsqueeze(1)
+        self._is_child = (trees.mask & (trees.parents != column)).flatten().unsqueeze(1)
+        first_word = _first_words(trees)
+        siblings = (trees.parents[:, :, None] == trees.parents[:, None, :]) & self._is_child.view(-1, 1, self.width)
+        earlier = first_word[:, None, :] < first_word[:, :, None]
+        tied = (first_word[:, None, :] == first_word[:, :, None]) & (column < column[:, None])
+        number, count = (siblings & (earlier | tied)).sum(-1), siblings.sum(-1)
+        place = number.to(dtype) / (count - 1).clamp(min=1).to(dtype)
+        offset = torch.arange(self.batch, device=trees.parents.device)[:, None] * self.width
+        self._children = Children((trees.parents + offset).flatten(), place.flatten())
+
+        #: all nodes, with or without children.
+        self.nodes = self.leaves = slice(None)
+
+    def words(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "node dim"]:
+        """The states of all nodes, zero at phrases."""
+        return F.pad(states, (0, 0, 0, self.width - states.shape[1])).flatten(0, 1)
+
+    def run(self, leaves: tuple[Tensor, ...], above: Cell) -> tuple[Tensor, ...]:
+        """As :meth:`TreeOrder.run`; what a node without children gets from the cell is not read."""
+        level, is_child, children = self._level, self._is_child, self._children
+
+        def is_below(step: Tensor, *values: Tensor) -> Tensor:
+            return step <= level.amax()
+
+        def rise(step: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+            found = above(tuple(value * is_child for value in values), children, slice(None))
+            kept = (torch.where(level == step, new, old) for new, old in zip(found, values, strict=True))
+            return step + 1, *kept
+
+        risen: tuple[Tensor, ...] = (torch.ones((), dtype=torch.int64, device=level.device), *leaves)
+        if not torch.compiler.is_compiling():
+            for _ in range(1 if level.is_meta else self._height):  # one round has all shapes
+                risen = rise(*risen)
+            return risen[1:]
+        risen = while_loop(is_below, rise, risen)
+        return risen[1:]
+
+    def unfold(self, values: Float[Tensor, "node dim"]) -> Float[Tensor, "batch node dim"]:
+        """The values where the nodes stand in the batch; zero at padding."""
+        return torch.where(self._real, values, 0.0).view(self.batch, self.width, -1)
+
+
+def tree_order(trees: TreeBatch, dtype: torch.dtype) -> TreeOrder | TreeSweep:
+    """The way through the trees: level by level on the CPU, by sweeps in a graph and on an accelerator."""
+    by_level = trees.parents.is_cpu and not torch.compiler.is_compiling()
+    return TreeOrder(trees, dtype) if by_level else TreeSweep(trees, dtype)
 
 
 def _first_words(trees: TreeBatch) -> Tensor:

@@ -12,8 +12,7 @@ from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import HydraLayer
 from structattn.pretrained.pretraining import Pretraining, PretrainingConfig, pretrain
 from structattn.pretrained.question_answering import Question, Windows, answer_questions, make_windows, squad_scores
-from structattn.pretrained.relation_names import parse_relation
-from structattn.pretrained.relations import RelationTargets, relation_targets, word_relation
+from structattn.pretrained.relations import RelationTargets, relation_targets
 from structattn.pretrained.task_models import (
     HydraModelForQuestionAnswering,
     HydraModelForSequenceClassification,
@@ -52,10 +51,8 @@ __all__ = [
     "inject",
     "load_injection",
     "make_windows",
-    "parse_relation",
     "pretrain",
     "relation_targets",
     "squad_scores",
     "with_other_trees",
-    "word_relation",
 ]

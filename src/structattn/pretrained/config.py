@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from structattn.data import parse_relation
 from structattn.layers.relation_heads import OBJECTIVES, Objective, Reduction
-from structattn.pretrained.relation_names import parse_relation
 from structattn.syntax.errors import ConfigError
 
 LayerStyle = Literal["residual", "attention", "gated", "transformer"]
@@ -24,7 +24,8 @@ class HydraConfig:
 
     Attributes:
         num_heads: number of heads.
-        relation: target of the heads' scores, see ``parse_relation``: one relation for all heads, or one a head.
+        relation: target of the heads' scores, see ``structattn.data.parse_relation``: one relation for all heads, or
+            one a head.
         layer_style: how the heads' output joins the backbone's states: ``residual`` (added), ``attention`` (mapped,
             added, normalised), ``gated`` (mapped and added with a weight; the map starts at 0, so that the layer
             changes nothing at first) or ``transformer`` (the paper's: a whole post-norm block).
@@ -100,7 +101,7 @@ class HydraConfig:
                 )
         for relation in self.relations:
             parsed = parse_relation(relation)
-            if parsed.kind == "distance" and self.objective != "mse":
+            if parsed.is_distance and self.objective != "mse":
                 raise ConfigError(f"relation {relation!r} has negative targets, which {self.objective!r} cannot learn")
         if self.subword in ("mean", "sgnet") and self.root_to_cls:
             raise ConfigError(f"root_to_cls: there is no rule for it with subword={self.subword!r}")

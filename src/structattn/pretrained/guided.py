@@ -5,6 +5,7 @@ SG-Net (Zhang et al. 2020, AAAI, arXiv 1908.05147) is the alternative that it ci
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from structattn.data import SubwordBatch
+from structattn.data import SubwordBatch, parse_mask
 from structattn.encoders.backbone import cls_encoder, read_backbone
 from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
@@ -22,7 +23,7 @@ from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.inject import inject
 from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import FeedForwardBlock, initialised_linear
-from structattn.pretrained.relations import relation_targets
+from structattn.pretrained.relations import relation_targets, words_of
 from structattn.syntax.errors import ConfigError
 
 
@@ -38,6 +39,10 @@ class InjectedReader(nn.Module):
         self.prior = injected.prior
         # In a list, so that its parameters are not counted a second time.
         self.injected = [injected]
+
+    def prepare(self, subwords: SubwordBatch) -> SubwordBatch:
+        """The subwords with the words of each text, which the priors read."""
+        return replace(subwords, text=self.injected[0].words_of(subwords))
 
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States of all subwords; undefined at padding.
@@ -107,7 +112,7 @@ class GuidedReader(nn.Module):
 
     Args:
         layer: the layer.
-        relation: which keys a subword may attend to: ``span`` or ``ancestor``, see ``parse_relation``.
+        relation: which keys a subword may attend to, see ``structattn.data.parse_relation``.
     """
 
     def __init__(self, layer: GuidedLayer, relation: str) -> None:
@@ -115,13 +120,17 @@ class GuidedReader(nn.Module):
         self.layer = layer
         self.config = HydraConfig(num_heads=layer.num_heads, relation=relation, subword="sgnet")
 
+    def prepare(self, subwords: SubwordBatch) -> SubwordBatch:
+        """The subwords with the tree of each text."""
+        return replace(subwords, text=words_of(subwords))
+
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States of all subwords.
 
         Raises:
             MissingStructure: if a sentence has no dependency tree.
         """
-        allowed = relation_targets(subwords, self.config).relation[:, 0] > 0
+        allowed = relation_targets(subwords, self.config).relation[:, 0] != 0
         states, _ = self.layer(backbone(subwords), allowed)
         guided: Tensor = states
         return guided
@@ -193,7 +202,8 @@ def sgnet(
     Args:
         vocab_size: unused; the backbone has its own subwords.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
-        relation: ``span`` or ``ancestor``, see ``parse_relation``.
+        relation: which keys a subword may attend to: ``span`` as in the code of SG-Net, ``ancestor`` as in its paper,
+            or another relation that is no distance, see ``structattn.data.parse_relation``.
         num_heads: number of heads; as many as the backbone has if ``None``.
         is_frozen: keep the backbone as it is.
         dropout: on the layer's attention weights and updates, and on the sentence vector.
@@ -202,13 +212,13 @@ def sgnet(
         ConfigError: as ``backbone``, or for a relation that is no mask.
 
     Example:
-        >>> sgnet(2, backbone="somewhere", relation="distance")
+        >>> sgnet(2, backbone="somewhere", relation="dependency_distance")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: relation: expected span or ancestor, got 'distance'
+        structattn.syntax.errors.ConfigError: relation 'dependency_distance' is a distance, which forbids nothing;
+        expected one such as span or arc
     """
-    if relation not in ("span", "ancestor"):
-        raise ConfigError(f"relation: expected span or ancestor, got {relation!r}")
+    parse_mask(relation)
     source = read_backbone(backbone, is_frozen=is_frozen)
     count = int(source.config.num_attention_heads) if num_heads is None else num_heads
     layer = GuidedLayer(source.dim, count, dropout=dropout)

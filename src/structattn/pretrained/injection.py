@@ -19,13 +19,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords
+from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords, join_sentences
 from structattn.data.tensors import save_tensors
 from structattn.functional import additive_mask
 from structattn.layers.backbone import max_input_length
 from structattn.layers.modes import evaluating
 from structattn.pretrained.eager import computing_weights
-from structattn.pretrained.relations import joined
 from structattn.priors import AttentionBias, Prior
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
@@ -78,6 +77,7 @@ class InjectedModel(nn.Module):
         self.layers = tuple(layers)
         self.tokenizer = tokenizer
         self.description = description
+        self._takes_segments = "token_type_ids" in inspect.signature(model.forward).parameters
         self._bias: AttentionBias | None = None
         self._biased_modules = [attention_modules(model)[layer] for layer in self.layers]
         self._hooks = [
@@ -101,10 +101,11 @@ class InjectedModel(nn.Module):
             ValueError: if the prior allows a subword no key at all.
         """
         subwords = texts if isinstance(texts, SubwordBatch) else self.tokenize(texts)
-        known = inspect.signature(self.model.forward).parameters
-        segments = {"token_type_ids": subwords.segments} if "token_type_ids" in known else {}
+        segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
+        # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
+        mask = None if subwords.mask.is_meta else subwords.mask.long()
         with self._biased(self.attention_bias(subwords)):
-            return self.model(input_ids=subwords.ids, attention_mask=subwords.mask.long(), **segments, **inputs)
+            return self.model(input_ids=subwords.ids, attention_mask=mask, **segments, **inputs)
 
     def tokenize(self, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]) -> SubwordBatch:
         """Sentences, or pairs of them, as subwords.
@@ -119,13 +120,17 @@ class InjectedModel(nn.Module):
         device = next(self.model.parameters()).device
         return collate_subwords(sentences, self.tokenizer, max_length=limit).to(device)
 
+    def words_of(self, subwords: SubwordBatch) -> SentenceBatch:
+        """The words of each text as one sentence, which the prior reads."""
+        return collate([join_sentences(parts) for parts in subwords.sentences], Vocabulary([])).to(subwords.device)
+
     def attention_bias(self, subwords: SubwordBatch) -> AttentionBias:
         """The prior's value for the words, spread over their subwords."""
-        batch = collate([joined(parts) for parts in subwords.sentences], Vocabulary([])).to(subwords.device)
-        value = self.prior(batch)
+        value = self.prior(self.words_of(subwords) if subwords.text is None else subwords.text)
         allowed = None if value.allowed is None else _spread(value.allowed, subwords, True)
         bias = None if value.bias is None else _spread(value.bias, subwords, 0.0)
-        if allowed is not None:
+        # Looking at the answer would stall a device, and stop a graph.
+        if allowed is not None and allowed.is_cpu and not torch.compiler.is_compiling():
             reachable = (allowed & subwords.mask[:, None, None, :]).any(-1) | ~subwords.mask[:, None, :]
             if not bool(reachable.all()):
                 row = int((~reachable).nonzero()[0, 0])
@@ -260,7 +265,7 @@ def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 def _spread(value: Tensor, subwords: SubwordBatch, elsewhere: bool | float) -> Tensor:
     """A matrix over words as one over subwords; ``elsewhere`` where one of the two belongs to no word."""
-    value = value.expand(len(subwords), -1, -1, -1)
+    value = value.expand(subwords.ids.shape[0], -1, -1, -1)
     heads, length = value.shape[1], subwords.words.shape[1]
     # A prior that depends on nothing may be one number for all pairs. Rows, then columns: unlike with one index of
     # both, the gradient of a learnt prior then adds up in a fixed order.

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -91,7 +92,21 @@ def _inserted(backbone: nn.Module, place: int, function: Callable[[Tensor], Tens
             return (function(args[0]), *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": function(kwargs["hidden_states"])}
 
-    hook = _layers_of(backbone)[place].register_forward_pre_hook(replace, with_kwargs=True)
+    module = _layers_of(backbone)[place]
+    if torch.compiler.is_compiling():  # which cannot trace the registration of a hook
+        forward = module.forward
+
+        def read(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = replace(module, args, kwargs)
+            return forward(*args, **kwargs)
+
+        module.forward = read
+        try:
+            yield
+        finally:
+            module.__dict__.pop("forward", None)
+        return
+    hook = module.register_forward_pre_hook(replace, with_kwargs=True)
     try:
         yield
     finally:

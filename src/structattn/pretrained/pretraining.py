@@ -206,7 +206,7 @@ def heads_loss(
         >>> heads, config = RelationHeads(4, 2), HydraConfig(num_heads=2)
         >>> words, yes = torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)
         >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
-        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, torch.tensor([2]), ~yes[:, 0], ((kids,),))
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, yes, ~yes[:, 0], ((kids,),))
         >>> heads_loss(heads, config, subwords, torch.zeros(1, 2, 4))
         tensor(0.5000, grad_fn=...)
     """

@@ -6,11 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.data import SubwordBatch
+from structattn.data import SubwordBatch, parse_relation
 from structattn.layers import PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.placement import place_of
-from structattn.pretrained.relation_names import parse_relation
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 
@@ -121,9 +120,9 @@ class RelationBatches:
 
 
 def _has_all(sentence: Sentence, config: HydraConfig) -> bool:
-    wanted = [parse_relation(name) for name in config.relations]
-    trees = any(relation.kind != "matrix" for relation in wanted) or config.root_to_cls
-    matrices = {relation.matrix for relation in wanted if relation.kind == "matrix"}
-    return (
-        bool(sentence.words) and (sentence.dependency is not None or not trees) and matrices <= set(sentence.relations)
-    )
+    wanted = {parse_relation(name).structure for name in config.relations}
+    if config.root_to_cls:
+        wanted.add("dependency")
+    trees = {"dependency": sentence.dependency, "constituency": sentence.constituency}
+    present = {None, *sentence.relations, *(name for name, tree in trees.items() if tree is not None)}
+    return bool(sentence.words) and wanted <= present

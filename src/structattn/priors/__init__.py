@@ -3,7 +3,7 @@
 from structattn.priors.bias import AttentionBias
 from structattn.priors.per_head import PerHead
 from structattn.priors.prior import LearntAlpha, Prior, Scaled, Sum
-from structattn.priors.relation import Relation
+from structattn.priors.relation import Relation, mask_prior, preference_prior
 from structattn.priors.sequence import Backward, Forward, NotSelf, SequencePrior, WordDistance, alibi_slopes
 from structattn.priors.tree import ConstituencyDistance, DependencyDistance, Subtree
 
@@ -24,4 +24,6 @@ __all__ = [
     "Sum",
     "WordDistance",
     "alibi_slopes",
+    "mask_prior",
+    "preference_prior",
 ]

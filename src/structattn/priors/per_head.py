@@ -45,6 +45,7 @@ class PerHead(Prior):
         if names is not None and len(names) != len(priors):
             raise ValueError(f"PerHead expects one name per head, got {len(names)} names for {len(priors)} heads")
         self._names = tuple("none" if prior is None else prior.name for prior in priors) if names is None else (*names,)
+        self._written = ", ".join(map(repr, priors))
         bases: dict[Hashable, Prior] = {}
         alphas: dict[Hashable, nn.Module] = {}
         # (base prior, learnt alphas) -> the fixed factor of every head
@@ -67,6 +68,9 @@ class PerHead(Prior):
         self.register_buffer("selected", torch.tensor([*used.values()]).view(len(bases), len(priors)), persistent=False)
         factors = torch.tensor([*groups.values()], dtype=torch.float32).view(len(groups), len(priors))
         self.register_buffer("factors", factors, persistent=False)
+
+    def __repr__(self) -> str:
+        return f"PerHead([{self._written}])"
 
     @property
     def name(self) -> str:

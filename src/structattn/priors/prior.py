@@ -20,13 +20,14 @@ class Prior(nn.Module, ABC):
     """A module whose forward turns a batch, and the structure it carries, into an ``AttentionBias``.
 
     ``a + b`` intersects the masks and adds the biases; ``alpha * a`` scales the bias only, where ``alpha``
-    is a number, a tensor or ``nn.Parameter`` with one value or one per head, or a :class:`LearntAlpha`.
+    is a number, a tensor or ``nn.Parameter`` with one value or one per head, or a :class:`LearntAlpha`. ``-a`` and
+    ``a - b`` are refused, as a mask has no opposite.
 
     Example:
         >>> from structattn.priors import Forward, WordDistance
         >>> prior = Forward() + 1.5 * WordDistance()
-        >>> prior.name
-        'forward + 1.5 word'
+        >>> prior.name, prior
+        ('forward + 1.5 word', Forward(include_self=True) + 1.5 * WordDistance())
     """
 
     @property
@@ -59,8 +60,30 @@ class Prior(nn.Module, ABC):
     def __add__(self, other: "Prior") -> "Prior":
         return Sum(self, other) if isinstance(other, Prior) else NotImplemented
 
+    def __radd__(self, other: object) -> "Prior":
+        # sum() starts with 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def __rmul__(self, alpha: "int | float | Tensor | LearntAlpha") -> "Prior":
         return Scaled(alpha, self) if isinstance(alpha, int | float | Tensor | LearntAlpha) else NotImplemented
+
+    def __mul__(self, alpha: "int | float | Tensor | LearntAlpha") -> "Prior":
+        return self.__rmul__(alpha)
+
+    def __neg__(self) -> "Prior":
+        raise TypeError(
+            f"-prior has no meaning for {self.name!r}: a mask has no opposite; write -1 * prior to turn a preference "
+            "around and keep the mask"
+        )
+
+    def __sub__(self, other: object) -> "Prior":
+        raise TypeError(
+            "prior - prior has no meaning, as a mask has no opposite; write a + (-1) * b to subtract a preference and "
+            "keep both masks"
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
 
 
 class LearntAlpha(nn.Module):
@@ -89,6 +112,10 @@ class LearntAlpha(nn.Module):
             raise ValueError(f"LearntAlpha expects positive finite initial weights, got {start}")
         # log(exp(w) - 1), the inverse of softplus, in a form that does not overflow.
         self.raw = nn.Parameter(torch.tensor([weight + math.log(-math.expm1(-weight)) for weight in start]))
+
+    def extra_repr(self) -> str:
+        """The number of weights."""
+        return f"{len(self.raw)}"
 
     def forward(self) -> Float[Tensor, " head"]:
         """The weights."""
@@ -132,6 +159,9 @@ class Sum(Prior):
     def terms(self) -> "tuple[Term, ...]":
         """The terms of both."""
         return self.first.terms() + self.second.terms()
+
+    def __repr__(self) -> str:
+        return f"{self.first!r} + {self.second!r}"
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """Evaluate both and add."""
@@ -184,6 +214,10 @@ class Scaled(Prior):
         number = float(self.alpha)
         return tuple(Term(term.base, number * term.factor, term.alphas) for term in self.prior.terms())
 
+    def __repr__(self) -> str:
+        alpha = f"{self.alpha:g}" if not isinstance(self.alpha, nn.Module) else repr(self.alpha)
+        return f"{alpha} * ({self.prior!r})" if isinstance(self.prior, Sum) else f"{alpha} * {self.prior!r}"
+
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """Evaluate, then scale the bias."""
         value: AttentionBias = self.prior(batch)
@@ -222,6 +256,9 @@ class _Given(nn.Module):
             self.alpha = alpha
         else:
             self.register_buffer("alpha", alpha)
+
+    def __repr__(self) -> str:
+        return f"tensor of {self.alpha.numel()}" if self.alpha.numel() > 1 else f"{self.alpha.item():g}"
 
     def forward(self) -> Tensor:
         return self.alpha

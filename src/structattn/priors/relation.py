@@ -1,56 +1,100 @@
-"""A prior from any matrix that a sentence carries: coreference, semantic roles, alignments, a parser's marginals."""
+"""Priors from relations by name: arcs with their labels, ancestors, and any matrix that a sentence carries."""
 
 from collections.abc import Hashable
+from typing import Literal
 
-import torch
-
-from structattn.data import SentenceBatch
+from structattn.data import SentenceBatch, parse_mask, parse_relation, word_relation
 from structattn.priors.bias import AttentionBias
 from structattn.priors.prior import Prior
+from structattn.priors.sequence import Backward, Forward, WordDistance
+from structattn.priors.tree import ConstituencyDistance, DependencyDistance
 
 
 class Relation(Prior):
-    """The matrix ``sentence.relations[name]``, rows are queries and columns keys, as a bias or as a mask.
+    """A relation between words as a bias, or as a mask: ``Relation("head:nsubj")``, ``Relation("coref")``.
 
     Args:
-        name: name of the matrix.
+        name: a name of `structattn.data.parse_relation`, such as ``ancestor`` or ``arc:nsubj,obj+self``; any other
+            name is that of a matrix ``sentence.relations[name]``: coreference, semantic roles, alignments, a parser's
+            marginals. Rows are queries and columns keys.
         as_mask: if true, a query may attend to a key where the entry is not zero; otherwise the entry is the bias.
 
     Raises:
-        ValueError: for the name of a tree; trees have priors of their own.
-        MissingStructure: in ``forward``, if a sentence does not carry the matrix.
+        ConfigError: for a name that is malformed, or a distance as a mask.
+        MissingStructure: in ``forward``, if a sentence lacks the tree or the matrix.
 
     Example:
         >>> import structattn as sa
         >>> same = [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
-        >>> sentence = sa.Sentence(["she", "sees", "herself"], relations={"same": same})
+        >>> tree = sa.DependencyTree([2, 0, 2], ["nsubj", "root", "obj"])
+        >>> sentence = sa.Sentence(["she", "sees", "herself"], dependency=tree, relations={"same": same})
         >>> batch = sa.collate([sentence], sa.Vocabulary.from_examples([sa.Example((sentence,))]))
         >>> Relation("same")(batch).bias[0, 0, 0].tolist()
         [1.0, 0.0, 1.0]
-        >>> Relation("same", as_mask=True)(batch).allowed[0, 0, 0].tolist()
-        [True, False, True]
+        >>> Relation("head:nsubj+self", as_mask=True)(batch).allowed[0, 0, 0].tolist()
+        [True, True, False]
     """
 
     def __init__(self, name: str, as_mask: bool = False) -> None:
         super().__init__()
-        if name in ("dependency", "constituency"):
-            raise ValueError(f"Relation expects the name of a matrix, got {name!r}; use DependencyDistance or alike")
-        self.relation = name
+        parse = parse_mask if as_mask else parse_relation
+        self.relation = parse(name, bare_matrices=True)
+        self._name = name
         self.as_mask = as_mask
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.name!r}, as_mask={self.as_mask}"
 
     @property
     def name(self) -> str:
         """The relation's name."""
-        return self.relation
+        return self._name
 
     def identity(self) -> Hashable:
         """The class and its options: two of a kind are one."""
         return type(self), self.relation, self.as_mask
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
-        """The matrices, shape ``(batch, 1, query, key)``."""
-        if self.relation in batch.relations or bool(batch.mask.any()):
-            matrix = batch.require(self.relation, wanted_by=f"Relation({self.relation!r})")
-        else:  # a batch without any word carries no matrices, and needs none
-            matrix = torch.zeros(*batch.mask.shape, batch.mask.shape[1], device=batch.device)
-        return AttentionBias(matrix[:, None] != 0) if self.as_mask else AttentionBias(None, matrix[:, None])
+        """The relation, shape ``(batch, 1, query, key)``."""
+        matrix = word_relation(self.relation, batch, wanted_by=f"Relation({self.name!r})")[:, None]
+        return AttentionBias(matrix != 0) if self.as_mask else AttentionBias(None, matrix)
+
+
+def mask_prior(name: str) -> Prior:
+    """The prior that allows what a relation relates.
+
+    Raises:
+        ConfigError: for an unknown relation, or a distance.
+
+    Example:
+        >>> mask_prior("forward"), mask_prior("arc+self")
+        (Forward(include_self=True), Relation('arc+self', as_mask=True))
+    """
+    parsed = parse_mask(name)
+    directions = {"forward": Forward, "backward": Backward}
+    return directions[parsed.kind]() if parsed.kind in directions else Relation(name, as_mask=True)
+
+
+def preference_prior(name: str, *, missing: Literal["error", "none", "word"] = "error") -> Prior:
+    """The prior that prefers what a relation relates, or what is near.
+
+    Args:
+        name: the relation.
+        missing: for a distance in a tree, what to do with a sentence without one; see `DependencyDistance`.
+
+    Raises:
+        ConfigError: for an unknown relation.
+
+    Example:
+        >>> preference_prior("dependency_distance"), preference_prior("head:nsubj")
+        (DependencyDistance(missing='error'), Relation('head:nsubj', as_mask=False))
+    """
+    match parse_relation(name).kind:
+        case "word_distance":
+            return WordDistance()
+        case "dependency_distance":
+            return DependencyDistance(missing)
+        case "constituency_distance":
+            return ConstituencyDistance(missing)
+    return Relation(name)

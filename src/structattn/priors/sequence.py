@@ -54,6 +54,10 @@ class Forward(SequencePrior):
         super().__init__()
         self.include_self = include_self
 
+    def extra_repr(self) -> str:
+        """The option."""
+        return f"include_self={self.include_self}"
+
     @property
     def name(self) -> str:
         """``forward``, or ``strictly forward`` without the word itself."""
@@ -82,6 +86,10 @@ class Backward(SequencePrior):
     def __init__(self, include_self: bool = True) -> None:
         super().__init__()
         self.include_self = include_self
+
+    def extra_repr(self) -> str:
+        """The option."""
+        return f"include_self={self.include_self}"
 
     @property
     def name(self) -> str:

@@ -45,6 +45,10 @@ class DependencyDistance(Prior):
         super().__init__()
         self.missing = _checked(missing, "DependencyDistance")
 
+    def extra_repr(self) -> str:
+        """The option."""
+        return f"missing={self.missing!r}"
+
     @property
     def name(self) -> str:
         """``dependency``."""
@@ -86,6 +90,10 @@ class ConstituencyDistance(Prior):
     def __init__(self, missing: Missing = "error") -> None:
         super().__init__()
         self.missing = _checked(missing, "ConstituencyDistance")
+
+    def extra_repr(self) -> str:
+        """The option."""
+        return f"missing={self.missing!r}"
 
     @property
     def name(self) -> str:
@@ -134,6 +142,10 @@ class Subtree(Prior):
             raise ValueError(f"Subtree expects words_see to be one of all, own; got {words_see!r}")
         self.words_see: WordsSee = words_see
 
+    def extra_repr(self) -> str:
+        """The option."""
+        return f"words_see={self.words_see!r}"
+
     @property
     def name(self) -> str:
         """``subtree``."""
@@ -145,9 +157,7 @@ class Subtree(Prior):
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """The mask, shape ``(batch, 1, node, node)``."""
-        tree = _tree(batch, "constituency", "error", wanted_by="Subtree")
-        if tree is None:
-            return AttentionBias(batch.mask[:, None, :, None] & batch.mask[:, None, None, :])
+        tree = batch.require("constituency", wanted_by="Subtree")
         if self.words_see == "own":
             return AttentionBias(tree.subtrees()[:, None])
         leaf = torch.arange(tree.mask.shape[1], device=tree.mask.device) < tree.num_leaves
@@ -167,11 +177,9 @@ def _tree(
     batch: SentenceBatch, structure: Literal["dependency", "constituency"], missing: Missing, *, wanted_by: str
 ) -> TreeBatch | None:
     """The trees of the batch, or ``None`` if no sentence has one and that is no error."""
-    found = batch.dependency if structure == "dependency" else batch.constituency
-    # A batch without any word has no trees, and needs none.
-    if missing == "error" and (found is not None or bool(batch.mask.any())):
+    if missing == "error":
         return batch.require(structure, wanted_by=wanted_by)
-    return found
+    return batch.dependency if structure == "dependency" else batch.constituency
 
 
 def _without_tree(batch: SentenceBatch, missing: Missing) -> Int64[Tensor, "1 query key"]:

@@ -108,9 +108,7 @@ class SentenceModel(nn.Module):
             MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
         """
         try:
-            together = COMBINATIONS[self.task.combine].reads_together
-            texts = [batch.sentences] if together else [(sentences,) for sentences in batch.sentences]
-            encodings = [self.encoder(*text) for text in texts]
+            encodings = [self.encoder(*text) for text in self._texts(batch.sentences)]
         except MissingStructure as error:
             if error.index is None or error.index >= len(batch.ids):
                 raise
@@ -224,8 +222,14 @@ class SentenceModel(nn.Module):
             raise ValueError("a batch needs at least one example, got none")
         columns = zip(*(example.sentences for example in examples), strict=True)
         sentences = tuple(collate([self.trees(sentence) for sentence in column], self.vocabulary) for column in columns)
+        sentences = tuple(one for text in self._texts(sentences) for one in self.encoder.prepare(*text))
         weight = torch.tensor([example.weight for example in examples]) * (target.sum(-1) > 0)
         return TaskBatch(sentences, target, weight, tuple(example.id for example in examples), int((weight > 0).sum()))
+
+    def _texts(self, sentences: tuple[SentenceBatch, ...]) -> list[tuple[SentenceBatch, ...]]:
+        """The sentences of each example that the encoder reads together."""
+        together = COMBINATIONS[self.task.combine].reads_together
+        return [sentences] if together else [(one,) for one in sentences]
 
     def _answers_to(self, examples: list[Example]) -> list[Prediction]:
         # Gold labels play no part here: they may be missing, or unknown to the model.

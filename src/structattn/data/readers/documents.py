@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator
 
 from structattn.data.example import Example
-from structattn.data.phrase_trees import join_sentences
+from structattn.data.joining import join_sentences
 from structattn.data.readers.fields import Place, check_target, label_of
 from structattn.syntax import ParseError, Sentence, read_conllu
 from structattn.syntax.files import MAX_LINE, MAX_WORDS, Source
