@@ -108,7 +108,7 @@ def test_a_bare_name_is_a_matrix_for_priors_only() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("haed", "unknown relation 'haed' .did you mean 'head'...; known: arc, head"),
+        ("haed", "unknown relation 'haed' .did you mean 'head'..; known: arc, head"),
         ("head:", "unknown relation 'head:'"),
         ("head+others", r"unknown relation 'head\+others'"),
         ("ancestor:nsubj", "only arc, head and child take labels"),

@@ -12,8 +12,10 @@ FILES = sorted((HERE / "unchecked").glob("test_*.py"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_in_a_process_of_its_own(file: Path) -> None:
+def test_in_a_process_of_its_own(file: Path, request: pytest.FixtureRequest) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses", "0", str(file)]
+    if request.config.getoption("--slow"):
+        command.append("--slow")
     environment = os.environ | {"STRUCTATTN_UNCHECKED": "1"}
     # What the outer process says about its workers is not for the inner one.
     environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}

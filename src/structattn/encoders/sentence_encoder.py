@@ -31,7 +31,7 @@ class Encoding:
     pool_mask: Bool[Tensor, "batch node"] | None = None
 
 
-register_dataclass(Encoding, serialized_type_name="structattn.Encoding")
+register_dataclass(Encoding, serialized_type_name=f"{Encoding.__module__}.Encoding")
 
 
 class SentenceEncoder(nn.Module):

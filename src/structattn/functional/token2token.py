@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from structattn.functional.masking import masked_softmax
 from structattn.kernels.pair_scores import curve_of, curved, exponentials, highest_of, inverse_
 from structattn.kernels.pair_tiles import tile_size, tiles
 from structattn.kernels.token2token import attend
@@ -56,8 +55,7 @@ def token2token(
     """
     _check(a, b_keys, bias, values=values, allowed=allowed, scale=scale)
     queries, keys = _at_least_single(a) + _at_least_single(bias), _at_least_single(b_keys)
-    attended = _written_out if torch.compiler.is_exporting() else attend
-    return attended(queries, keys, _at_least_single(values), allowed, float(scale)).to(values.dtype)
+    return attend(queries, keys, _at_least_single(values), allowed, float(scale)).to(values.dtype)
 
 
 @torch.no_grad()
@@ -105,13 +103,6 @@ def token2token_weights(
         shares *= inverse[tile.sentences, None, tile.queries]
         weights[tile.sentences, tile.queries, tile.keys] = shares.mean(-1).transpose(1, 2)
     return weights.to(a.dtype)
-
-
-def _written_out(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> Tensor:
-    """The same with a score for every pair and feature, for programs that run without our kernels."""
-    scores = scale * torch.tanh((queries.unsqueeze(2) + keys.unsqueeze(1)) / scale)
-    weights = masked_softmax(scores, allowed.unsqueeze(-1), dim=2)
-    return (weights * values.unsqueeze(1)).sum(2)
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

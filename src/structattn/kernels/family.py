@@ -74,7 +74,7 @@ class Family:
 
     def each(self, scores: Scores) -> list[Tensor]:
         """The arrays of each sentence, with the batch axis in front."""
-        batch = len(scores[0])
+        batch = scores[0].shape[0]
         return [
             array.expand(batch, *array.shape) if array.dim() == axes else array
             for array, axes in zip(scores, self.shared_axes, strict=True)

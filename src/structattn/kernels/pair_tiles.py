@@ -1,6 +1,6 @@
 """Blocks of word pairs: how attention that must not hold every pair at once walks over all of them.
 
-Separate because it knows nothing of scores: only which pairs are allowed, and how much may be held at a time.
+Nothing here knows of scores: only which pairs are allowed, and how much may be held at a time.
 """
 
 import math
@@ -81,7 +81,13 @@ def tiles(queries: Tensor, keys: Tensor, allowed: Tensor) -> Iterator[Tile]:
 
 
 def _reach(allowed: Tensor) -> tuple[list[int], list[int]]:
-    """For each key the first query that may look at it, and one more than the last; ``(n, 0)`` if there is none."""
+    """For each key the first query that may look at it, and one more than the last; ``(n, 0)`` if there is none.
+
+    On an accelerator, which would have to wait for the answer, all queries.
+    """
+    if not allowed.is_cpu:
+        num_queries, num_keys = allowed.shape[1:]
+        return [0] * num_keys, [num_queries] * num_keys
     reached = allowed.any(0)
     position = torch.arange(len(reached), device=allowed.device).unsqueeze(-1)
     first = torch.where(reached, position, len(reached)).amin(0)

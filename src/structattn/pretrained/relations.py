@@ -49,6 +49,7 @@ def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTar
         MissingStructure: if a sentence lacks the tree or the matrix that a relation is about.
 
     Example:
+        >>> from structattn.syntax import Sentence
         >>> words = torch.tensor([[0, 0, 1, 1, 0]])  # [CLS] kids wash ##ing [SEP]
         >>> is_word, yes = torch.tensor([[False, True, True, True, False]]), torch.ones(1, 5, dtype=torch.bool)
         >>> sentence = Sentence(["kids", "washing"], dependency=DependencyTree([2, 0]))
