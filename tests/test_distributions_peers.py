@@ -15,12 +15,13 @@ from torch import Tensor
 
 from structattn.distributions import ConstituencyCRF, DependencyCRF, LinearChainCRF, NonProjectiveDependencyCRF
 
-MODES = ["train", "marg", "attn", "argmax"]
-SIZES = {"A": (7, 4), "B": (9,), "C": (9,), "D": (8,)}
+MODES = ["train", "marg", "attn", "argmax", "topk", "sample", "entropy", "kl"]
+SIZES = {"A": (7, 4), "B": (9,), "C": (9,), "D": (8,), "E": (7, 3)}
 PAIRS = [
     ("A", "structattn, edges"),
     *((row, name) for row in "ABCD" for name in ("torch-struct", "SuPar", "SynJax")),
     ("A", "pytorch-crf"),
+    ("E", "torch-struct"),
 ]
 
 

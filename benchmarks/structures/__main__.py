@@ -1,9 +1,9 @@
 """Milliseconds and megabytes of the structured distributions, next to other libraries, in one run.
 
-Rows: A linear chains, B projective trees, C all dependency trees, D phrase trees. Modes: train, marg, attn, argmax; see
-``contest.py``. Every row runs in a process of its own for each number of threads, held to as many cores; inside, the
-libraries take turns. Peers that are not installed are named with the way to install them (``make peers``). Memory is
-that of marg and attn on one thread; see ``memory.py``.
+Rows: A linear chains, B projective trees, C all dependency trees, D phrase trees, E labelled segmentations. Modes:
+train, marg, attn, argmax, topk, sample, entropy, kl; see ``contest.py``. Every row runs in a process of its own for
+each number of threads, held to as many cores; inside, the libraries take turns. Peers that are not installed are named
+with the way to install them (``make peers``). Memory is that of marg and attn on one thread; see ``memory.py``.
 
     python -m benchmarks.structures --rows B --sizes 40 80 --modes attn --threads 1 2 --json results.json
 """
@@ -31,6 +31,8 @@ PEERS = ("torch-struct", "SuPar", "pytorch-crf", "SynJax")
 COLUMNS = ("structattn", "structattn, edges", *PEERS)
 # Compiles for about as long as all else takes; with more threads it competes when it is named.
 ON_ONE_THREAD = "SynJax"
+# Segmentations of fifty words take torch-struct minutes.
+WEIGHED = ("A", "B", "C", "D")
 
 
 def main() -> None:
@@ -48,7 +50,7 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=1.0, help="a call that takes longer is not tried at larger sizes"
     )
-    parser.add_argument("--memory", nargs="*", choices=list(ROWS), default=list(ROWS), help="families to weigh")
+    parser.add_argument("--memory", nargs="*", choices=list(ROWS), default=list(WEIGHED), help="families to weigh")
     parser.add_argument("--words", nargs="+", type=int, default=[50, 100, 200, 400], help="sizes to weigh them at")
     parser.add_argument("--json", metavar="FILE", help="all numbers, for machines")
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
@@ -113,10 +115,11 @@ def _compete_here(options: argparse.Namespace) -> None:
     (row,) = (ROWS[letter] for letter in options.rows)
     pace = Pace(options.repeats, options.seconds, options.limit)
     pace.too_slow += [(name, mode, size) for name, size in row.left_out for mode in MODES]
-    names = [name for name in _present(row.names) if name in options.names]
-    for size in sorted(row.sizes, key=lambda size: size[::-1]):
+    present = [name for name in _present(row.names) if name in options.names]
+    for size in sorted(row.sizes + row.uneven, key=lambda size: size[::-1]):
         if options.sizes and ",".join(map(str, size)) not in options.sizes:
             continue
+        names = [name for name in present if size not in row.uneven or name != ON_ONE_THREAD]
         contenders = [row.build(row.batch, size, name) for name in names]
         _prepare(
             [(c, mode) for c in contenders for mode in options.modes if not pace.gave_up(c.name, mode, size)], cores

@@ -6,9 +6,10 @@ position.
 
 import torch
 from torch import Tensor
+from torch.distributions import kl_divergence
 
 from benchmarks.structures import peers
-from benchmarks.structures.contest import Contender, Row, jax_contender, torch_contender
+from benchmarks.structures.contest import COUNT, Contender, Row, jax_contender, torch_contender
 from structattn.distributions import LinearChainCRF
 
 
@@ -28,6 +29,10 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             log_partition=lambda u, t: LinearChainCRF(u, t).log_partition(),
             marginals=lambda u, t: LinearChainCRF(u, t).marginals(),
             argmax=lambda u, t: LinearChainCRF(u, t).argmax(),
+            topk=lambda u, t: LinearChainCRF(u, t).topk(COUNT),
+            sample=lambda u, t: LinearChainCRF(u, t).sample(),
+            entropy=lambda u, t: LinearChainCRF(u, t).entropy(),
+            kl=lambda u, t, other: kl_divergence(LinearChainCRF(u, t), LinearChainCRF(other, t)),
             best=lambda parts: parts.argmax(-1),
         )
     peer = peers.load(name)
@@ -39,6 +44,11 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             log_partition=lambda u, t: peer.LinearChainCRF(u, t).log_partition,
             marginals=lambda u, t: peer.LinearChainCRF(u, t).marginals,
             argmax=lambda u, t: peer.LinearChainCRF(u, t).argmax,
+            topk=lambda u, t: peer.LinearChainCRF(u, t).topk(COUNT),
+            sample=lambda u, t: peer.LinearChainCRF(u, t).sample(),
+            entropy=lambda u, t: peer.LinearChainCRF(u, t).entropy,
+            kl=lambda u, t, other: peer.LinearChainCRF(u, t).kl(peer.LinearChainCRF(other, t)),
+            each_best=lambda tags: tags.unbind(-1),
         )
     if name == "pytorch-crf":  # the likelihood of given tags; no marginals
         model = peer.CRF(states, batch_first=True)
@@ -65,6 +75,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
         )
     if name == "torch-struct":  # [edge, state after, state before]
         lengths = torch.full((batch,), n)
+        other = _edges(weight, transition).mT.contiguous()
         return torch_contender(
             name,
             [_edges(unary, transition).mT.contiguous()],
@@ -72,6 +83,10 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             log_partition=lambda s: peer.LinearChainCRF(s, lengths).partition,
             marginals=lambda s: peer.LinearChainCRF(s, lengths).marginals,
             argmax=lambda s: peer.LinearChainCRF(s, lengths).argmax,
+            topk=lambda s: peer.LinearChainCRF(s, lengths).topk(COUNT),
+            sample=lambda s: peer.LinearChainCRF(s, lengths).sample((1,))[0],
+            entropy=lambda s: peer.LinearChainCRF(s, lengths).entropy,
+            kl=lambda s, _: peer.LinearChainCRF(s, lengths).kl(peer.LinearChainCRF(other, lengths)),
             parts=lambda parts: _words(parts.mT),
             best=lambda parts: _words(parts.mT).argmax(-1),
         )
@@ -110,5 +125,6 @@ ROW = Row(
     build=build,
     names=("structattn", "structattn, edges", "torch-struct", "SuPar", "pytorch-crf", "SynJax"),
     growth=1,
+    uneven=((23, 10), (40, 10), (37, 10)),
     left_out=(("torch-struct", (20, 50)),),  # cubic in the states: one to ten seconds a call
 )

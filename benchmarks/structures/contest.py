@@ -4,7 +4,9 @@ A contender is one library on one input: for each mode a call that is timed, and
 layout. The first contender is the reference for the answers of the others.
 
 Modes: ``train`` is the log-partition and its gradient, ``marg`` the marginals, ``attn`` the gradient of the marginals
-contracted with random weights (structured attention: a second derivative), ``argmax`` the best structure.
+contracted with random weights (structured attention: a second derivative), ``argmax`` the best structure, ``topk`` the
+five best, ``sample`` one random structure, ``entropy`` and ``kl`` the entropy and the divergence from the distribution
+with those weights as its scores.
 """
 
 import statistics
@@ -19,7 +21,9 @@ from torch import Tensor
 
 from benchmarks.turns import seconds
 
-MODES = ("train", "marg", "attn", "argmax")
+MODES = ("train", "marg", "attn", "argmax", "topk", "sample", "entropy", "kl")
+# How many structures `topk` finds.
+COUNT = 5
 # Peers compute in float32, and torch-struct adds 1e-5 to what it inverts.
 TOLERANCE = 5e-3
 SMALLEST_TURN = 2e-3
@@ -42,6 +46,7 @@ class Row:
     Attributes:
         growth: the number of scores grows with this power of the words.
         left_out: contenders that are known to take seconds, and from which size on.
+        uneven: sizes that are no round numbers, for libraries that do not compile for each.
     """
 
     letter: str
@@ -53,6 +58,7 @@ class Row:
     names: tuple[str, ...]
     growth: int = 2
     left_out: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    uneven: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,8 +144,14 @@ def torch_contender(
     log_partition: Callable[..., Tensor],
     marginals: Callable[..., Tensor] | None,
     argmax: Callable[..., Any] | None,
+    topk: Callable[..., Any] | None = None,
+    sample: Callable[..., Tensor] | None = None,
+    entropy: Callable[..., Tensor] | None = None,
+    kl: Callable[..., Tensor] | None = None,
     parts: Callable[[Tensor], Tensor] = lambda parts: parts,
     best: Callable[[Any], Tensor] = lambda best: best,
+    each_best: Callable[[Any], Sequence[Any]] = lambda found: found,
+    size: Callable[[Tensor], Tensor] = lambda parts: parts.flatten(1).sum(-1),
 ) -> Contender:
     """A contender that is written in torch.
 
@@ -149,10 +161,14 @@ def torch_contender(
         weight: what the marginals are contracted with.
         log_partition: of the potentials.
         marginals: of the potentials; None if there is no such function.
-        argmax: of the potentials; None if there is no such function.
-        parts: marginals and gradients of the first potential in our layout.
+        argmax: of the potentials; None if there is no such function. So are ``topk``, ``sample`` and ``entropy``.
+        kl: of the potentials and the first one of the other distribution; None if there is no such function.
+        parts: marginals and gradients of the first potential in our layout; random structures, too.
         best: the best structure in our layout.
+        each_best: the answer of ``topk`` as best structures, one after the other.
+        size: of random structures what all of them have in common, ``(batch,)``: their number of words, or of spans.
     """
+    plain = [tensor.detach() for tensor in inputs]
 
     def leaves() -> list[Tensor]:
         return [tensor.detach().requires_grad_() for tensor in inputs]
@@ -169,13 +185,22 @@ def torch_contender(
             own = leaves()
             return torch.autograd.grad((marginals(*own) * weight).sum(), own)[0]
 
-        calls |= {"marg": lambda: marginals(*(tensor.detach() for tensor in inputs)), "attn": attend}
-    if argmax is not None:
-        calls["argmax"] = lambda: argmax(*(tensor.detach() for tensor in inputs))
+        calls |= {"marg": lambda: marginals(*plain), "attn": attend}
+    for mode, function in (("argmax", argmax), ("topk", topk), ("sample", sample), ("entropy", entropy)):
+        if function is not None:
+            calls[mode] = partial(function, *plain)
+    if kl is not None:
+        calls["kl"] = partial(kl, *plain, weight)
 
     def read(mode: str, answer: Any) -> list[Tensor]:
         if mode == "train":
             return [answer[0], parts(answer[1])]
+        if mode == "topk":
+            return [torch.stack([best(found).double() for found in each_best(answer)])]
+        if mode in ("entropy", "kl"):
+            return [answer.detach()]
+        if mode == "sample":
+            return [size(parts(answer.detach()))]
         return [best(answer).double() if mode == "argmax" else parts(answer.detach())]
 
     return Contender(name, calls, read)

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import kl_divergence
 
 from benchmarks.structures import peers
-from benchmarks.structures.contest import Contender, jax_contender, torch_contender
+from benchmarks.structures.contest import COUNT, Contender, jax_contender, torch_contender
 
 
 @dataclass(frozen=True)
@@ -18,14 +19,15 @@ class Family:
     Attributes:
         ours: from scores to a distribution.
         supar: likewise, given the module; so is ``torch_struct``.
-        torch_struct_argmax: whether torch-struct has a best tree.
+        selects: whether torch-struct has best trees and an entropy, and whether it and SuPar have k best and random
+            trees.
         projective: for SynJax.
     """
 
     ours: Callable[[Tensor], Any]
     supar: Callable[[Any, Tensor], Any]
     torch_struct: Callable[[Any, Tensor], Any]
-    torch_struct_argmax: bool
+    selects: bool
     projective: bool
 
     def build(self, batch: int, size: tuple[int, ...], name: str) -> Contender:
@@ -41,6 +43,10 @@ class Family:
                 log_partition=lambda s: self.ours(s).log_partition(),
                 marginals=lambda s: self.ours(s).marginals(),
                 argmax=lambda s: self.ours(s).argmax(),
+                topk=lambda s: self.ours(s).topk(COUNT),
+                sample=lambda s: self.ours(s).sample(),
+                entropy=lambda s: self.ours(s).entropy(),
+                kl=lambda s, other: kl_divergence(self.ours(s), self.ours(other)),
                 best=lambda parts: parts.argmax(-1),
             )
         peer = peers.load(name)
@@ -52,6 +58,11 @@ class Family:
                 log_partition=lambda s: self.supar(peer, s).log_partition,
                 marginals=lambda s: self.supar(peer, s).marginals,
                 argmax=lambda s: self.supar(peer, s).argmax,
+                topk=(lambda s: self.supar(peer, s).topk(COUNT)) if self.selects else None,
+                sample=(lambda s: self.supar(peer, s).sample()) if self.selects else None,
+                entropy=lambda s: self.supar(peer, s).entropy,
+                kl=lambda s, other: self.supar(peer, s).kl(self.supar(peer, other)),
+                each_best=lambda heads: heads.unbind(-1),
                 parts=lambda parts: parts[:, 1:],
                 best=lambda heads: heads[:, 1:],
             )
@@ -62,7 +73,10 @@ class Family:
                 _root_on_diagonal(weight),
                 log_partition=lambda s: self.torch_struct(peer, s).partition,
                 marginals=lambda s: self.torch_struct(peer, s).marginals,
-                argmax=(lambda s: self.torch_struct(peer, s).argmax) if self.torch_struct_argmax else None,
+                argmax=(lambda s: self.torch_struct(peer, s).argmax) if self.selects else None,
+                topk=(lambda s: self.torch_struct(peer, s).topk(COUNT)) if self.selects else None,
+                sample=(lambda s: self.torch_struct(peer, s).sample((1,))[0]) if self.selects else None,
+                entropy=(lambda s: self.torch_struct(peer, s).entropy) if self.selects else None,
                 parts=_root_in_front,
                 best=lambda parts: _root_in_front(parts).argmax(-1),
             )

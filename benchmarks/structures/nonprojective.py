@@ -13,7 +13,7 @@ FAMILY = Family(
     ours=partial(NonProjectiveDependencyCRF, single_root=True),
     supar=lambda peer, scores: peer.MatrixTree(scores),
     torch_struct=lambda peer, scores: peer.NonProjectiveDependencyCRF(scores),
-    torch_struct_argmax=False,
+    selects=False,
     projective=False,
 )
 ROW = Row(
@@ -21,6 +21,7 @@ ROW = Row(
     title="all dependency trees, single root",
     axes=("words",),
     sizes=((10,), (20,), (40,), (80,)),
+    uneven=((23,), (37,)),
     batch=32,
     build=FAMILY.build,
     names=("structattn", "torch-struct", "SuPar", "SynJax"),

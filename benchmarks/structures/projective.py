@@ -10,7 +10,7 @@ FAMILY = Family(
     ours=partial(DependencyCRF, single_root=True),
     supar=lambda peer, scores: peer.DependencyCRF(scores),
     torch_struct=lambda peer, scores: peer.DependencyCRF(scores, multiroot=False),
-    torch_struct_argmax=True,
+    selects=True,
     projective=True,
 )
 ROW = Row(
@@ -18,6 +18,7 @@ ROW = Row(
     title="projective dependency trees, single root",
     axes=("words",),
     sizes=((10,), (20,), (40,), (80,)),
+    uneven=((23,), (37,)),
     batch=32,
     build=FAMILY.build,
     names=("structattn", "torch-struct", "SuPar", "SynJax"),
