@@ -12,7 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import structattn as sa
-from structattn.distributions import ConstituencyCRF, DependencyCRF, LinearChainCRF, NonProjectiveDependencyCRF
+from structattn.distributions import (
+    ConstituencyCRF,
+    DependencyCRF,
+    IndependentChoice,
+    IndependentSelection,
+    LinearChainCRF,
+    NonProjectiveDependencyCRF,
+)
 from structattn.inspection import attention_maps
 from structattn.layers import (
     AdditiveScores,
@@ -21,8 +28,6 @@ from structattn.layers import (
     ConstituencyAttention,
     DependencyScorer,
     GumbelNoise,
-    IndependentChoice,
-    IndependentSelection,
     PartDistribution,
     Segmentation,
     SegmentationAttention,
@@ -421,6 +426,7 @@ def test_random_selections_are_as_frequent_as_they_are_probable() -> None:
     assert ((drawn.mean(0) - p).abs() <= 4 * (p * (1 - p) / 4000).sqrt()).all()
     chain = Segmentation(LinearChainCRF(torch.stack([torch.zeros(4), scores], -1), torch.zeros(2, 2)))
     assert chain.sample((5,), torch.Generator().manual_seed(0)).shape == (5, 4)
+    assert coins.sample(3).shape == (3, 4)
     assert isinstance(coins, PartDistribution)
     assert isinstance(chain, PartDistribution)
 

@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from structattn.distributions import DependencyCRF
+from structattn.distributions import DependencyCRF, IndependentChoice, IndependentSelection
 from structattn.layers import (
     DependencyScorer,
-    IndependentChoice,
-    IndependentSelection,
     LearnedBoundary,
     MeanBoundary,
     SegmentationScorer,

@@ -7,11 +7,14 @@ from structattn.distributions.chain import LinearChainCRF
 from structattn.distributions.constituency import ConstituencyCRF
 from structattn.distributions.dependency import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.distributions.distribution import StructuredDistribution
+from structattn.distributions.independent import IndependentChoice, IndependentSelection
 from structattn.distributions.segments import SemiMarkovCRF
 
 __all__ = [
     "ConstituencyCRF",
     "DependencyCRF",
+    "IndependentChoice",
+    "IndependentSelection",
     "LinearChainCRF",
     "NonProjectiveDependencyCRF",
     "SemiMarkovCRF",

@@ -24,7 +24,6 @@ from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
 from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
 from structattn.layers.feedforward import FeedForward
 from structattn.layers.gates import FusionGate, ProjectedFusionGate
-from structattn.layers.independent import IndependentChoice, IndependentSelection
 from structattn.layers.linear import glorot_linear
 from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
 from structattn.layers.positions import SinusoidalPositions, sinusoids
@@ -80,8 +79,6 @@ __all__ = [
     "GumbelNoise",
     "HasEntropy",
     "HierarchicalAccumulation",
-    "IndependentChoice",
-    "IndependentSelection",
     "LearnedBoundary",
     "MaxPooling",
     "MeanBoundary",

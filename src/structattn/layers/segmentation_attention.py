@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
 
-from structattn.distributions import LinearChainCRF
+from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF
 from structattn.layers.expectations import (
     Expectation,
     PartDistribution,
@@ -20,7 +20,6 @@ from structattn.layers.expectations import (
     marginals,
     normalised,
 )
-from structattn.layers.independent import IndependentChoice, IndependentSelection
 from structattn.layers.linear import glorot_linear
 
 

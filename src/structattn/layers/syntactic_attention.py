@@ -12,10 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from structattn.distributions import DependencyCRF
+from structattn.distributions import DependencyCRF, IndependentChoice
 from structattn.layers.additive_scores import AdditiveScores
 from structattn.layers.expectations import Expectation, PartDistribution, checked_temperature, marginals
-from structattn.layers.independent import IndependentChoice
 
 DependencyFamily = Callable[[Tensor, Tensor], PartDistribution]
 

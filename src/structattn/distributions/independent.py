@@ -5,6 +5,7 @@ With these, simple attention is structured attention with another distribution, 
 Reference: Kim et al. (2017), section 2 (softmax) and section 4.2 (sigmoid).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from structattn.distributions.checks import checked_sample_shape
 from structattn.functional import masked_softmax, very_negative
 
 
@@ -24,6 +26,7 @@ class IndependentChoice:
         allowed: which keys may be chosen; ``True`` is allowed.
 
     Example:
+        >>> from structattn.distributions import IndependentChoice
         >>> choice = IndependentChoice(torch.zeros(3), torch.tensor([True, True, False]))
         >>> choice.marginals(), choice.argmax()
         (tensor([0.5000, 0.5000, 0.0000]), tensor([1., 0., 0.]))
@@ -42,11 +45,11 @@ class IndependentChoice:
         return torch.zeros_like(self.scores).scatter(-1, best, 1.0).masked_fill(~self.allowed, 0.0)
 
     def sample(
-        self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
+        self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
     ) -> Float[Tensor, "*sample_and_batch key"]:
         """Independent samples, by the Gumbel-max trick."""
         with torch.no_grad():
-            scores = self.scores.expand(*sample_shape, *self.scores.shape)
+            scores = self.scores.expand(*checked_sample_shape(sample_shape), *self.scores.shape)
             exponential = torch.empty_like(scores).exponential_(generator=generator)
             perturbed = scores - exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
             return IndependentChoice(perturbed, self.allowed.expand_as(perturbed)).argmax()
@@ -66,6 +69,7 @@ class IndependentSelection:
         allowed: which keys may be selected; ``True`` is allowed.
 
     Example:
+        >>> from structattn.distributions import IndependentSelection
         >>> selection = IndependentSelection(torch.zeros(3), torch.tensor([True, True, False]))
         >>> selection.marginals(), selection.argmax()
         (tensor([0.5000, 0.5000, 0.0000]), tensor([0., 0., 0.]))
@@ -83,11 +87,11 @@ class IndependentSelection:
         return ((self.scores > 0) & self.allowed).to(self.scores.dtype)
 
     def sample(
-        self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
+        self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
     ) -> Float[Tensor, "*sample_and_batch key"]:
         """Independent samples."""
         with torch.no_grad():
-            probabilities = self.marginals().expand(*sample_shape, *self.scores.shape)
+            probabilities = self.marginals().expand(*checked_sample_shape(sample_shape), *self.scores.shape)
             uniform = torch.rand(
                 probabilities.shape, generator=generator, dtype=probabilities.dtype, device=probabilities.device
             )
