@@ -28,7 +28,7 @@ from benchmarks.turns import medians
 from structattn.data.formulas import formulas
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders import build
-from structattn.tasks import SentenceModel, get_task
+from structattn.tasks import ClassifierConfig, SentenceModel, get_task
 from structattn.tasks.decoder import build_decoder
 from structattn.tasks.sequence_model import SequenceModel, TextProcessor
 
@@ -79,7 +79,7 @@ def inference_model(inside: str) -> SentenceModel:
     vocabulary = sa.Vocabulary(WORDS)
     encoder = build("decomposable", vocab_size=len(vocabulary), inside=inside)
     task = dataclasses.replace(get_task("snli"), combine="together")
-    return SentenceModel(encoder, task, vocabulary=vocabulary, hidden=300)
+    return SentenceModel(encoder, task, vocabulary=vocabulary, classifier=ClassifierConfig(hidden=300))
 
 
 def inference_batches() -> Iterator[Sequence[sa.Example]]:

@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--example", nargs="+", default=["0"], help="ids: the number of the question, from 0")
     parser.add_argument("--out", type=Path, default=Path("figures"))
     options = parser.parse_args()
-    model = sa.load(options.run).module
+    model = sa.load(options.run)
     if not isinstance(model, FactModel):
         parser.error(f"{options.run} is no run of fact selection")
     examples = {example.id: example for example in sa.data.read_examples(options.data, format="babi")}

@@ -23,8 +23,7 @@ from structattn.data import Example
 from structattn.inspection import leave_one_out
 from structattn.pictures import Series, bar_chart
 from structattn.syntax import replace_text
-from structattn.tasks import get_task
-from structattn.training import TrainedModel
+from structattn.tasks import TaskModel, get_task
 
 POSITIVE, NEGATIVE = "positive", "negative"
 
@@ -55,7 +54,7 @@ def write(path: Path, examples: Iterable[Example]) -> None:
         stream.writelines(f"{example.label} {' '.join(example.sentences[0].words)}\n" for example in examples)
 
 
-def measured(model: TrainedModel, examples: Sequence[Example], word: str, *, limit: int) -> tuple[float, float, float]:
+def measured(model: TaskModel, examples: Sequence[Example], word: str, *, limit: int) -> tuple[float, float, float]:
     """Accuracy where the word predicts the label, accuracy where it does not, and the word's influence."""
     right: dict[bool, list[float]] = {True: [], False: []}
     for example, answer in zip(examples, model.predict(examples), strict=True):

@@ -172,7 +172,7 @@ def word_translations(pairs: Sequence[tuple[list[str], list[str]]], *, rounds: i
 
 def translation_figure(runs: Runs, data: str, pair: tuple[str, str], *, num_pairs: int) -> str:
     """Kim et al. (2017), figure of section 4.2; with alignments by IBM Model 1 where there is no manual one."""
-    models: dict[str, Any] = {name: sa.load(folders[0]).model for name, folders in runs.items()}
+    models: dict[str, Any] = {name: sa.load(folders[0]) for name, folders in runs.items()}
     texts = next(iter(models.values())).texts
     example = Example((sa.Sentence.from_text(pair[0]),), pair[1])
     source = list(retokenize(example.sentences[0], texts.splitter).words)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import structattn as sa
+from small_models import attachment_model, sentence_model
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build, latent_trees
 from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sentence, write_conllu
@@ -17,7 +18,6 @@ from structattn.tasks import AttachmentModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 from structattn.training.initial import start_from
 from structattn.training.latent import tree_entropy
-from structattn.training.trained_model import build_model, new_attachment_model
 from structures_by_hand import all_heads
 
 WORDS = ["a", "dog", "barks", "cat", "sleeps"]
@@ -83,11 +83,11 @@ def test_attachment_counts_words_not_sentences() -> None:
 def test_entropy_of_scores_that_say_nothing(attention: str, expected: float) -> None:
     """Three words: four heads each where they choose alone, twelve trees where they do not."""
     task = get_task("sentiment")
-    model = build_model("structured", task, vocabulary=VOCABULARY, options={"attention": attention, "dim": 4})
+    model = sentence_model("structured", task, vocabulary=VOCABULARY, options={"attention": attention, "dim": 4})
     torch.nn.init.zeros_(model.encoder.contextualizer.attention.scorer.scorer.scores.score.weight)  # type: ignore[union-attr, arg-type]
     examples = [Example([Sentence(["a", "dog", "barks"])])] * 3
     assert tree_entropy(model, examples, batch_size=2) == pytest.approx(expected)
-    plain = build_model("emb_s2t", task, vocabulary=VOCABULARY, options={"dim": 4})
+    plain = sentence_model("emb_s2t", task, vocabulary=VOCABULARY, options={"dim": 4})
     assert tree_entropy(plain, examples) is None
 
 
@@ -142,7 +142,7 @@ def test_pairs_start_from_the_pretrained_heads(pretrained: Path, tmp_path: Path)
         task="pair_classification",
         init=str(pretrained),
         data=DataConfig(str(table), str(table), columns={"first": 0, "second": 1, "label": 2}),
-        classifier=sa.training.ClassifierConfig(combine="together"),
+        classifier=sa.tasks.ClassifierConfig(combine="together"),
         optimization=OptimizationConfig(learning_rate=1e-9, weight_decay=0.0, epochs=1),
     )
     run(config)
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_refused(pretrained: Path) -> None:
         model_of().evaluate([Example((sentence("a", [0]),))])
 
     def fresh(encoder: str, **options: object) -> None:
-        start_from(new_attachment_model(encoder, TASK, vocabulary=VOCABULARY, options=options), pretrained)
+        start_from(attachment_model(encoder, TASK, vocabulary=VOCABULARY, options=options), pretrained)
 
     with pytest.raises(ConfigError, match=r"has a parameter 'contextualizer\.\w+\.?[\w.]*', which this encoder lacks"):
         fresh("structured", dim=16)

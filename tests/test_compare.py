@@ -13,7 +13,7 @@ from structattn.cli import main
 from structattn.syntax import ConfigError
 from structattn.syntax.folders import write_json, write_json_lines
 from structattn.tasks import METRICS, metric
-from structattn.training import DataConfig, RunConfig, RunFolder, compare, compare_answers, dump_config
+from structattn.training import DataConfig, RunConfig, RunFolder, compare, compare_answers, save_config
 
 Answer = str | float
 
@@ -24,7 +24,7 @@ def write_run(
     folder = RunFolder(path)
     path.mkdir(parents=True)
     numeric = not isinstance(gold[0], str)
-    folder.config.write_text(dump_config(RunConfig("sick" if numeric else "trec", encoder, DataConfig("x"))))
+    save_config(RunConfig("sick" if numeric else "trec", encoder, DataConfig("x")), folder.config)
     rows: list[dict[str, Any]] = [
         {"id": f"e{index}", "gold": one, "predicted": other, "scores": {}}
         for index, (one, other) in enumerate(zip(gold, predicted, strict=True))

@@ -14,19 +14,18 @@ from torch import nn
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from small_models import attachment_model
+from small_models import sentence_model as new_sentence_model
 from structattn.data import Vocabulary
 from structattn.data.tensors import build_and_load, load_tensors, save_tensors
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders.build import BUILDERS, build, options_of
 from structattn.layers import load_backbone
-from structattn.parsing import build_parser, load_parser, save_parser
+from structattn.parsing import build_parser, load_parser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads, inject, load_injection
 from structattn.syntax import DependencyTree, Sentence
 from structattn.syntax.errors import ParseError, StructAttnError
-from structattn.tasks import SENTIMENT, Task, TextProcessor, get_task
-from structattn.training.config_parts import DecoderConfig
-from structattn.training.sequences import new_sequence_model
-from structattn.training.trained_model import TrainedModel, build_model, new_attachment_model, new_fact_model
+from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, build_decoder, get_task
 
 VOCABULARY = Vocabulary(["good", "bad", "kids"])
 GOLD = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
@@ -41,35 +40,34 @@ def backbone_folder(folder: Path) -> str:
 
 def sentence_model(folder: Path) -> None:
     options = {"dim": 8, "num_heads": 2, "num_layers": 1}
-    build_model("transformer", SENTIMENT, vocabulary=VOCABULARY, options=options).save_pretrained(folder)
+    new_sentence_model("transformer", SENTIMENT, vocabulary=VOCABULARY, options=options).save_pretrained(folder)
 
 
 def backbone_model(folder: Path) -> None:
     options = {"backbone": backbone_folder(folder.with_name("backbone"))}
-    build_model("backbone", SENTIMENT, vocabulary=VOCABULARY, options=options).save_pretrained(folder)
+    new_sentence_model("backbone", SENTIMENT, vocabulary=VOCABULARY, options=options).save_pretrained(folder)
 
 
 def sequence_model(folder: Path) -> None:
     texts = TextVocabulary.from_texts(["good kids"])
     processor = TextProcessor(VOCABULARY, texts, texts.splitter)
-    made = new_sequence_model(
-        "lstm", {"dim": 4}, get_task("translation"), texts=processor, decoder=DecoderConfig(options={"dim": 4})
-    )
-    TrainedModel(*made).save_pretrained(folder)
+    encoder = build("lstm", vocab_size=len(VOCABULARY), dim=4)
+    decoder = build_decoder("lstm", encoder, len(texts), dim=4)
+    SequenceModel(encoder, decoder, get_task("translation"), texts=processor).save_pretrained(folder)
 
 
 def fact_model(folder: Path) -> None:
     task = Task("qa", answer="facts")
-    new_fact_model("unary", task, ("a", "b"), vocabulary=VOCABULARY, options={"dim": 4}).save_pretrained(folder)
+    FactModel.build("unary", task, ("a", "b"), vocabulary=VOCABULARY, dim=4).save_pretrained(folder)
 
 
 def tree_model(folder: Path) -> None:
     task = Task("trees", answer="tree")
-    new_attachment_model("structured", task, vocabulary=VOCABULARY, options={"dim": 4}).save_pretrained(folder)
+    attachment_model("structured", task, vocabulary=VOCABULARY, options={"dim": 4}).save_pretrained(folder)
 
 
 def parser(folder: Path) -> None:
-    save_parser(build_parser([GOLD], encoder={"word_dim": 4, "hidden": 4, "num_layers": 1}), folder)
+    build_parser([GOLD], encoder={"word_dim": 4, "hidden": 4, "num_layers": 1}).save_pretrained(folder)
 
 
 def adapter(folder: Path) -> None:
@@ -96,9 +94,9 @@ KINDS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any], tuple[str,
     "task": (
         task_model,
         HydraModelForSequenceClassification.from_pretrained,
-        ("hydra_task.json", "adapter_config.json", "backbone/config.json"),
+        ("config.json", "backbone/config.json"),
     ),
-    "injection": (injection, lambda folder: load_injection(tiny("bert"), folder), ("injection.json",)),
+    "injection": (injection, lambda folder: load_injection(tiny("bert"), folder), ("adapter_config.json",)),
 }
 WRONG: tuple[Any, ...] = (
     None, True, -1, 0, 3, 10**6, 10**12, 10**100, 0.5, -1e308, float("nan"), float("inf"), "", "x", "a" * 100_000, "\0",

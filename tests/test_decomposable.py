@@ -10,7 +10,7 @@ import structattn as sa
 from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.encoders import SentenceEncoder, build
 from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sentence
-from structattn.tasks import SentenceModel, get_task
+from structattn.tasks import ClassifierConfig, SentenceModel, get_task
 
 WORDS = ["a", "dog", "barks", "cat", "sleeps", "no"]
 VOCABULARY = Vocabulary(WORDS)
@@ -122,7 +122,7 @@ def test_it_learns_with_the_classifier_of_pairs() -> None:
         for j, other in enumerate(SECOND)
     ]
     encoder = build("decomposable", vocab_size=len(VOCABULARY), inside="projective", dim=16, hidden=6, dropout=0.0)
-    model = SentenceModel(encoder, task, ["in", "out"], vocabulary=VOCABULARY, hidden=16)
+    model = SentenceModel(encoder, task, ["in", "out"], vocabulary=VOCABULARY, classifier=ClassifierConfig(hidden=16))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(40):
         optimizer.zero_grad()

@@ -162,7 +162,7 @@ def configuration(folder: Path, encoder: str) -> RunConfig:
         encoder,
         DataConfig(str(folder / "train.conllu"), dev=str(folder / "dev.conllu"), **trees),  # type: ignore[arg-type]
         options={"dim": 8, "num_heads": 2, "num_layers": 1, "dropout": 0.0},
-        classifier=sa.training.ClassifierConfig(hidden=8),
+        classifier=sa.tasks.ClassifierConfig(hidden=8),
         optimization=OptimizationConfig(epochs=6, batch_tokens=24, learning_rate=0.02),
         out=str(folder / encoder),
         device="cpu",

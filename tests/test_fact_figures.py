@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from structattn import Vocabulary
-from structattn.tasks import get_task
-from structattn.training.trained_model import new_fact_model
+from structattn.tasks import FactModel, get_task
 
 SCRIPT = Path(__file__).parent.parent / "examples" / "fact_figures.py"
 STORY = """1 mary took the milk
@@ -61,7 +60,7 @@ def saved(folder: Path, encoder: str) -> str:
     torch.manual_seed(0)
     vocabulary = Vocabulary(["mary", "john", "took", "the", "milk", "went", "to", "office", "garden", "where", "is"])
     task = get_task("fact_selection")
-    model = new_fact_model(encoder, task, ("garden", "office"), vocabulary=vocabulary, options={"dim": 6})
+    model = FactModel.build(encoder, task, ("garden", "office"), vocabulary=vocabulary, dim=6)
     model.save_pretrained(folder)
     return str(folder)
 

@@ -14,7 +14,7 @@ from structattn.data.readers.babi import facts_of, support_of
 from structattn.layers import binary_potentials, unary_potentials
 from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
 from structattn.syntax import ConfigError, ParseError, Sentence
-from structattn.tasks import FactModel, build_fact_model, get_task
+from structattn.tasks import FactModel, get_task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 
 TASK = get_task("fact_selection")
@@ -201,7 +201,7 @@ def model_of(name: str, **options: Any) -> tuple[FactModel, list[Example]]:
     examples = two_fact_stories(40)
     vocabulary = Vocabulary.from_examples(examples)
     labels = sorted({str(example.label) for example in examples})
-    return build_fact_model(name, TASK, labels, vocabulary=vocabulary, **options).eval(), examples
+    return FactModel.build(name, TASK, labels, vocabulary=vocabulary, **options).eval(), examples
 
 
 def two_fact_stories(number: int, seed: int = 0) -> list[Example]:
@@ -275,18 +275,20 @@ def test_facts_are_measured_by_hand() -> None:
 
 def test_bad_models_and_examples_are_refused() -> None:
     vocabulary = Vocabulary(["a"])
-    with pytest.raises(ConfigError, match="unknown encoder 'bilstm' for task 'fact_selection'; known: memn2n, unary"):
-        build_fact_model("bilstm", TASK, ["a", "b"], vocabulary=vocabulary)
+    with pytest.raises(
+        ConfigError, match="unknown encoder 'bilstm' of a model that selects facts; known: memn2n, unary"
+    ):
+        FactModel.build("bilstm", TASK, ["a", "b"], vocabulary=vocabulary)
     with pytest.raises(ConfigError, match="unknown option 'heads' for encoder 'binary'; known: dim"):
-        build_fact_model("binary", TASK, ["a", "b"], vocabulary=vocabulary, heads=3)
+        FactModel.build("binary", TASK, ["a", "b"], vocabulary=vocabulary, heads=3)
     with pytest.raises(ConfigError, match="linear_start expects at least 0, got -1"):
-        build_fact_model("binary", TASK, ["a", "b"], vocabulary=vocabulary, linear_start=-1)
+        FactModel.build("binary", TASK, ["a", "b"], vocabulary=vocabulary, linear_start=-1)
     with pytest.raises(ConfigError, match="option 'num_steps' of encoder 'unary': expected at least 1, got 0"):
-        build_fact_model("unary", TASK, ["a", "b"], vocabulary=vocabulary, num_steps=0)
+        FactModel.build("unary", TASK, ["a", "b"], vocabulary=vocabulary, num_steps=0)
     with pytest.raises(ConfigError, match="option 'dim' of encoder 'unary': expected int, got '3'"):
-        build_fact_model("unary", TASK, ["a", "b"], vocabulary=vocabulary, dim="3")
+        FactModel.build("unary", TASK, ["a", "b"], vocabulary=vocabulary, dim="3")
     with pytest.raises(ConfigError, match="needs at least two answers"):
-        build_fact_model("unary", TASK, ["a"], vocabulary=vocabulary)
+        FactModel.build("unary", TASK, ["a"], vocabulary=vocabulary)
     model, examples = model_of("binary")
     with pytest.raises(ValueError, match="takes 2 sentence"):
         model.predict(["where is the milk"])
@@ -320,10 +322,10 @@ def test_a_run_its_linear_start_and_its_folder(tmp_path: Path) -> None:
     result = run(config)
     assert {"accuracy", "fact_accuracy", "fact_set_accuracy"} <= result.metrics.keys()
     model = load(result.folder)
-    assert isinstance(model.model, FactModel)
-    assert isinstance(model.model.selection, MemoryHops)
+    assert isinstance(model, FactModel)
+    assert isinstance(model.selection, MemoryHops)
     # The model of the best epoch answers as it did then.
-    assert bool(model.model.selection.is_linear) == (result.best["epoch"] <= 2)
+    assert bool(model.selection.is_linear) == (result.best["epoch"] <= 2)
     rows = [json.loads(line) for line in (result.folder / "predictions" / "dev.jsonl").read_text().splitlines()]
     assert len(rows) == 4
     assert all(len(row["facts"]) == 2 for row in rows)

@@ -45,7 +45,7 @@ EXTRAS = {
     "transformers",
 }
 # Files that are themselves loaded only where the extra is needed: they subclass its classes.
-LAZY_FILES = {("training", "callbacks.py"), ("training", "trainer.py"), ("training", "hugging_face.py")}
+LAZY_FILES = {("training", "hugging_face.py")}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 UNKNOWN = "a name made at run time"
 

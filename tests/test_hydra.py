@@ -4,8 +4,10 @@ import itertools
 import json
 import logging
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -19,17 +21,15 @@ from structattn.pretrained import (
     HydraConfig,
     HydraLayer,
     HydraModel,
-    PretrainingConfig,
     add_heads,
     evaluate_heads,
-    pretrain,
     relation_targets,
     with_other_trees,
 )
 from structattn.pretrained.adapter import backbone_fingerprint
-from structattn.pretrained.evaluation import area_under_curve, tree_heads
-from structattn.pretrained.pretraining import heads_loss
+from structattn.pretrained.evaluation import area_under_curve, heads_loss, tree_heads
 from structattn.syntax import ConfigError, ParseError
+from structattn.training.heads import PretrainingConfig, heads_optimization, pretrain
 
 STYLES = {"residual": 1_771_776, "gated": 2_362_369, "attention": 2_363_904, "transformer": 7_087_872}
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]
@@ -304,7 +304,7 @@ def test_heads_do_not_fit_another_backbone(tmp_path):
     with pytest.raises(ConfigError, match="expected an adapter of type 'HYDRA', got 'LORA'"):
         changed(peft_type="LORA")
     with pytest.raises(ConfigError, match="has format version 99"):
-        changed(hydra_version=99)
+        changed(format_version=99)
     file.write_text(json.dumps({key: content[key] for key in content if key != "hydra"}), encoding="utf-8")
     with pytest.raises(ParseError, match="expected the key 'hydra'"):
         add_heads(tiny("bert"), tmp_path / "adapter")
@@ -350,14 +350,14 @@ def test_pretraining_leaves_the_backbone_as_it_is_and_trains_queries_and_keys_on
     backbone = backbone_of()
     backbone.train()
     before = backbone_fingerprint(backbone.model)
-    settings = PretrainingConfig(epochs=3, batch_size=8, warmup=2, learning_rate=1e-2)
-    found = pretrain(backbone, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
+    optimization = replace(heads_optimization(), epochs=3, batch_size=8, warmup=2, learning_rate=1e-2)
+    found = pretrain(backbone, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], optimization=optimization)
     assert backbone_fingerprint(backbone.model) == before
     assert found.is_backbone_unchanged
     assert found.coverage == 1.0
     assert backbone.model.training
     assert all(parameter.grad is None for parameter in backbone.model.parameters())
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(1)
     fresh = HydraModel(tiny("bert"), config_of()).hydra.parts
     changed = {name for name, tensor in found.model.hydra.parts.items() if not torch.equal(tensor, fresh[name])}
     assert changed == {"query.weight", "query.bias", "key.weight", "key.bias"}
@@ -368,15 +368,17 @@ def test_pretraining_leaves_the_backbone_as_it_is_and_trains_queries_and_keys_on
     assert found.loss == pytest.approx(report.mean_squared_error, rel=1e-5)
     assert report.area > 0.5
     assert len(report.accuracy) == 4
-    again = pretrain(backbone, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], settings=settings)
+    again = pretrain(backbone, config_of(), SENTENCES[:48], held_out=SENTENCES[48:], optimization=optimization)
     assert again.epochs == found.epochs
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_heads_are_trained_on_the_states_that_they_will_read(place):
     backbone = backbone_of()
-    settings = PretrainingConfig(epochs=1, batch_size=8)
-    found = pretrain(backbone, config_of(layer=place), SENTENCES[:16], held_out=SENTENCES[16:24], settings=settings)
+    optimization = replace(heads_optimization(), epochs=1, batch_size=8)
+    found = pretrain(
+        backbone, config_of(layer=place), SENTENCES[:16], held_out=SENTENCES[16:24], optimization=optimization
+    )
     subwords = backbone.tokenize(SENTENCES[16:24])
     states, mask = found.model.backbone_states(subwords.ids, subwords.mask.long(), token_type_ids=subwords.segments)
     relation = relation_targets(subwords, config_of()).relation[:, 0]
@@ -391,7 +393,8 @@ def test_kept_states_change_nothing():
             config_of(relation=("head", "child", "arc", "ancestor")),
             SENTENCES[:16],
             held_out=SENTENCES[16:24],
-            settings=PretrainingConfig(epochs=2, batch_size=8, keep_states=keep),
+            optimization=replace(heads_optimization(), epochs=2, batch_size=8),
+            keep_states=keep,
         ).epochs
         for keep in (False, True)
     ]
@@ -399,16 +402,16 @@ def test_kept_states_change_nothing():
 
 
 def test_early_stopping():
-    settings = PretrainingConfig(epochs=9, patience=1, batch_size=8, learning_rate=1e-12, warmup=0)
+    optimization = replace(heads_optimization(), epochs=9, patience=1, batch_size=8, learning_rate=1e-12, warmup=0)
     with_nothing_learnt = pretrain(
-        backbone_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings
+        backbone_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], optimization=optimization
     )
     assert len(with_nothing_learnt.epochs) < 10
 
 
 def test_heads_that_only_get_worse_are_not_taken(caplog):
-    settings = PretrainingConfig(epochs=9, patience=2, batch_size=8, learning_rate=1.0, warmup=0)
-    found = pretrain(backbone_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], settings=settings)
+    optimization = replace(heads_optimization(), epochs=9, patience=2, batch_size=8, learning_rate=1.0, warmup=0)
+    found = pretrain(backbone_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], optimization=optimization)
     assert len(found.epochs) == 3
     assert found.loss == found.epochs[0] < min(found.epochs[1:])
     assert "no epoch was better than fresh heads" in caplog.text
@@ -417,7 +420,13 @@ def test_heads_that_only_get_worse_are_not_taken(caplog):
 def test_sentences_that_cannot_be_learnt_from_are_counted():
     long = sa.Sentence(["w"] * 70, dependency=sa.DependencyTree([0, *range(1, 70)]))  # the backbone reads 64 subwords
     mixed = [*SENTENCES[:8], sa.Sentence(["hush"]), long]
-    found = pretrain(backbone_of(), config_of(), mixed, held_out=SENTENCES[8:10], settings=PretrainingConfig(epochs=1))
+    found = pretrain(
+        backbone_of(),
+        config_of(),
+        mixed,
+        held_out=SENTENCES[8:10],
+        optimization=replace(heads_optimization(), epochs=1),
+    )
     assert found.sentences == {"trained": 8, "held_out": 2, "without_structure": 1, "too_long": 1}
     count = sum(map(len, [*SENTENCES[:10], long]))
     assert found.coverage == pytest.approx((count - 70 + 62) / count)  # of the long one 62 words and two special tokens
@@ -458,9 +467,13 @@ def test_long_texts_use_the_linear_form_with_the_same_result(monkeypatch):
 
 @pytest.mark.parametrize("objective", ["bce", "ce", "kl"])
 def test_other_objectives_learn(objective):
-    settings = PretrainingConfig(epochs=2, batch_size=8, warmup=1, learning_rate=1e-2)
+    optimization = replace(heads_optimization(), epochs=2, batch_size=8, warmup=1, learning_rate=1e-2)
     found = pretrain(
-        backbone_of(), config_of(objective=objective), SENTENCES[:24], held_out=SENTENCES[24:32], settings=settings
+        backbone_of(),
+        config_of(objective=objective),
+        SENTENCES[:24],
+        held_out=SENTENCES[24:32],
+        optimization=optimization,
     )
     assert found.loss < found.epochs[0]
 
@@ -517,9 +530,14 @@ def test_what_neighbours_would_find(kind, share):
 
 
 def test_bad_settings():
-    for options in ({"epochs": 0}, {"learning_rate": 0.0}, {"clip": 0.0}, {"control": "random"}, {"warmup": -1}):
+    for options in ({"epochs": 0}, {"learning_rate": 0.0}, {"clip": 0.0}, {"warmup": -1}, {"warmup": 1.5}):
+        with pytest.raises(ConfigError, match=next(iter(options))):
+            replace(heads_optimization(), **options)
+    for options in ({"limit": 0}, {"max_length": 0}, {"device": "cpu", "mixed_precision": "fp16"}):
         with pytest.raises(ConfigError):
-            PretrainingConfig(**options)
+            PretrainingConfig("x", "x", "x", **options)
+    with pytest.raises((ConfigError, jaxtyping.TypeCheckError), match="'random'"):
+        PretrainingConfig("x", "x", "x", control="random")
 
 
 # The command line.
@@ -536,19 +554,25 @@ def folder(tmp_path: Path) -> Path:
 
 def test_pretraining_from_the_command_line(folder, capsys, caplog):
     words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--backbone", str(folder / "backbone")]
-    words += ["--out", str(folder / "adapter"), "--relation", "arc", "--epochs", "1", "--batch_size", "8"]
+    words += ["--out", str(folder / "adapter"), "--heads.relation", "arc"]
+    words += ["--optimization.epochs", "1", "--optimization.batch_size", "8", "--device", "cpu"]
     with caplog.at_level(logging.ERROR):
         assert main([*words, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["sentences"]["trained"] == 54
         assert found["relations"]["arc"]["mean_squared_error"] == pytest.approx(found["loss"], rel=1e-5)
         assert found["backbone_unchanged"]
-        assert found["bytes"] == (folder / "adapter" / "adapter_model.safetensors").stat().st_size
-        assert found["settings"]["control"] == "none"
-        assert json.loads((folder / "adapter" / "report.json").read_text()) == found
+        assert found["bytes"] == (folder / "adapter" / "best" / "adapter_model.safetensors").stat().st_size
+        result = json.loads((folder / "adapter" / "result.json").read_text())
+        assert {name: result[name] for name in found if name in result} == {
+            name: found[name] for name in found if name in result
+        }
+        assert main(words) == 2
+        assert "holds a finished run" in capsys.readouterr().err
+        words.append("--overwrite")
         assert main([*words, "--control", "shuffled", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["loss"] != found["loss"]
-        assert main([*words, "--relation", "head child head arc", "--plots", "2"]) == 0
+        assert main([*words, "--heads.relation", "head child head arc", "--plots", "2"]) == 0
     plots = {path.name for path in (folder / "adapter" / "plots").iterdir()}
     assert {"loss.svg", "01-1-relation.svg", "01-3-tree.svg", "02-2-attention.svg", "02-heads.svg"} <= plots
     assert len(plots) == 1 + 2 * (3 * 3 + 1)
@@ -564,7 +588,7 @@ def test_mistakes_on_the_command_line(folder, capsys):
     assert main([*words, "--backbone", str(folder / "nowhere")]) == 2
     assert "has no config.json" in capsys.readouterr().err
     backbone = ["--backbone", str(folder / "backbone")]
-    assert main([*words, *backbone, "--relation", "sibling"]) == 2
+    assert main([*words, *backbone, "--heads.relation", "sibling"]) == 2
     assert "unknown relation 'sibling'" in capsys.readouterr().err
     (folder / "cycle.conllu").write_text(
         "1\ta\t_\t_\t_\t_\t2\tdep\t_\t_\n2\tb\t_\t_\t_\t_\t1\tdep\t_\t_\n\n", encoding="utf-8"

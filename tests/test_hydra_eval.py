@@ -10,13 +10,13 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from small_models import sentence_model
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.pretrained import head_drift
 from structattn.pretrained.encoder import heads_of
 from structattn.syntax import DependencyTree
-from structattn.training.config_parts import OptimizationConfig
-from structattn.training.optimization import build_optimizer
+from structattn.training.optimization import OptimizationConfig, build_optimizer
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]
 
@@ -52,15 +52,18 @@ def made(request, tmp_path, capsys):
         str(tmp_path / "backbone"),
         "--out",
         str(tmp_path / "adapter"),
-        "--relation",
+        "--heads.relation",
         "head arc head arc",
     ]
-    assert main([*words, "--epochs", "1", "--batch_size", "8", "--layer", request.param]) == 0
+    assert (
+        main([*words, "--optimization.epochs", "1", "--optimization.batch_size", "8", "--heads.layer", request.param])
+        == 0
+    )
     task = sa.tasks.Task("t", labels=("no", "yes"))
     options = {"backbone": str(tmp_path / "backbone"), "adapter": str(tmp_path / "adapter")}
-    model = sa.training.build_model("hydra", task, vocabulary=sa.Vocabulary([]), options=options)
+    model = sentence_model("hydra", task, vocabulary=sa.Vocabulary([]), options=options)
     model.save_pretrained(tmp_path / "same")
-    _, layer = heads_of(model.model.encoder)
+    _, layer = heads_of(model.encoder)
     with torch.no_grad():
         layer.heads.query.weight[: layer.heads.head_dim] *= -1  # of the first head alone
         layer.heads.query.bias[: layer.heads.head_dim] *= -1
@@ -74,7 +77,7 @@ def test_what_heads_know_before_and_after(made, capsys):
     pair = ["--backbone", str(made / "backbone"), "--adapter", str(made / "adapter")]
     assert main([*words, *pair, "--run", str(made / "same"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    report = json.loads((made / "adapter" / "report.json").read_text())
+    report = json.loads((made / "adapter" / "result.json").read_text())
     assert found["sentences"] == 60
     for who in ("adapter", "run"):
         assert found[who]["loss"] == pytest.approx(report["loss"], rel=1e-4)
@@ -95,7 +98,7 @@ def test_what_heads_know_before_and_after(made, capsys):
 
 
 def test_a_layer_on_a_backbone_learns_at_a_rate_of_its_own(made):
-    model = sa.load(made / "same").model
+    model = sa.load(made / "same")
     settings = OptimizationConfig(optimizer="adamw", learning_rate=1e-3, backbone_lr_scale=0.05, weight_decay=0.01)
     groups = build_optimizer(model, settings).param_groups
     rates = {id(one): group["lr"] for group in groups for one in group["params"]}
@@ -112,9 +115,7 @@ def test_mistakes(made, capsys):
     assert main([*words, "--backbone", str(made / "backbone")]) == 2
     assert "expected --backbone BACKBONE --adapter ADAPTER, or --run RUN" in capsys.readouterr().err
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    model = sa.training.build_model(
-        "backbone", task, vocabulary=sa.Vocabulary([]), options={"backbone": str(made / "backbone")}
-    )
+    model = sentence_model("backbone", task, vocabulary=sa.Vocabulary([]), options={"backbone": str(made / "backbone")})
     model.save_pretrained(made / "plain")
     assert main([*words, "--run", str(made / "plain")]) == 2
     assert "expected a model with HYDRA heads" in capsys.readouterr().err

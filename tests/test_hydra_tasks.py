@@ -79,7 +79,7 @@ def test_save_and_load(kind, options, tmp_path):
     for one, other in zip(again.to_tuple(), before.to_tuple(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
     other = next(k for k in (HydraModelForSequenceClassification, HydraModelForTokenClassification) if k is not kind)
-    with pytest.raises(ConfigError, match=f"expected a {other.__name__}, got '{kind.__name__}'"):
+    with pytest.raises(ConfigError, match=f"expected a model of kind {other.kind}, got '{kind.kind}'"):
         other.from_pretrained(tmp_path / "model")
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from small_models import sentence_model
 from structattn.data import Vocabulary
 from structattn.tasks import SENTIMENT
-from structattn.training.trained_model import build_model
 
 SCRIPT = Path(__file__).parent.parent / "examples" / "paper_figures.py"
 WORDS = ["two", "kids", "at", "a", "ballgame", "wash", "their", "hands", "glass", "close", "is"]
@@ -29,7 +29,7 @@ def run_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 
 
 def saved(folder: Path, encoder: str) -> str:
-    model = build_model(encoder, SENTIMENT, vocabulary=Vocabulary(WORDS), options={"dim": 12})
+    model = sentence_model(encoder, SENTIMENT, vocabulary=Vocabulary(WORDS), options={"dim": 12})
     model.save_pretrained(folder)
     return str(folder)
 

@@ -6,21 +6,22 @@ import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from interrupting import interrupted
 from structattn.data import agreement_treebank
-from structattn.parsing import TreeParser, attachment, build_parser, load_parser, save_parser
+from structattn.parsing import TreeParser, attachment, build_parser, load_parser
 from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.saved import fingerprint
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import ConfigError, ParseError, Sentence
 from structattn.training.optimization import build_optimizer
-from structattn.training.parser import read_gold, train_parser
-from structattn.training.parser_config import ParserConfig
+from structattn.training.parser import ParserConfig, parser_optimization, read_gold, train_parser
 
 SMALL = {"word_dim": 16, "character_dim": 8, "filters": 16, "hidden": 24, "num_layers": 1}
 OPTIONS = {"encoder": SMALL, "scorer": {"arc_dim": 24, "label_dim": 12}}
@@ -55,11 +56,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(files: Path, out: Path, **changes: object) -> ParserConfig:
-    given = ParserConfig(
-        str(files / "train.conllu"), str(files / "dev.conllu"), str(out), batch_size=10, epochs=3, **OPTIONS
-    )
-    return replace(given, **changes)
+def config(files: Path, out: Path, *, epochs: int = 3, **changes: Any) -> ParserConfig:
+    usual = parser_optimization(changes.get("backbone"))
+    optimization = replace(usual, **{"batch_size": 10, "epochs": epochs, **changes.pop("optimization", {})})
+    treebanks = (str(files / f"{name}.conllu") for name in ("train", "dev"))
+    return ParserConfig(*treebanks, str(out), **{**OPTIONS, **changes}, optimization=optimization)
 
 
 # What it learns.
@@ -236,7 +237,7 @@ def test_attachment_counts_punctuation_and_tells_subtypes_apart() -> None:
 
 
 def test_a_folder_brings_back_the_same_parser(gold: list[Sentence], parser: TreeCRF, tmp_path: Path) -> None:
-    save_parser(parser, tmp_path / "parser")
+    parser.save_pretrained(tmp_path / "parser")
     shutil.move(tmp_path / "parser", tmp_path / "elsewhere")
     assert load_parser(tmp_path / "elsewhere").predict(gold) == parser.predict(gold)
     assert {file.suffix for file in (tmp_path / "elsewhere").iterdir()} == {".json", ".safetensors"}
@@ -244,8 +245,8 @@ def test_a_folder_brings_back_the_same_parser(gold: list[Sentence], parser: Tree
 
 def test_another_parser_has_another_fingerprint(gold: list[Sentence], parser: TreeCRF, tmp_path: Path) -> None:
     for name in ("one", "same"):
-        save_parser(parser, tmp_path / name)
-    save_parser(build_parser(gold, **OPTIONS), tmp_path / "other")
+        parser.save_pretrained(tmp_path / name)
+    build_parser(gold, **OPTIONS).save_pretrained(tmp_path / "other")
     one, same, other = (fingerprint(tmp_path / name) for name in ("one", "same", "other"))
     assert one == same != other
 
@@ -253,14 +254,11 @@ def test_another_parser_has_another_fingerprint(gold: list[Sentence], parser: Tr
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("config.json", {"format_version": 99}, "has format version 99, this structattn .* reads up to 1"),
-        ("config.json", {"model_type": "bert"}, "expected a model of type 'structattn-parser', got 'bert'"),
-        ("config.json", {"scorer": {"depth": 3}}, "expected a parser that can be built"),
-        (
-            "config.json",
-            {"encoder": {"kind": "magic", "options": {}}},
-            "unknown encoder 'magic'; known: words, backbone",
-        ),
+        ("config.json", {"format_version": 99}, "has format version 99, this structattn .* reads version 2"),
+        ("config.json", {"model_type": "bert"}, "expected a model of type 'structattn', got 'bert'"),
+        ("config.json", {"scorer": {"depth": 3}}, "expected a .* that can be built"),
+        ("config.json", {"encoder": "magic"}, "encoder: unknown value 'magic'; known: words, backbone"),
+        ("config.json", {"kind": "sentence"}, "expected a model of kind parser, got 'sentence'"),
         ("words.json", {"words": 3}, "words.json"),
         ("characters.json", None, "cannot read this file"),
         ("model.safetensors", None, "cannot read this file"),
@@ -269,7 +267,7 @@ def test_another_parser_has_another_fingerprint(gold: list[Sentence], parser: Tr
 def test_a_folder_that_cannot_be_read_says_why(
     parser: TreeCRF, tmp_path: Path, file: str, change: dict[str, object] | None, message: str
 ) -> None:
-    save_parser(parser, tmp_path / "parser")
+    parser.save_pretrained(tmp_path / "parser")
     path = tmp_path / "parser" / file
     if change is None:
         path.unlink()
@@ -283,27 +281,14 @@ def test_a_folder_that_cannot_be_read_says_why(
 # Training.
 
 
-def test_training_is_decided_by_its_seed_and_resumes_exactly(
-    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_is_decided_by_its_seed_and_resumes_exactly(files: Path, tmp_path: Path) -> None:
     whole = train_parser(config(files, tmp_path / "whole"))
     again = train_parser(config(files, tmp_path / "again"))
     assert fingerprint(tmp_path / "whole") == fingerprint(tmp_path / "again")
     assert whole.metrics == again.metrics
 
-    from structattn.training import parser as module
-
-    evaluate = module._Fit._evaluate
-
-    def dies(self: object, epoch: int, loss: float) -> None:
-        if epoch == 1:
-            raise KeyboardInterrupt
-        evaluate(self, epoch, loss)
-
-    monkeypatch.setattr(module._Fit, "_evaluate", dies)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(after=1):
         train_parser(config(files, tmp_path / "broken"))
-    monkeypatch.undo()
     with pytest.raises(ConfigError, match="an unfinished run, which can be resumed"):
         train_parser(config(files, tmp_path / "broken"))
     with pytest.raises(ConfigError, match="cannot resume with another seed"):
@@ -371,9 +356,7 @@ def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) 
     tiny("bert").save_pretrained(tmp_path / "backbone")
     minilm_tokenizer().save_pretrained(tmp_path / "backbone")
     options = {"encoder": {"pooling": "mean"}, "scorer": OPTIONS["scorer"], "backbone": str(tmp_path / "backbone")}
-    result = train_parser(
-        config(files, tmp_path / "run", epochs=1, learning_rate=0.01, backbone_learning_rate=0.001, **options)
-    )
+    result = train_parser(config(files, tmp_path / "run", epochs=1, optimization={"learning_rate": 0.01}, **options))
     shutil.rmtree(tmp_path / "backbone")
     parser = load_parser(result.folder)
     gold = read_gold(str(files / "dev.conllu"))
@@ -391,16 +374,17 @@ def test_the_backbone_has_a_rate_of_its_own(gold: list[Sentence], files: Path, t
     tiny("bert").save_pretrained(tmp_path / "backbone")
     minilm_tokenizer().save_pretrained(tmp_path / "backbone")
     given = config(
-        files, tmp_path / "run", backbone=str(tmp_path / "backbone"), encoder={}, backbone_learning_rate=1e-5
+        files,
+        tmp_path / "run",
+        backbone=str(tmp_path / "backbone"),
+        encoder={},
+        optimization={"backbone_lr_scale": 0.01},
     )
     parser = build_parser(gold, backbone=given.backbone, scorer=given.scorer)
-    optimizer = build_optimizer(parser, given.optimization())
+    optimizer = build_optimizer(parser, given.optimization)
     rates = {id(one): group["lr"] for group in optimizer.param_groups for one in group["params"]}
-    assert rates[id(parser.scorer.arc_weight)] == given.optimization().learning_rate
-    usual = [
-        replace(given, learning_rate=None, batch_size=None, epochs=None, backbone=backbone).optimization()
-        for backbone in (None, given.backbone)
-    ]
+    assert rates[id(parser.scorer.arc_weight)] == given.optimization.learning_rate
+    usual = [replace(given, backbone=backbone, optimization=None).optimization for backbone in (None, given.backbone)]
     assert [(one.learning_rate, one.batch_size, one.epochs) for one in usual] == [(2e-3, 48, 25), (1e-3, 16, 5)]
     assert all(rates[id(one)] == pytest.approx(1e-5) for one in parser.encoder.parameters())
     assert set(rates) == {id(one) for one in parser.parameters()}
@@ -409,7 +393,7 @@ def test_the_backbone_has_a_rate_of_its_own(gold: list[Sentence], files: Path, t
 def test_a_backbone_without_its_tokenizer_is_named(gold: list[Sentence], tmp_path: Path) -> None:
     tiny("bert").save_pretrained(tmp_path / "backbone")
     minilm_tokenizer().save_pretrained(tmp_path / "backbone")
-    save_parser(build_parser(gold, backbone=tmp_path / "backbone"), tmp_path / "parser")
+    build_parser(gold, backbone=tmp_path / "backbone").save_pretrained(tmp_path / "parser")
     (tmp_path / "parser" / "backbone" / "config.json").unlink()
     with pytest.raises(ParseError, match="expected a backbone's configuration and tokenizer"):
         load_parser(tmp_path / "parser")

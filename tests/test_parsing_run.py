@@ -15,7 +15,7 @@ import torch
 
 import structattn as sa
 from structattn.data import agreement_treebank
-from structattn.parsing import ParseCache, TreebankParser, build_parser, parse_each, parser_of, save_parser
+from structattn.parsing import ParseCache, TreebankParser, build_parser, parse_each, parser_of
 from structattn.parsing.cache import cache_key
 from structattn.parsing.splitting import split_sentences
 from structattn.syntax import ConfigError, ParseError, Sentence, StructAttnError, split_words
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for parameter in (parser.scorer.arc_weight, parser.scorer.arc_bias, parser.scorer.label_weight):
         torch.nn.init.normal_(parameter, std=0.5)
     path = tmp_path_factory.mktemp("parser") / "parser"
-    save_parser(parser, path)
+    parser.save_pretrained(path)
     return path
 
 
@@ -410,7 +410,16 @@ def test_train_and_eval(call: Callable[..., tuple[int, str, str]], tmp_path: Pat
     sentences = [next(stream).sentences[0] for _ in range(40)]
     sa.write_conllu(tmp_path / "train.conllu", sentences[:30])
     sa.write_conllu(tmp_path / "dev.conllu", sentences[30:])
-    sizes = ["--encoder.hidden", "12", "--encoder.num_layers", "1", "--scorer.arc_dim", "12", "--epochs", "2"]
+    sizes = [
+        "--encoder.hidden",
+        "12",
+        "--encoder.num_layers",
+        "1",
+        "--scorer.arc_dim",
+        "12",
+        "--optimization.epochs",
+        "2",
+    ]
     run = tmp_path / "run"
     code, printed, _ = call(
         "parser", "train", tmp_path / "train.conllu", "--dev", tmp_path / "dev.conllu", "--out", run, *sizes

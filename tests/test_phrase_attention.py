@@ -17,8 +17,16 @@ from structattn.inspection.phrase_attention import PhraseAttention, phrase_share
 from structattn.layers import CrossAttention, TreeAttention
 from structattn.syntax import ConfigError
 from structattn.syntax.errors import MissingStructure
-from structattn.tasks import SENTIMENT, SentenceModel, SequenceModel, TextProcessor, build_decoder, get_task
-from structattn.training import DataConfig, DecoderConfig, OptimizationConfig, RunConfig, load, run
+from structattn.tasks import (
+    SENTIMENT,
+    DecoderConfig,
+    SentenceModel,
+    SequenceModel,
+    TextProcessor,
+    build_decoder,
+    get_task,
+)
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 
 HEADS = {"a dog barks": [2, 3, 0], "dogs bark loud now": [2, 0, 4, 2], "hush": [0]}
 TEXTS = dict(zip(HEADS, ("ein Hund bellt", "Hunde bellen nun laut", "still"), strict=True))
@@ -111,9 +119,9 @@ def test_classifiers_and_pairs_are_looked_at_too() -> None:
     torch.manual_seed(0)
     vocabulary = sa.Vocabulary.from_examples(SENTENCES)
     encoder = sa.encoders.build("tree_transformer", vocab_size=len(vocabulary), dim=8, num_heads=2)
-    single = SentenceModel(encoder, SENTIMENT, vocabulary=vocabulary, trees="dependency")
+    single = SentenceModel(encoder, SENTIMENT, vocabulary=vocabulary, trees=PhraseTrees("dependency"))
     both = SentenceModel(
-        encoder, get_task("pair_classification"), ["x", "y"], vocabulary=vocabulary, trees="dependency"
+        encoder, get_task("pair_classification"), ["x", "y"], vocabulary=vocabulary, trees=PhraseTrees("dependency")
     )
     first, second, third = SENTENCES
     one_by_one = phrase_attention(single, [Example((one,)) for one in (first, second, third, first)])
@@ -179,8 +187,8 @@ def test_a_run_from_dependencies_translates_and_is_looked_at(call: Call, tmp_pat
     assert code == 0
     assert [json.loads(line)["text"] for line in printed.splitlines()] == list(TEXTS.values())
     again = load(folder)
-    assert isinstance(again.model, SequenceModel)
-    assert again.model.trees == PhraseTrees("dependency")
+    assert isinstance(again, SequenceModel)
+    assert again.trees == PhraseTrees("dependency")
     rows = phrase_attention(again, EXAMPLES)
     code, printed, _ = call("phrases", folder, "--format", "csv", "--picture", tmp_path / "bars.svg")
     assert code == 0
@@ -192,23 +200,18 @@ def test_a_run_from_dependencies_translates_and_is_looked_at(call: Call, tmp_pat
     assert (tmp_path / "bars.svg").read_text(encoding="utf-8").count('class="sa-bar"') == 4
     code, printed, _ = call("phrases", folder, "--data", f"{tmp_path}/dev.conllu.gz,{tmp_path}/dev.txt", "--limit", 1)
     assert [line.split()[0] for line in printed.splitlines()] == ["attention", "self-attention", "cross-attention"]
-    assert printed.splitlines()[2].split()[-1] == str(len(again.model.texts.target.encode(TEXTS["a dog barks"])) + 1)
+    assert printed.splitlines()[2].split()[-1] == str(len(again.texts.target.encode(TEXTS["a dog barks"])) + 1)
     code, printed, _ = call("phrases", folder, "--format", "markdown")
     assert printed.splitlines()[1] == "| --- | --- | --- | --- | --- | --- | --- |"
 
 
-def test_older_models_have_their_own_trees(tmp_path: Path) -> None:
+def test_a_saved_model_remembers_its_trees(tmp_path: Path) -> None:
     configured = configuration(tmp_path, "right", out=str(tmp_path / "run"), seed=3)
     quick = {"epochs": 1, "batch_tokens": 200, "learning_rate": 0.01}
     run(RunConfig.from_dict({**configured.to_dict(), "optimization": quick}))
-    file = tmp_path / "run" / "best" / "config.json"
-    content = json.loads(file.read_text())
-    assert content.pop("trees") == {"source": "right", "unary": "keep", "seed": 0}
-    model = load(tmp_path / "run").model
+    content = json.loads((tmp_path / "run" / "best" / "config.json").read_text())
+    assert content["trees"] == {"source": "right", "unary": "keep", "seed": 0}
+    model = load(tmp_path / "run")
     assert isinstance(model, SequenceModel)
     labels = [label for label, _, _ in model.source_of(sa.Sentence(["dogs", "bark"])).constituency.spans]
     assert labels[0] == "X"
-    file.write_text(json.dumps(content))
-    older = load(tmp_path / "run").model
-    assert isinstance(older, SequenceModel)
-    assert older.trees == PhraseTrees()

@@ -13,6 +13,7 @@ import torch
 
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, tiny
+from small_models import sentence_model
 from structattn.cli import main
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.generated import agreement_treebank
@@ -374,7 +375,7 @@ def test_a_trained_model_needs_neither_backbone_nor_adapter(name, folder, tmp_pa
     labels = ("no", "yes")
     task = sa.tasks.Task("t", labels=labels)
     options = options_of(name, tmp_path / "parts")
-    model = sa.training.build_model(name, task, vocabulary=sa.Vocabulary([]), options=options)
+    model = sentence_model(name, task, vocabulary=sa.Vocabulary([]), options=options)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.01)
@@ -396,7 +397,7 @@ def test_transformers_finds_the_backbone_in_the_folder_of_a_trained_model(name, 
     from transformers import AutoModelForSequenceClassification
 
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    model = sa.training.build_model(name, task, vocabulary=sa.Vocabulary([]), options=options_of(name, folder)).eval()
+    model = sentence_model(name, task, vocabulary=sa.Vocabulary([]), options=options_of(name, folder)).eval()
     model.save_pretrained(tmp_path / "model")
     import structattn.training.hugging_face  # noqa: F401
 

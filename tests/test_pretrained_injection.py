@@ -149,8 +149,8 @@ def test_save_and_load(tmp_path):
         load_injection(tiny("electra"), tmp_path / "injected")
     with pytest.raises(ConfigError, match="with num_heads 4, this one has 2"):
         load_injection(tiny("bert", num_attention_heads=2), tmp_path / "injected")
-    (tmp_path / "injected" / "injection.json").write_text("{", encoding="utf-8")
-    with pytest.raises(ParseError, match=r"injection\.json: expected a JSON object"):
+    (tmp_path / "injected" / "adapter_config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ParseError, match=r"adapter_config\.json: expected a JSON object"):
         load_injection(tiny("bert"), tmp_path / "injected")
     with pytest.raises(ConfigError, match="only priors given by name"):
         inject(tiny("bert"), WordDistance()).save_pretrained(tmp_path / "objects")

@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,14 @@ import pytest
 import torch
 
 from backbones import minilm_tokenizer, opened, tiny
+from interrupting import interrupted
 from structattn.cli import main
 from structattn.layers import load_backbone
 from structattn.pretrained import HydraConfig, HydraModelForQuestionAnswering, add_heads
 from structattn.pretrained.squad import read_squad
 from structattn.syntax import ConfigError, ParseError
 from structattn.syntax.folders import read_json_lines
-from structattn.training.epochs import EpochLoop
-from structattn.training.questions import QuestionRun, run_questions
+from structattn.training.questions import QuestionRun, question_optimization, run_questions
 
 CONTEXT = "The kids wash their hands . The dog barks at the ballgame . " * 3
 SQUAD = {
@@ -52,10 +53,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_of(folder: Path, out: Path, **options: Any) -> QuestionRun:
     squad = str(folder / "squad.json")
-    sizes = {"max_length": 30, "stride": 8, "batch_size": 4, "device": "cpu", "learning_rate": 1e-3}
-    return QuestionRun(
-        **{"train": squad, "dev": squad, "backbone": str(folder / "backbone"), "out": str(out), **sizes, **options}
-    )
+    sizes = {"max_length": 30, "stride": 8, "device": "cpu"}
+    own = {name: options.pop(name) for name in ("epochs", "learning_rate", "warmup", "clip") if name in options}
+    optimization = replace(question_optimization(), **{"batch_size": 4, "learning_rate": 1e-3, **own})
+    paths = {"train": squad, "dev": squad, "backbone": str(folder / "backbone"), "out": str(out)}
+    return QuestionRun(**{**paths, **sizes, **options, "optimization": optimization})
 
 
 def test_reading(folder: Path) -> None:
@@ -113,41 +115,30 @@ def test_a_run_with_heads_learns_answers_and_is_only_read_again(folder: Path, tm
     answers = json.loads((tmp_path / "run" / "predictions.json").read_text())
     assert list(answers) == ["a", "b"]
     assert all(answer in CONTEXT for answer in answers.values())
-    model = HydraModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "model")
+    model = HydraModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "best")
     assert sum(parameter.numel() for parameter in model.parameters()) == found.parameters
     assert [row["epoch"] for row in read_json_lines(tmp_path / "run" / "metrics.jsonl")] == [*range(1, 13)]
     assert run_questions(run, resume=True) == found
     with pytest.raises(ConfigError, match="holds a finished run"):
         run_questions(run)
-    with pytest.raises(ConfigError, match="cannot resume with another limit, dev_limit, epochs"):
+    with pytest.raises(ConfigError, match="cannot resume with another limit, dev_limit, optimization"):
         run_questions(run_of(folder, tmp_path / "run", adapter=str(folder / "adapter")), resume=True)
 
 
 @pytest.mark.parametrize("precision", ["no", "bf16"])
-def test_an_interrupted_run_goes_on_to_the_same_bits(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
-) -> None:
+def test_an_interrupted_run_goes_on_to_the_same_bits(folder: Path, tmp_path: Path, precision: str) -> None:
     options = {"adapter": str(folder / "adapter"), "epochs": 4, "mixed_precision": precision}
     whole = run_questions(run_of(folder, tmp_path / "whole", **options))
     assert not (tmp_path / "whole" / "checkpoints").exists()
-    save = EpochLoop.save
-
-    def killed(loop: EpochLoop, rows: list[dict[str, Any]]) -> None:
-        if len(rows) == 3:
-            raise KeyboardInterrupt
-        save(loop, rows)
-
     run = run_of(folder, tmp_path / "parts", **options)
-    with monkeypatch.context() as patch:
-        patch.setattr(EpochLoop, "save", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run_questions(run)
+    with interrupted(after=2):
+        run_questions(run)
     with pytest.raises(ConfigError, match="holds an unfinished run"):
         run_questions(run)
     parts = run_questions(run, resume=True)
     assert parts.losses == whole.losses
     assert parts.metrics == whole.metrics
-    weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    weights = [(tmp_path / name / "best" / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
 
 
@@ -166,7 +157,7 @@ def test_what_is_frozen_stays(folder: Path, tmp_path: Path) -> None:
     for frozen, heads in (("backbone", "trained"), ("heads", "trained"), ("backbone", "random")):
         out = tmp_path / f"{frozen}-{heads}"
         run_questions(run_of(folder, out, adapter=str(folder / "adapter"), frozen=frozen, heads=heads, epochs=1))
-        model = HydraModelForQuestionAnswering.from_pretrained(out / "model")
+        model = HydraModelForQuestionAnswering.from_pretrained(out / "best")
         same = [torch.equal(one, model.hydra.base.state_dict()[name]) for name, one in backbone.state_dict().items()]
         assert all(same) == (frozen == "backbone")
         assert torch.equal(model.hydra.hydra.heads.query.weight, adapter.query.weight) == (frozen == "heads")
@@ -179,13 +170,13 @@ def test_the_backbone_alone_is_a_model_of_transformers(
 
     squad = str(folder / "squad.json")
     words = ["squad", "--train", squad, "--dev", squad, "--backbone", str(folder / "backbone"), "--device", "cpu"]
-    words += ["--epochs", "1", "--max_length", "40", "--stride", "8", "--out", str(tmp_path / "run")]
+    words += ["--optimization.epochs", "1", "--max_length", "40", "--stride", "8", "--out", str(tmp_path / "run")]
     with caplog.at_level(logging.ERROR):
         assert main([*words, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert set(found["metrics"]) == {"exact_match", "f1"}
         assert found["windows"] >= 3
-        AutoModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "model")
+        AutoModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "best")
         assert main(words) == 2
         assert "holds a finished run" in capsys.readouterr().err
         assert main([*words, "--resume"]) == 0
@@ -199,7 +190,7 @@ def test_the_backbone_alone_is_a_model_of_transformers(
 
 
 @pytest.mark.parametrize(
-    "options", [{"epochs": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"max_length": 0}, {"clip": 0.0}]
+    "options", [{"epochs": 0}, {"learning_rate": 0.0}, {"warmup": 1.5}, {"max_length": 0}, {"clip": 0.0}]
 )
 def test_values_out_of_range(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):

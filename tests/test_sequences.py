@@ -13,21 +13,20 @@ import pytest
 import torch
 
 import structattn as sa
+from interrupting import interrupted
 from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
 from structattn.encoders.build import options_of
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
-from structattn.tasks import SequenceModel, TextProcessor, build_decoder, get_task, metric
+from structattn.tasks import DecoderConfig, SequenceModel, TextProcessor, build_decoder, get_task, metric
 from structattn.tasks.sequence_metrics import correct_prefix
 from structattn.training import (
     DataConfig,
-    DecoderConfig,
     OptimizationConfig,
     RunConfig,
     RunFolder,
-    TrainedModel,
     compare,
     load,
     run,
@@ -436,22 +435,8 @@ def test_a_run_without_any_file_is_decided_by_its_seed(tmp_path: Path) -> None:
 def test_an_interrupted_run_with_averages_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     changes = {"optimization": {"epochs": 4, "average": 2, "schedule": "inverse_sqrt", "warmup": 0.3}}
     whole = run(small(tmp_path / "whole", **changes))
-    from structattn.training import trainer
-
-    class StopError(Exception):
-        pass
-
-    original = trainer._Trainer._save_checkpoint
-
-    def stopping(self: Any, *args: Any) -> None:
-        original(self, *args)
-        if len(self.history.rows) == 2:
-            raise StopError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer._Trainer, "_save_checkpoint", stopping)
-        with pytest.raises(StopError):
-            run(small(tmp_path / "cut", **changes))
+    with interrupted(after=2):
+        run(small(tmp_path / "cut", **changes))
     resumed = run(small(tmp_path / "cut", **changes), resume=True)
     assert rows_of(resumed.folder) == rows_of(whole.folder)
 
@@ -502,8 +487,8 @@ def test_translation_from_the_command_line(tmp_path: Path, capsys: pytest.Captur
     assert answer["log_probability"] < 0
     # Both sides were learnt together: the same token has the same id.
     model = load(out)
-    assert isinstance(model.model, SequenceModel)
-    assert model.model.texts.source.words == model.model.texts.target.vocabulary.words
+    assert isinstance(model, SequenceModel)
+    assert model.texts.source.words == model.texts.target.vocabulary.words
 
 
 @pytest.mark.parametrize(("source", "target"), [("characters", "words"), ("subwords", "characters")])
@@ -515,7 +500,7 @@ def test_a_saved_model_answers_as_before(tmp_path: Path, source: Any, target: An
     torch.manual_seed(1)
     split = read_split(config, task)
     model = prepare_model(config, task, split).eval()
-    assert isinstance(model, TrainedModel)
+    assert isinstance(model, SequenceModel)
     model.save_pretrained(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.predict(["wort1 oder", "nicht"]) == model.predict(["wort1 oder", "nicht"])
@@ -531,8 +516,8 @@ def test_configurations_that_contradict_their_task(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data.train: task 'translation' needs a training file"):
         run(RunConfig("translation", "lstm", out=str(tmp_path / "a")))
     with pytest.raises(ConfigError, match="classifier: task 'transduction' has none, as it is answered with text"):
-        run(small(tmp_path / "b", classifier=sa.training.ClassifierConfig(hidden=3)))
-    with pytest.raises(ConfigError, match="decoder: task 'trec' is not answered with a text"):
+        run(small(tmp_path / "b", classifier=sa.tasks.ClassifierConfig(hidden=3)))
+    with pytest.raises(ConfigError, match="decoder: task 'trec' has none, as it is answered with label"):
         run(RunConfig("trec", "lstm", DataConfig("x"), decoder=DecoderConfig(beam=2)))
     with pytest.raises(ConfigError, match=r"data.train: expected a training file"):
         run(small(tmp_path / "c", data=DataConfig(dev="x")))

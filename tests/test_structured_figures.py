@@ -10,11 +10,9 @@ import pytest
 import torch
 
 import structattn as sa
+from small_models import sentence_model
 from structattn.data.text_vocabulary import TextVocabulary
-from structattn.tasks import SENTIMENT, TextProcessor, get_task
-from structattn.training import DecoderConfig
-from structattn.training.sequences import new_sequence_model
-from structattn.training.trained_model import TrainedModel, build_model
+from structattn.tasks import SENTIMENT, SequenceModel, TextProcessor, build_decoder, get_task
 
 SCRIPT = Path(__file__).parent.parent / "examples" / "structured_attention_figures.py"
 FORMULA = "( + 1 ( * 2 3 ) )"
@@ -35,7 +33,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> dict[st
 def saved(folder: Path, attention: str) -> str:
     vocabulary = sa.Vocabulary([*dict.fromkeys(FORMULA.split()), "a", "dog", "barks"])
     options = {"attention": attention, "dim": 6}
-    build_model("structured", SENTIMENT, vocabulary=vocabulary, options=options).save_pretrained(folder)
+    sentence_model("structured", SENTIMENT, vocabulary=vocabulary, options=options).save_pretrained(folder)
     return str(folder)
 
 
@@ -88,9 +86,9 @@ def test_alignments_and_what_a_model_of_words_guesses(tmp_path: Path, monkeypatc
     runs = []
     for kind in ("simple", "sigmoid", "segmentation"):
         torch.manual_seed(0)
-        decoder = DecoderConfig(options={"attention": kind})
-        made = new_sequence_model("lstm", {"dim": 4}, get_task("translation"), texts=texts, decoder=decoder)
-        TrainedModel(*made).save_pretrained(tmp_path / kind)
+        encoder = sa.encoders.build("lstm", vocab_size=len(texts.source), dim=4)
+        decoder = build_decoder("lstm", encoder, len(texts.target), attention=kind)
+        SequenceModel(encoder, decoder, get_task("translation"), texts=texts).save_pretrained(tmp_path / kind)
         runs.append(f"{kind}={tmp_path / kind}")
     arguments = ["--translations", *runs, "--data", str(data), "--pair", "ein haus", "a house"]
     svg = draw(monkeypatch, tmp_path, *arguments)["structured-translation"]

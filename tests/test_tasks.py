@@ -16,6 +16,7 @@ from structattn.tasks import (
     SENTIMENT,
     TASKS,
     Classifier,
+    ClassifierConfig,
     SentenceModel,
     Task,
     combine,
@@ -40,7 +41,7 @@ def make(
     torch.manual_seed(0)
     options = {"dim": 12, "num_heads": 2} if encoder == "transformer" else {"dim": 12}
     built = build(encoder, vocab_size=len(VOCABULARY), dropout=0.0, **options)
-    return SentenceModel(built, task, labels, vocabulary=VOCABULARY, hidden=16, dropout=dropout)
+    return SentenceModel(built, task, labels, vocabulary=VOCABULARY, classifier=ClassifierConfig(16, dropout=dropout))
 
 
 @pytest.fixture
@@ -97,7 +98,9 @@ def test_published_parameter_counts_of_pair_models() -> None:
     ms_san = SentenceModel(build("ms_san", vocab_size=9, dim=300), snli)
     assert count_parameters(ms_san) == 1_803_303
     signed = dataclasses.replace(snli, combine="product_signed")
-    disan = SentenceModel(build("disan", vocab_size=9, dim=300, ref_biases=True), signed, activation="elu")
+    disan = SentenceModel(
+        build("disan", vocab_size=9, dim=300, ref_biases=True), signed, classifier=ClassifierConfig(activation="elu")
+    )
     assert count_parameters(disan) == 2_345_403
 
 

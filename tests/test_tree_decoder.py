@@ -9,9 +9,9 @@ import torch
 import structattn as sa
 from structattn.layers import CausalAttention, CrossAttention
 from structattn.syntax import ConfigError
-from structattn.tasks import build_decoder
+from structattn.tasks import DecoderConfig, build_decoder
 from structattn.tasks.search import beam_search
-from structattn.training import DataConfig, DecoderConfig, OptimizationConfig, RunConfig, run
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 
 BRACKETS = ("(S (NP (D a) (N dog)) (VP (V barks)))", "(S (N dogs) (VP (V bark) (R loud) (R now)))", "(S (V hush))")
 SENTENCES = [sa.Sentence(tree.words, constituency=tree) for tree in map(sa.ConstituencyTree.from_brackets, BRACKETS)]

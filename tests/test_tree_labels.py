@@ -13,7 +13,7 @@ import structattn as sa
 from structattn.data import Example, PhraseTrees, join_sentences
 from structattn.encoders import build
 from structattn.syntax import ConfigError, DependencyTree, MissingStructure
-from structattn.tasks import SentenceModel, get_task
+from structattn.tasks import ClassifierConfig, SentenceModel, get_task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 
 BRACKETS = (
@@ -34,7 +34,9 @@ def model(encoder: str = "tree_transformer", task: str = "sst5", **options: Any)
     torch.manual_seed(0)
     sizes = {"dim": 16, "dropout": 0.0}
     built = build(encoder, vocab_size=len(VOCABULARY), **sizes)
-    return SentenceModel(built, get_task(task), vocabulary=VOCABULARY, hidden=16, **options)
+    return SentenceModel(
+        built, get_task(task), vocabulary=VOCABULARY, classifier=ClassifierConfig(hidden=16), **options
+    )
 
 
 @pytest.mark.parametrize("encoder", ["tree_transformer", "tree_lstm"])
@@ -124,9 +126,9 @@ def test_a_run_trains_on_all_phrases_and_remembers_its_trees(tmp_path: Path) -> 
     result = run(config(tmp_path, phrases="nodes", trees="balanced", unary="lowest"))
     assert 0 <= result.metrics["accuracy"] <= 1
     saved = json.loads((tmp_path / "run" / "best" / "config.json").read_text(encoding="utf-8"))
-    assert (saved["classifier"]["trees"], saved["classifier"]["nodes"]) == ("balanced", True)
+    assert (saved["trees"]["source"], saved["nodes"]) == ("balanced", True)
     loaded = sa.load(tmp_path / "run")
-    assert loaded.model.trees == PhraseTrees("balanced", "lowest")
+    assert loaded.trees == PhraseTrees("balanced", "lowest")
     # A sentence without any tree gets one before it is encoded.
     assert loaded.predict(["It works"])[0].label in "01234"
     maps = sa.inspection.attention_maps(loaded, sa.Sentence(["It", "works", "well"]))

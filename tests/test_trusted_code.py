@@ -10,23 +10,22 @@ import pytest
 import torch
 import yaml
 
+import small_models
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from structattn.data import Vocabulary
 from structattn.encoders.build import BUILDERS
 from structattn.layers import load_backbone
 from structattn.layers.backbone import read_backbone_config
-from structattn.parsing import build_parser, load_parser, save_parser
+from structattn.parsing import build_parser, load_parser
 from structattn.parsing.parser import TreeParser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads
 from structattn.syntax import DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
-from structattn.tasks import SENTIMENT, Task
+from structattn.tasks import SENTIMENT, FactModel, Task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load_config, resume, run
-from structattn.training.cross_validation import cross_validate
 from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
 from structattn.training.initial import start_from
-from structattn.training.trained_model import build_model, new_attachment_model, new_fact_model
 
 Call = Callable[..., tuple[int, str, str]]
 # A module that leaves a file when it is imported, and whose function and class leave one when they are called.
@@ -76,20 +75,18 @@ def edited(file: Path, **values: Any) -> None:
 
 
 def sentence_model(folder: Path) -> None:
-    build_model("transformer", SENTIMENT, vocabulary=VOCABULARY, options={"dim": 8, "num_heads": 2}).save_pretrained(
-        folder
-    )
+    small_models.sentence_model(
+        "transformer", SENTIMENT, vocabulary=VOCABULARY, options={"dim": 8, "num_heads": 2}
+    ).save_pretrained(folder)
 
 
 def fact_model(folder: Path) -> None:
-    new_fact_model("unary", Task("qa", answer="facts"), ("a", "b"), vocabulary=VOCABULARY, options={}).save_pretrained(
-        folder
-    )
+    FactModel.build("unary", Task("qa", answer="facts"), ("a", "b"), vocabulary=VOCABULARY).save_pretrained(folder)
 
 
 def tree_model(folder: Path) -> None:
     task = Task("trees", answer="tree")
-    new_attachment_model("structured", task, vocabulary=VOCABULARY, options={"dim": 4}).save_pretrained(folder)
+    small_models.attachment_model("structured", task, vocabulary=VOCABULARY, options={"dim": 4}).save_pretrained(folder)
 
 
 @pytest.mark.parametrize("save", [sentence_model, fact_model, tree_model])
@@ -106,7 +103,7 @@ def test_a_model_folder_names_no_code(save: Callable[[Path], None], name: str, t
 def test_trusted_code_runs(tmp_path: Path, payload: Path) -> None:
     folder = tmp_path / "model"
     torch.manual_seed(0)
-    model = build_model(NAME, SENTIMENT, vocabulary=VOCABULARY)
+    model = small_models.sentence_model(NAME, SENTIMENT, vocabulary=VOCABULARY)
     model.save_pretrained(folder)
     expected = model.eval().predict(["good"])[0].probabilities
     for trust_code in (True, NAME):
@@ -132,7 +129,7 @@ def test_transformers_trusts_a_folder_only_when_asked(tmp_path: Path, payload: P
 
     folder = tmp_path / "model"
     sentence_model(folder)
-    edited(folder / "config.json", encoder=NAME, _was_read=False, trust_code=True, encoder_options={})
+    edited(folder / "config.json", encoder=NAME, _was_read=False, trust_code=True, options={})
     ways: list[Callable[..., Any]] = [
         lambda **trust: AutoModelForSequenceClassification.from_pretrained(folder, **trust),
         lambda **trust: StructAttnForSequenceClassification.from_pretrained(folder, **trust),
@@ -159,7 +156,7 @@ def test_transformers_trusts_a_folder_only_when_asked(tmp_path: Path, payload: P
         assert '_was_read": true' not in (tmp_path / "config/config.json").read_text()
     assert not ran(payload)
     sentence_model(folder)
-    edited(folder / "config.json", encoder=NAME, encoder_options={})
+    edited(folder / "config.json", encoder=NAME, options={})
     for way in ways[:2]:
         for trust in ({"trust_remote_code": True}, {"trust_code": True}):
             assert way(**trust).predict(["good"])
@@ -220,11 +217,11 @@ def test_the_folder_to_start_from_names_no_code(corpus: Path, tmp_path: Path, pa
     sentence_model(tmp_path / "model")
     edited(tmp_path / "model/config.json", encoder=NAME)
     config = configured(corpus, encoder="transformer", options={"dim": 8, "num_heads": 2}, init=str(tmp_path / "model"))
-    for train, place in ((run, {}), (cross_validate, {"folds": 2})):
+    for name, place in (("once", {}), ("folds", {"folds": 2})):
         with pytest.raises(ConfigError, match=REFUSED):
-            train(RunConfig(**{**vars(config), "out": str(tmp_path / train.__name__), **place}))
+            run(RunConfig(**{**vars(config), "out": str(tmp_path / name), **place}))
     with pytest.raises(ConfigError, match=REFUSED):
-        start_from(build_model("transformer", SENTIMENT, vocabulary=VOCABULARY), tmp_path / "model")
+        start_from(small_models.sentence_model("transformer", SENTIMENT, vocabulary=VOCABULARY), tmp_path / "model")
     assert not ran(payload)
 
 
@@ -353,10 +350,10 @@ def test_known_models_are_read_without_the_code_beside_them(tmp_path: Path, payl
 def test_skeletons_within_folders_of_ours_bring_no_code(poison: str, tmp_path: Path, payload: Path) -> None:
     backbone = str(tiny_backbone(tmp_path / "source"))
     kids = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
-    build_model("backbone", SENTIMENT, vocabulary=VOCABULARY, options={"backbone": backbone}).save_pretrained(
-        tmp_path / "model"
-    )
-    save_parser(build_parser([kids], backbone=backbone), tmp_path / "parser")
+    small_models.sentence_model(
+        "backbone", SENTIMENT, vocabulary=VOCABULARY, options={"backbone": backbone}
+    ).save_pretrained(tmp_path / "model")
+    build_parser([kids], backbone=backbone).save_pretrained(tmp_path / "parser")
     task = HydraModelForSequenceClassification(add_heads(load_backbone(backbone)[0], HydraConfig(num_heads=2)), 2)
     task.save_pretrained(tmp_path / "task")
     ways: dict[str, Callable[[Path], Any]] = {
@@ -373,10 +370,11 @@ def test_skeletons_within_folders_of_ours_bring_no_code(poison: str, tmp_path: P
 
 def test_tables_of_parsers_know_their_kinds_only(tmp_path: Path, payload: Path) -> None:
     kids = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
-    save_parser(build_parser([kids]), tmp_path / "parser")
-    edited(tmp_path / "parser/config.json", encoder={"kind": NAME, "options": {}})
-    with pytest.raises(ConfigError, match="unknown encoder 'payload:small'; known: words, backbone"):
-        TreeParser.from_folder(tmp_path / "parser")
+    build_parser([kids]).save_pretrained(tmp_path / "parser")
+    for encoder in (NAME, "disan", {"kind": NAME, "options": {}}):
+        edited(tmp_path / "parser/config.json", encoder=encoder)
+        with pytest.raises(ConfigError, match=r"config\.json: "):
+            TreeParser.from_folder(tmp_path / "parser")
     assert not ran(payload)
 
 

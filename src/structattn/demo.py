@@ -26,7 +26,8 @@ from structattn.pictures.page import choices, figure, paragraph
 from structattn.syntax import replace_text, write_conllu
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json_lines
-from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, RunResult, TrainedModel, load, run
+from structattn.tasks import TaskModel
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, RunResult, load, run
 
 LOGGER = logging.getLogger("structattn.demo")
 
@@ -188,7 +189,7 @@ def _curves(results: Mapping[str, RunResult]) -> str:
     return line_chart(series, x_label="passes over the training data", y_label="accuracy", percent=True)
 
 
-def _examples(models: Mapping[str, TrainedModel], test: Sequence[Example]) -> str:
+def _examples(models: Mapping[str, TaskModel], test: Sequence[Example]) -> str:
     chosen = [
         next((one for one in test if num_attractors(one) == attractors and len(one.sentences[0]) <= 16), None)
         for attractors in TESTED_ON[1:]
@@ -201,7 +202,7 @@ def _examples(models: Mapping[str, TrainedModel], test: Sequence[Example]) -> st
     return choices("Attractors", options)
 
 
-def _example(models: Mapping[str, TrainedModel], example: Example) -> str:
+def _example(models: Mapping[str, TaskModel], example: Example) -> str:
     """The trees of a sentence, every encoder's answer, and its attention."""
     (sentence,) = example.sentences
     parts = [paragraph(f"Expected: {example.label} (… {sentence.metadata['verb']}).")]

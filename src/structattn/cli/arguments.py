@@ -10,7 +10,7 @@ import inspect
 import itertools
 import re
 from argparse import ArgumentError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,14 +18,17 @@ import jsonargparse
 
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import yaml_text
+from structattn.syntax.options import explain
 
 
 def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, verb: str) -> dict[str, Any] | None:
     """The arguments that a verb's function is called with.
 
     Parameters before the ``*`` are positional (a ``list[str]`` takes one or more words), those after it are options;
-    a ``bool`` is a flag. A parameter whose type is a dataclass brings every field as an option, and ``--config FILE``.
-    Names of options may be written with dashes or underscores.
+    a ``bool`` is a flag. A parameter whose type is a dataclass brings every field as an option, apart from those that
+    are parameters themselves; one that is called ``config`` brings ``--config FILE`` too. If the class has a function
+    ``usual``, that gives the defaults of its sections, which may follow from other fields. Names of options may be
+    written with dashes or underscores.
 
     Returns:
         Keyword arguments for ``command``; ``None`` if the command line only asked for help or a configuration.
@@ -43,9 +46,16 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     for file in _configurations(arguments):
         if Path(file).is_file():
             yaml_text(file)  # within its limits
+    words = [_underscored(word) for word in arguments]
     try:
         # Help and --print_config print and exit with success.
-        values = parser.instantiate(parser.parse_args([_underscored(word) for word in arguments]))
+        values = parser.parse_args(words)
+        for kind in whole.values():
+            if hasattr(kind, "usual"):
+                followed = inspect.signature(kind.usual).parameters
+                parser.set_defaults(_flat(kind.usual(**{name: values[name] for name in followed})))
+                values = parser.parse_args(words)
+        values = parser.instantiate(values)
     except SystemExit:
         return None
     except ArgumentError as error:
@@ -77,18 +87,33 @@ def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargpa
     helps = _helps(command)
     for name in lists:
         parser.add_argument(name, nargs="+", type=str, help=helps.get(name))
-    for kind in whole.values():
-        parser.add_argument(
-            "--config",
-            action=jsonargparse.ActionConfigFile,  # type: ignore[attr-defined]
-            help="a YAML file with any of the options below; later wins",
-        )
-        parser.add_class_arguments(kind, as_group=False, as_positional=False)
+    for name, kind in whole.items():
+        if name == "config":
+            parser.add_argument(
+                "--config",
+                action=jsonargparse.ActionConfigFile,  # type: ignore[attr-defined]
+                help="a YAML file with any of the options below; later wins",
+            )
+        sections = kind.usual() if hasattr(kind, "usual") else {}
+        own = {field.name for field in dataclasses.fields(kind)} & {*names, *sections}
+        parser.add_class_arguments(kind, as_group=False, as_positional=False, skip=own)
+        for section, default in sections.items():
+            parser.add_class_arguments(type(default), section)
+        parser.set_defaults(_flat(sections))
     skip: set[str | int] = {*whole, *flags, *lists}
     parser.add_function_arguments(command, as_group=False, as_positional=True, skip=skip)
     for name in flags:
         parser.add_argument(f"--{name}", action="store_true", help=helps.get(name))
     return parser, whole
+
+
+def _flat(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of sections, each under the name of its option."""
+    return {
+        f"{section}.{name}": value
+        for section, values in sections.items()
+        for name, value in dataclasses.asdict(values).items()
+    }
 
 
 def _helps(command: Callable[..., Iterator[str]]) -> dict[str, str]:
@@ -115,14 +140,7 @@ def _with_file(message: str, arguments: Sequence[str]) -> str:
 
 def _in_one_sentence(message: str, options: Sequence[str]) -> str:
     """Rephrase jsonargparse's message for the command line, with the known options where one was unknown."""
-    message = re.sub(
-        r'Parser key "([\w.]+)":\s+', lambda key: f"{_spelt(key[1], options)}: ", " ".join(message.split())
-    )
-    message = re.sub(r"<class '(\w+)'>", r"\1", message)
-    message = re.sub(r"typing\.Literal\[(.*?)\]", r"one of \1", message)
-    message = re.sub(r"Expected an? (.*?)\. Got value: ", r"expected \1, got ", message)
-    union = r"Does not validate against any of the Union subtypes Subtypes: \[(.*?)\] Errors: .* Given value: (.*)"
-    message = re.sub(union, lambda found: f"expected {found[1].replace('NoneType', 'null')}, got {found[2]}", message)
+    message = explain(message, lambda name: _spelt(name, options))
     if required := re.search(r"arguments are required: (.*)", message):
         return f"missing {', '.join(_spelt(name, options) for name in required[1].split(', '))}"
     if inner := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):

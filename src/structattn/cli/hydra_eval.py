@@ -46,7 +46,7 @@ def command(
         layer = add_heads(source.model, adapter).hydra
         measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        source, layer = heads_of(load(run, trust_code=trust_code).model.encoder)
+        source, layer = heads_of(load(run, trust_code=trust_code).encoder)
         measured["run"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     drift = _drift(measured["adapter"], measured["run"]) if len(measured) == 2 else None
     if json:

@@ -1,6 +1,5 @@
 """``structattn hydra pretrain``: heads on a frozen backbone, trained to score a relation of a treebank."""
 
-import dataclasses
 import json as jsonlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,92 +7,42 @@ from typing import Any
 
 from structattn.cli.relations import relation_table, relation_values
 from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
+from structattn.layers import PretrainedBackbone
 from structattn.pictures import save
-from structattn.pretrained import HydraConfig, PretrainedBackbone, Pretraining, PretrainingConfig, pretrain
-from structattn.syntax import Sentence, read_conllu
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import write_json
+from structattn.pretrained.adapter import weights_file
+from structattn.syntax import Sentence
+from structattn.training import Pretraining, PretrainingConfig, RunFolder, is_first_process, pretrain_heads
+from structattn.training.heads import held_out_sentences
 
 
 def command(
     treebank: str,
-    settings: PretrainingConfig,
+    config: PretrainingConfig,
     *,
-    backbone: str,
-    out: str,
-    dev: str | None = None,
-    limit: int | None = None,
-    relation: str = "arc",
-    layer_style: str = "gated",
-    num_heads: int | None = None,
-    subword: str = "all",
-    special: str = "zero",
-    root_to_cls: bool = False,
-    objective: str = "mse",
-    reduction: str = "sentences",
-    target_scale: float = 1.0,
-    layer: int = -1,
     plots: int = 0,
+    resume: bool = False,
+    overwrite: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Pretrain HYDRA heads on a treebank; leave an adapter folder, and in it a report of what the heads have learnt.
+    """Pretrain HYDRA heads on a treebank; leave a run folder, which is an adapter folder for the other commands.
 
     Args:
         treebank: a CoNLL-U file.
-        settings: options of training.
-        backbone: the folder of a Hugging Face encoder with a fast tokenizer.
-        out: the adapter folder.
-        dev: a CoNLL-U file to report on; a tenth of the treebank is held out without one.
-        limit: maximum number of sentences of the treebank.
-        relation: the target: arc, head, child, ancestor, span, dependency_distance or another relation; one name, or
-            one a head with spaces between.
-        layer_style: residual, attention, gated or transformer.
-        num_heads: number of heads; as many as the backbone has by default.
-        subword: all, first, mean or sgnet.
-        special: zero or ignore.
-        root_to_cls: relate the root to the first special token.
-        objective: mse, bce, ce or kl.
-        reduction: sentences or pairs, over which the mean is taken.
-        target_scale: factor of the relation.
-        layer: index of the backbone's hidden states that the heads read; -1 is on top.
-        plots: draw the loss, and the relations in this number of the sentences reported on, into OUT/plots.
+        config: everything that decides a run.
+        plots: draw the loss, and the relations in so many of the sentences reported on, into OUT/plots.
+        resume: continue the interrupted run in --out.
+        overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    source = PretrainedBackbone.from_folder(backbone, is_frozen=True)
-    names = relation.split()
-    config = HydraConfig(
-        num_heads=source.config.num_attention_heads if num_heads is None else num_heads,
-        relation=names[0] if len(names) == 1 else tuple(names),
-        layer_style=layer_style,
-        subword=subword,
-        special=special,
-        root_to_cls=root_to_cls,
-        objective=objective,
-        reduction=reduction,
-        target_scale=target_scale,
-        layer=layer,
-    )
-    sentences = list(read_conllu(treebank))[:limit]
-    held_out = sentences[::10] if dev is None else list(read_conllu(dev))
-    if dev is None:
-        sentences = [sentence for index, sentence in enumerate(sentences) if index % 10]
-    if not sentences or not held_out:
-        raise ConfigError(f"{treebank}: expected at least two sentences, to learn from one and report on the other")
-    found = pretrain(source, config, sentences, held_out=held_out, settings=settings)
-    found.model.save_pretrained(out)
-    parser = sentences[0].metadata.get("parser")
-    sources = {
-        "backbone": backbone,
-        "treebank": treebank,
-        "dev": dev,
-        "parser": parser,
-        "settings": dataclasses.asdict(settings),
-    }
-    values = {"adapter": out, **_report(found, out), **sources}
-    write_json(Path(out) / "report.json", values)
+    found = pretrain_heads(config, resume=resume, overwrite=overwrite)
+    if not is_first_process():
+        return
     if plots:
-        _draw(found, source, held_out[:plots], folder=Path(out) / "plots")
-    yield from [jsonlib.dumps(values)] if json else _lines(found, out)
+        source = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
+        _draw(found, source, held_out_sentences(config)[1][:plots], folder=RunFolder(config.out).plots)
+    yield from (
+        [jsonlib.dumps({"adapter": config.out, **_report(found, config.out)})] if json else _lines(found, config.out)
+    )
 
 
 def _draw(found: Pretraining, source: PretrainedBackbone, sentences: Sequence[Sentence], *, folder: Path) -> None:
@@ -101,7 +50,7 @@ def _draw(found: Pretraining, source: PretrainedBackbone, sentences: Sequence[Se
     for number, sentence in enumerate(sentences, start=1):
         drawn = relation_figures(found.model, source, sentence)
         figures |= {f"{number:02}-{what}": svg for what, svg in drawn.items()}
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for name, svg in figures.items():
         save(folder / f"{name}.svg", svg)
 
@@ -129,4 +78,4 @@ def _lines(found: Pretraining, out: str) -> Iterator[str]:
 
 
 def _size(out: str) -> int:
-    return (Path(out) / "adapter_model.safetensors").stat().st_size
+    return weights_file(out).stat().st_size

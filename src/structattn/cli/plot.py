@@ -7,7 +7,8 @@ from structattn.cli.inputs import examples_of_run, text_example
 from structattn.data import Example
 from structattn.inspection import save_plots
 from structattn.syntax.errors import ConfigError
-from structattn.training import RunFolder, TrainedModel, load
+from structattn.tasks import TaskModel
+from structattn.training import RunFolder, load
 
 
 def command(
@@ -45,7 +46,7 @@ def command(
 
 
 def _chosen(
-    model: TrainedModel,
+    model: TaskModel,
     run: str,
     *,
     example: str | None,

@@ -5,10 +5,10 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn.cli.lines import figures
-from structattn.training.questions import QuestionRun, run_questions
+from structattn.training import QuestionRun, is_first_process, run_questions
 
 
-def command(run: QuestionRun, *, resume: bool = False, overwrite: bool = False, json: bool = False) -> Iterator[str]:
+def command(config: QuestionRun, *, resume: bool = False, overwrite: bool = False, json: bool = False) -> Iterator[str]:
     """Fine-tune a backbone on SQuAD, with HYDRA heads if there is an adapter; report exact match and F1.
 
     Args:
@@ -17,9 +17,11 @@ def command(run: QuestionRun, *, resume: bool = False, overwrite: bool = False, 
         overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    found = run_questions(run, resume=resume, overwrite=overwrite)
+    found = run_questions(config, resume=resume, overwrite=overwrite)
+    if not is_first_process():
+        return
     if json:
-        yield jsonlib.dumps({"seed": run.seed, **dataclasses.asdict(found)})
+        yield jsonlib.dumps({"seed": config.seed, **dataclasses.asdict(found)})
     else:
         counts = f"{found.questions['train']} training questions, {found.questions['dev']} evaluated"
         yield f"{found.folder}  {figures(found.metrics)}  {found.seconds:.1f} s  {counts}"

@@ -19,7 +19,7 @@ from structattn.data.relations import (
 )
 from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
 from structattn.data.trees import TreeBatch
-from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words
+from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words, vectors_dim
 from structattn.data.vocabulary import Vocabulary
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "same_sentence",
     "text_of",
     "vector_words",
+    "vectors_dim",
     "word_distance",
     "word_relation",
 ]

@@ -99,6 +99,28 @@ def load_vectors(
     return PretrainedVectors(matrix, known)
 
 
+def vectors_dim(source: str | os.PathLike[str]) -> int:
+    """How many numbers each vector of a source has.
+
+    Raises:
+        ParseError: as ``load_vectors``.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
+        >>> _ = path.write_text("dog 1 2\\ncat 3 4\\n")
+        >>> vectors_dim(path)
+        2
+    """
+    if Path(source).is_dir():
+        return _embedding_table(Path(source)).shape[1]
+    for number, line in read_lines(source):
+        word, _, numbers = line.rstrip(" ").partition(" ")
+        if number > 1 or not (word.isdecimal() and numbers.isdecimal()):
+            return numbers.count(" ") + 1
+    raise ParseError("expected word vectors, got an empty file", file=source)
+
+
 def vector_words(source: str | os.PathLike[str], words: Iterable[str]) -> set[str]:
     """Which of the words have a vector in the source, for example to choose a vocabulary's frozen words.
 

@@ -7,6 +7,7 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -108,36 +109,6 @@ def builder(name: str) -> Callable[..., SentenceEncoder]:
     return found
 
 
-def check_trusted(name: object, *, source: object, trust_code: bool | str) -> None:
-    """Refuse to import what a file names unless the caller allowed it. Nothing is imported here.
-
-    Args:
-        name: the encoder that the file names: a key of a table, or ``module:function``.
-        source: the file, for the error.
-        trust_code: what may be imported: everything, nothing, or one ``module:function``.
-
-    Raises:
-        ConfigError: for a ``module:function`` that is not trusted, and for anything that is no name.
-
-    Example:
-        >>> check_trusted("ms_san", source="config.json", trust_code=False)
-        >>> check_trusted("mine:small", source="config.json", trust_code="mine:small")
-        >>> check_trusted("os:_exit", source="config.json", trust_code=False)
-        Traceback (most recent call last):
-        ...
-        structattn.syntax.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and
-        run; expected the name of one of our encoders. If you trust this code, pass trust_code=True (--trust-code on
-        the command line)
-    """
-    if not isinstance(name, str):
-        raise ConfigError(f"{source}: expected the name of an encoder, got {name!r}")
-    if ":" in name and trust_code is not True and name != trust_code:
-        raise ConfigError(
-            f"{source}: its encoder {name!r} is code that would be imported and run; expected the name of one of our "
-            "encoders. If you trust this code, pass trust_code=True (--trust-code on the command line)"
-        )
-
-
 def options_of(name: str) -> dict[str, Any]:
     """The options of an encoder and their defaults, read from the builder's signature.
 
@@ -178,11 +149,38 @@ def build(name: str, *, vocab_size: int, **options: Any) -> SentenceEncoder:
         if key in _SIZES and value is not None and value < 1:
             raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
     try:
-        return function(vocab_size, **options)
+        encoder = function(vocab_size, **options)
     except ConfigError:
         raise
     except ValueError as error:  # a layer's own check, such as that of a dropout above 1
         raise ConfigError(f"encoder {name!r}: {error}") from error
+    if not isinstance(encoder, SentenceEncoder):
+        raise ConfigError(f"encoder {name!r}: expected a function that returns a SentenceEncoder, got {encoder!r:.60}")
+    encoder.description = {"encoder": name, "options": options, "vocab_size": vocab_size}
+    return encoder
+
+
+def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEncoder:
+    """The encoder that ``SentenceEncoder.config`` describes, with fresh parameters.
+
+    Args:
+        config: the description, which may say more.
+        folder: the folder that it was read from; an option that names a folder in there means that one.
+
+    Raises:
+        ConfigError: as ``build``.
+        KeyError: if the description is incomplete.
+
+    Example:
+        >>> encoder = build("emb_s2t", vocab_size=10, dim=4)
+        >>> encoder_from_config(encoder.config, Path("nowhere")).config == encoder.config
+        True
+    """
+    options = {
+        name: str(folder / value) if isinstance(value, str) and value and (folder / value).is_dir() else value
+        for name, value in config["options"].items()
+    }
+    return build(config["encoder"], vocab_size=config["vocab_size"], **options)
 
 
 def fits(value: object, hint: Any) -> bool:

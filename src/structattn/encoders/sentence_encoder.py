@@ -3,8 +3,10 @@
 One final class; the published systems differ only in its three parts.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,6 +14,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import register_dataclass
 
 from structattn.data import SentenceBatch
+from structattn.data.model_folder import SavedModel
+from structattn.syntax.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Encoding:
 register_dataclass(Encoding, serialized_type_name=f"{Encoding.__module__}.Encoding")
 
 
-class SentenceEncoder(nn.Module):
+class SentenceEncoder(SavedModel):
     """``vector = pooler(contextualizer(embedder(batch)))``.
 
     Args:
@@ -44,6 +48,10 @@ class SentenceEncoder(nn.Module):
         output_dim: width of the sentence vector.
         state_dim: width of the states; that of the sentence vector if ``None``.
 
+    Attributes:
+        description: the name, options and vocabulary size that ``build`` made the encoder from, so that it can be
+            saved; ``None`` for an encoder that was put together otherwise.
+
     Example:
         >>> import structattn as sa
         >>> vocabulary = sa.Vocabulary.from_examples([sa.Example((sa.Sentence(["a", "dog"]),))])
@@ -51,6 +59,8 @@ class SentenceEncoder(nn.Module):
         >>> encoder(sa.collate([sa.Sentence(["a", "dog"])], vocabulary)).vector.shape
         torch.Size([1, 16])
     """
+
+    kind: ClassVar[str] = "encoder"
 
     def __init__(
         self,
@@ -67,6 +77,29 @@ class SentenceEncoder(nn.Module):
         self.pooler = pooler
         self.output_dim = output_dim
         self.state_dim = output_dim if state_dim is None else state_dim
+        self.description: Mapping[str, Any] | None = None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What ``encoder_from_config`` builds the encoder from.
+
+        Raises:
+            ConfigError: if the encoder was not made by ``build``.
+        """
+        if self.description is None:
+            raise ConfigError("this encoder cannot be saved: expected one that structattn.encoders.build made by name")
+        return dict(self.description)
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Save what the encoder read from folders, such as a tokenizer; the options then name the copies."""
+        config = self.config
+        options = dict(config["options"])
+        for part in self.modules():
+            option = getattr(part, "folder_option", None)
+            if option in options:
+                part.save_skeleton(folder / option)  # type: ignore[operator]
+                options[option] = option
+        return {**config, "options": options}
 
     def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
         """The batches with what only Python can make of their sentences, such as the subword tokens of a backbone.

@@ -64,10 +64,10 @@ def leave_one_out(
         TypeError: if the item is none of the above.
 
     Example:
-        >>> from structattn.data import Vocabulary
-        >>> from structattn.tasks import SENTIMENT
-        >>> from structattn.training import build_model
-        >>> model = build_model("emb_s2t", SENTIMENT, vocabulary=Vocabulary(["dull", "fine"]), options={"dim": 4})
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
         >>> (found,) = leave_one_out(model, "fine film")
         >>> found.sentence.words, found.changes[1]  # the model does not know "film" anyway
         (('fine', 'film'), 0.0)

@@ -20,7 +20,6 @@ from structattn.layers import CrossAttention, TreeAttention
 from structattn.pictures import Series, bar_chart
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch
-from structattn.training import TrainedModel
 
 Kind = Literal["self", "cross"]
 
@@ -60,7 +59,7 @@ class PhraseAttention:
 
 
 def phrase_attention(
-    model: TrainedModel | SentenceModel | SequenceModel, examples: Sequence[Example], *, batch_size: int = 32
+    model: SentenceModel | SequenceModel, examples: Sequence[Example], *, batch_size: int = 32
 ) -> list[PhraseAttention]:
     """Measure each layer of a model on some examples; decoders read the right texts.
 
@@ -86,20 +85,19 @@ def phrase_attention(
         >>> [(row.name, round(row.uniform, 2), row.queries) for row in phrase_attention(model, [Example([sentence])])]
         [('self-attention 1', 0.37, 2)]
     """
-    inner: Any = model.model if isinstance(model, TrainedModel) else model
     if not examples:
         raise ConfigError("expected at least one example, got none")
     sums: dict[tuple[Kind, nn.Module], _Sum] = {}
     for start in range(0, len(examples), batch_size):
         chosen = examples[start : start + batch_size]
-        if isinstance(inner, SequenceModel):
+        if isinstance(model, SequenceModel):
             for example in chosen:
                 if not isinstance(example.label, str):
                     raise ConfigError(f"example {example.id!r} has no text for the decoder to read")
-        for kind, module, found in _looked(inner, inner.collate(chosen)):
+        for kind, module, found in _looked(model, model.collate(chosen)):
             sums.setdefault((kind, module), _Sum()).add(*found)
     if not sums:
-        raise ConfigError(f"{type(inner.encoder).__name__}: expected attention over words and phrases, there is none")
+        raise ConfigError(f"{type(model.encoder).__name__}: expected attention over words and phrases, there is none")
     layers = Counter[Kind]()
     rows = []
     for (kind, _), total in sums.items():

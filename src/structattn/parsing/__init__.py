@@ -9,12 +9,13 @@ from structattn.parsing.files import TreebankParser, treebank_of_brackets
 from structattn.parsing.names import parser_of
 from structattn.parsing.parser import Parser, TreeParser
 from structattn.parsing.run import parse, parse_each, with_phrases
-from structattn.parsing.saved import build_parser, load_parser, save_parser
+from structattn.parsing.saved import MODELS, build_parser, load_parser
 from structattn.parsing.splitting import split_sentences
 from structattn.parsing.treecrf import TreeCRF
 from structattn.parsing.words import WordEncoder
 
 __all__ = [
+    "MODELS",
     "Attachment",
     "BiaffineScorer",
     "Document",
@@ -33,7 +34,6 @@ __all__ = [
     "parse_each",
     "parse_in_batches",
     "parser_of",
-    "save_parser",
     "sentences_of_examples",
     "side_by_side",
     "split_sentences",

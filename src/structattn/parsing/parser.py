@@ -5,12 +5,11 @@ Another parser needs two methods and no more.
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import structattn
 from structattn.functional import one_thread
-from structattn.parsing.saved import fingerprint, load_parser, parser_folder
+from structattn.parsing.saved import fingerprint, load_parser
 from structattn.parsing.splitting import split_sentences
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import Sentence, split_words
@@ -66,9 +65,7 @@ class TreeParser:
             ParseError: if a file is missing or damaged; the message names it.
             ConfigError: if the folder holds another kind of model, or was written by a newer version.
         """
-        path = Path(parser_folder(folder))
-        model = load_parser(path)
-        return cls(model, version=f"{structattn.__version__}+{fingerprint(path)}")
+        return cls(load_parser(folder), version=f"{structattn.__version__}+{fingerprint(folder)}")
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""

@@ -1,4 +1,4 @@
-"""A trained parser as a folder: ``config.json``, ``model.safetensors``, its vocabulary or its backbone's tokenizer."""
+"""Building a parser from a treebank and options, and reading a trained one from its folder."""
 
 import hashlib
 import os
@@ -7,22 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import structattn
 from structattn.data import Vocabulary
-from structattn.data.tensors import build_and_load, save_tensors
+from structattn.data.model_folder import FromConfig, model_folder, read_model
 from structattn.layers import PretrainedBackbone
 from structattn.parsing.biaffine import BiaffineScorer
 from structattn.parsing.subwords import SubwordEncoder
 from structattn.parsing.treecrf import Encoder, TreeCRF
 from structattn.parsing.words import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.folders import check_counts, described_by, read_json, replaced_folder, write_json
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-MODEL_TYPE = "structattn-parser"
-# Incremented when an older folder can no longer be read as it is.
-FORMAT_VERSION = 1
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check_known
 
 
 def build_parser(
@@ -64,67 +58,27 @@ def build_parser(
         raise ConfigError(f"unknown option of a parser's encoder or scorer: {error}") from error
 
 
-def save_parser(parser: TreeCRF, folder: str | os.PathLike[str]) -> None:
-    """Write a parser folder atomically."""
-    encoder = parser.encoder
-    config = {
-        "model_type": MODEL_TYPE,
-        "structattn_version": structattn.__version__,
-        "format_version": FORMAT_VERSION,
-        "encoder": {"kind": encoder.kind, "options": dict(encoder.options)},
-        "scorer": dict(parser.scorer.options),
-        "parser": {
-            "labels": list(parser.label_names),
-            "tags": list(parser.tag_names),
-            "trees": parser.trees,
-            "loss": parser.loss_over,
-        },
-    }
-    with replaced_folder(Path(folder)) as temporary:
-        write_json(temporary / CONFIG, config)
-        encoder.save(temporary)
-        save_tensors(parser.state_dict(), temporary / WEIGHTS)
-
-
 def load_parser(folder: str | os.PathLike[str]) -> TreeCRF:
     """Read a parser folder, or the best parser of a run folder. The parser is in evaluation mode, on the CPU.
 
     Raises:
         ParseError: if a file is missing or damaged; the message names it.
-        ConfigError: if the folder holds another kind of model, or was written by a newer version.
+        ConfigError: if the folder holds another kind of model, or was written by another version.
     """
-    path = parser_folder(folder)
-    config = read_json(path / CONFIG)
-    if config.get("model_type") != MODEL_TYPE:
-        raise ConfigError(f"{path / CONFIG}: expected a model of type {MODEL_TYPE!r}, got {config.get('model_type')!r}")
-    version = config.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ConfigError(
-            f"{path / CONFIG}: has format version {version}, this structattn {structattn.__version__} reads up to "
-            f"{FORMAT_VERSION}; it was written by structattn {config.get('structattn_version')}"
-        )
-    check_counts(config, path / CONFIG)
-    with described_by(path / CONFIG, "a parser"):
-        given = config["encoder"]
-        if given["kind"] not in _ENCODERS:
-            raise ConfigError(f"unknown encoder {shown(given['kind'])}; known: {', '.join(_ENCODERS)}")
-
-        def build() -> TreeCRF:
-            return _parser(_ENCODERS[given["kind"]](path, given["options"]), config["scorer"], config["parser"])
-
-        return build_and_load(build, path / WEIGHTS).eval()
+    parser: TreeCRF = read_model(folder, MODELS)
+    return parser
 
 
-def parser_folder(folder: str | os.PathLike[str]) -> Path:
-    """The folder itself, or its ``best`` if it is a run folder."""
-    path = Path(folder)
-    return path / "best" if not (path / CONFIG).is_file() and (path / "best" / CONFIG).is_file() else path
+def parser_from_config(config: Mapping[str, Any], folder: Path) -> TreeCRF:
+    """The parser that ``TreeCRF.config`` describes, with fresh parameters."""
+    check_known(config["encoder"], _ENCODERS, "encoder")
+    return _parser(_ENCODERS[config["encoder"]](folder, config["options"]), config["scorer"], config["parser"])
 
 
 def fingerprint(folder: str | os.PathLike[str]) -> str:
     """A version that changes with the parser: the first 16 digits of the SHA-256 of its files."""
     digest = hashlib.sha256()
-    for file in sorted(parser_folder(folder).rglob("*")):
+    for file in sorted(model_folder(folder).rglob("*")):
         if file.is_file():
             digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
@@ -139,3 +93,5 @@ _ENCODERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Encoder]] = {
     WordEncoder.kind: WordEncoder.load,
     SubwordEncoder.kind: SubwordEncoder.load,
 }
+
+MODELS: Mapping[str, FromConfig] = {TreeCRF.kind: parser_from_config}

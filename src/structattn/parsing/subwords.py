@@ -87,8 +87,7 @@ class SubwordEncoder(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write what is needed to build the encoder again, apart from parameters."""
-        self.backbone.config.save_pretrained(folder / _BACKBONE)
-        self.backbone.tokenizer.save_pretrained(folder / _BACKBONE)
+        self.backbone.save_skeleton(folder / _BACKBONE)
 
     @classmethod
     def load(cls, folder: Path, options: Mapping[str, Any]) -> "SubwordEncoder":

@@ -8,13 +8,14 @@ and Zhang (2020), Efficient second-order TreeCRF for neural dependency parsing, 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
+from structattn.data.model_folder import SavedModel
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.layers.modes import evaluating
 from structattn.parsing.batches import parse_in_batches
@@ -100,7 +101,7 @@ class GoldBatch:
         return GoldBatch(self.given.to(device), *(one.to(device) for one in (self.heads, self.labels, self.tags)))
 
 
-class TreeCRF(nn.Module):
+class TreeCRF(SavedModel):
     r"""A dependency parser: encoder, biaffine scores, a distribution over trees with one root.
 
     The loss of a sentence is :math:`-\log p(\text{tree})`, the sum over words of :math:`-\log p(\text{label} \mid
@@ -131,6 +132,8 @@ class TreeCRF(nn.Module):
         (True, 1)
     """
 
+    kind: ClassVar[str] = "parser"
+
     def __init__(
         self,
         encoder: Encoder,
@@ -156,6 +159,26 @@ class TreeCRF(nn.Module):
         self._tag_ids = {name: number for number, name in enumerate(self.tag_names)}
 
     @property
+    def config(self) -> dict[str, Any]:
+        """Plain values that describe everything but the words and the parameters."""
+        return {
+            "encoder": self.encoder.kind,
+            "options": dict(self.encoder.options),
+            "scorer": dict(self.scorer.options),
+            "parser": {
+                "labels": list(self.label_names),
+                "tags": list(self.tag_names),
+                "trees": self.trees,
+                "loss": self.loss_over,
+            },
+        }
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """What the encoder needs."""
+        self.encoder.save(folder)
+        return self.config
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         return self.scorer.root.device
@@ -169,7 +192,8 @@ class TreeCRF(nn.Module):
         self, scores: ParserScores, lengths: Int64[Tensor, " batch"]
     ) -> DependencyCRF | NonProjectiveDependencyCRF:
         """The trees with one root, as a distribution."""
-        return _FAMILIES[self.trees](scores.arcs, lengths, single_root=True, validate_args=False)
+        arcs = scores.arcs.to(torch.promote_types(scores.arcs.dtype, torch.float32))
+        return _FAMILIES[self.trees](arcs, lengths, single_root=True, validate_args=False)
 
     def collate(self, sentences: Sequence[Sentence]) -> GoldBatch:
         """Sentences with trees as tensors; for projective trees, others are projectivised.
@@ -192,7 +216,10 @@ class TreeCRF(nn.Module):
 
     def loss(self, batch: GoldBatch) -> Float[Tensor, ""]:
         """The training loss: the mean over the words of the batch."""
-        scores = self(batch.given)
+        return self.loss_of(self(batch.given), batch)
+
+    def loss_of(self, scores: ParserScores, batch: GoldBatch) -> Float[Tensor, ""]:
+        """The loss, given the result of ``forward``."""
         distribution = self.distribution(scores, batch.given.lengths)
         if self.loss_over == "trees":
             arcs = -distribution.log_prob(distribution.from_structure(batch.heads)).sum()

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, Vocabulary, collate
+from structattn.data.model_folder import write_vocabulary
 from structattn.data.vocabulary import PADDING_ID
 from structattn.encoders.bilstm import BiLSTM
 from structattn.functional import take_rows
@@ -181,8 +182,8 @@ class WordEncoder(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write what is needed to build the encoder again, apart from parameters."""
-        (folder / _WORDS).write_text(self.vocabulary.to_json() + "\n", encoding="utf-8")
-        (folder / _CHARACTERS).write_text(self.characters.to_json() + "\n", encoding="utf-8")
+        write_vocabulary(self.vocabulary, folder / _WORDS)
+        write_vocabulary(self.characters, folder / _CHARACTERS)
 
     @classmethod
     def load(cls, folder: Path, options: Mapping[str, Any]) -> "WordEncoder":

@@ -10,10 +10,10 @@ from structattn.pretrained.hydra import HydraModel, add_heads
 from structattn.pretrained.inject import inject, load_injection
 from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import HydraLayer
-from structattn.pretrained.pretraining import Pretraining, PretrainingConfig, pretrain
 from structattn.pretrained.question_answering import Question, Windows, answer_questions, make_windows, squad_scores
 from structattn.pretrained.relations import RelationTargets, relation_targets
 from structattn.pretrained.task_models import (
+    MODELS,
     HydraModelForQuestionAnswering,
     HydraModelForSequenceClassification,
     HydraModelForTokenClassification,
@@ -29,6 +29,7 @@ BUILDERS.add(
 )
 
 __all__ = [
+    "MODELS",
     "BackboneEmbedding",
     "HydraConfig",
     "HydraLayer",
@@ -38,8 +39,6 @@ __all__ = [
     "HydraModelForTokenClassification",
     "InjectedModel",
     "PretrainedBackbone",
-    "Pretraining",
-    "PretrainingConfig",
     "Question",
     "RelationReport",
     "RelationTargets",
@@ -51,7 +50,6 @@ __all__ = [
     "inject",
     "load_injection",
     "make_windows",
-    "pretrain",
     "relation_targets",
     "squad_scores",
     "with_other_trees",

@@ -4,61 +4,70 @@ Names inside the file are ``base_model.model.hydra.layer.{query,key,value,output
 needed: a new layer on top of a backbone is not among its methods, so only the format is shared.
 """
 
+import dataclasses
 import hashlib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from structattn.data.tensors import check_finite, check_like, read_tensors, save_tensors
+from structattn.data.model_folder import ADAPTER, model_folder, read_model_config, write_model
+from structattn.data.tensors import check_finite, check_like, read_tensors
 from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.layer import DESCRIPTION, FORMAT_VERSION, HEAD_PARTS, HydraLayer
+from structattn.pretrained.layer import KIND, PEFT_TYPE, HydraLayer
 from structattn.syntax.errors import ConfigError, ParseError, shown
-from structattn.syntax.folders import read_json, replaced_folder, require_keys, write_json
+from structattn.syntax.folders import require_keys
 
-if TYPE_CHECKING:
-    from structattn.pretrained.hydra import HydraModel
-
-CONFIG, WEIGHTS, CARD = DESCRIPTION, "adapter_model.safetensors", "README.md"
-PREFIX = "base_model.model.hydra.layer."
+LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}hydra.layer.")
+_CARD = "README.md"
+_HEAD_PARTS = ("query", "key", "value")
 
 
-def save_adapter(model: "HydraModel", folder: str | os.PathLike[str]) -> None:
-    """Write an adapter folder atomically."""
-    every, untrained = model.hydra.parts, model.untrained_parts()
-    saved = {*HEAD_PARTS, *(name.split(".")[0] for name in every if name not in untrained)}
-    parts = {name: tensor for name, tensor in every.items() if name.split(".")[0] in saved}
+def save_adapter(
+    layer: HydraLayer, base: nn.Module, folder: str | os.PathLike[str], *, untrained: Collection[str] = ()
+) -> None:
+    """Write an adapter folder atomically.
+
+    Args:
+        layer: the heads and what stands around them.
+        base: the backbone that they read.
+        folder: where.
+        untrained: parts of the layer that are left out, as a fresh layer has as good ones; never of the heads.
+    """
+    saved = {*_HEAD_PARTS, *(name.split(".")[0] for name in layer.parts if name not in untrained)}
+    config: Any = base.config
     content = {
-        **model.hydra.describe(),
-        "base_model_name_or_path": str(getattr(model.config, "_name_or_path", "") or ""),
-        "base_model_type": model.config.model_type,
-        "base_fingerprint": backbone_fingerprint(model.base),
+        **layer.describe(),
+        "base_model_name_or_path": str(getattr(config, "_name_or_path", "") or ""),
+        "base_model_type": config.model_type,
+        "base_fingerprint": backbone_fingerprint(base),
         "saved_parts": sorted(saved),
     }
-    with replaced_folder(Path(folder)) as temporary:
-        save_tensors({PREFIX + name: tensor for name, tensor in parts.items()}, temporary / WEIGHTS)
-        (temporary / CARD).write_text(_card(content), encoding="utf-8")
-        write_json(temporary / CONFIG, content)
+
+    def write_files(temporary: Path) -> dict[str, Any]:
+        (temporary / _CARD).write_text(_card(content), encoding="utf-8")
+        return content
+
+    parts = {name: tensor for name, tensor in layer.parts.items() if name.split(".")[0] in saved}
+    write_model(folder, KIND, write_files, parts, layout=LAYOUT)
 
 
 def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The configuration of an adapter folder.
+    """The configuration of an adapter folder, or of the best adapter of a run folder.
 
     Raises:
         ParseError: if it is missing or damaged.
-        ConfigError: if it is of another kind, or written by a newer version.
+        ConfigError: if it is of another kind, or written by another version.
     """
-    file = Path(folder) / CONFIG
-    content = read_json(file)
-    if content.get("peft_type") != "HYDRA":
-        raise ConfigError(f"{file}: expected an adapter of type 'HYDRA', got {shown(content.get('peft_type'))}")
-    version = content.get("hydra_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ConfigError(f"{file}: has format version {shown(version)}, this structattn reads up to {FORMAT_VERSION}")
+    path = model_folder(folder, layout=LAYOUT)
+    content = read_model_config(path, (KIND,), layout=LAYOUT)
+    file = path / LAYOUT.config
+    if content.get("peft_type") != PEFT_TYPE:
+        raise ConfigError(f"{file}: expected an adapter of type {PEFT_TYPE!r}, got {shown(content.get('peft_type'))}")
     require_keys(content, ("hidden_size", "hydra", "saved_parts"), file)
     return content
 
@@ -72,7 +81,7 @@ def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.
     settings: Any = backbone.config
     if content["hidden_size"] != settings.hidden_size:
         raise ConfigError(
-            f"{Path(folder) / CONFIG}: heads for a backbone of width {content['hidden_size']}, "
+            f"{Path(folder) / LAYOUT.config}: heads for a backbone of width {content['hidden_size']}, "
             f"this {type(backbone).__name__} has width {settings.hidden_size}"
         )
     return HydraConfig.from_dict(content["hydra"])
@@ -81,47 +90,68 @@ def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.
 def read_parts(layer: HydraLayer, content: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Tensor]:
     """The parts that a folder holds, found to fit a layer, whose own values do not matter.
 
+    Args:
+        layer: the layer that ``content`` describes.
+        content: what ``read_config`` gave.
+        folder: the same folder.
+
     Raises:
         ParseError: if the file is damaged, or a tensor is missing, of another kind or not finite.
         ConfigError: if a part is unknown or of another shape.
     """
-    file = Path(folder) / WEIGHTS
-    found = {name.removeprefix(PREFIX): tensor for name, tensor in read_tensors(file).items()}
-    expected, style = layer.parts, layer.style
+    file = weights_file(folder)
+    found = {name.removeprefix(LAYOUT.prefix): tensor for name, tensor in read_tensors(file).items()}
+    expected, style = layer.parts, layer.config.layer_style
     wanted = [name for name in expected if name.split(".")[0] in content["saved_parts"]]
     for name in sorted({*wanted, *found}):
         if name not in expected:
             raise ConfigError(f"{file}: has a part {name!r} that a layer of style {style!r} lacks")
         if name not in found:
-            raise ParseError(f"expected a tensor {PREFIX + name!r}, it is missing", file=file)
+            raise ParseError(f"expected a tensor {LAYOUT.prefix + name!r}, it is missing", file=file)
         if found[name].shape != expected[name].shape:
             raise ConfigError(
                 f"{file}: expected {name!r} of shape {tuple(expected[name].shape)} for this backbone, "
                 f"got {tuple(found[name].shape)}"
             )
-        check_like(PREFIX + name, found[name], expected[name], file)
-        check_finite(PREFIX + name, found[name], file)
+        check_like(LAYOUT.prefix + name, found[name], expected[name], file)
+        check_finite(LAYOUT.prefix + name, found[name], file)
     return found
 
 
 def fill(
-    model: "HydraModel", parts: Mapping[str, Tensor], content: Mapping[str, Any], folder: str | os.PathLike[str]
+    layer: HydraLayer,
+    base: nn.Module,
+    parts: Mapping[str, Tensor],
+    content: Mapping[str, Any],
+    folder: str | os.PathLike[str],
 ) -> None:
     """Give a layer the parts of a folder; those that were not saved stay as they were made.
+
+    Args:
+        layer: the layer that ``content`` describes.
+        base: the backbone that it will read.
+        parts: what ``read_parts`` gave.
+        content: what ``read_config`` gave.
+        folder: the same folder.
 
     Warns:
         UserWarning: if the heads were trained on a backbone with other parameters.
     """
     with torch.no_grad():
         for name, tensor in parts.items():
-            model.hydra.parts[name].copy_(tensor)
-    is_planned = any(parameter.is_meta for parameter in model.base.parameters())
-    if not is_planned and content.get("base_fingerprint") not in (None, backbone_fingerprint(model.base)):
+            layer.parts[name].copy_(tensor)
+    is_planned = any(parameter.is_meta for parameter in base.parameters())
+    if not is_planned and content.get("base_fingerprint") not in (None, backbone_fingerprint(base)):
         warnings.warn(
-            f"{Path(folder) / WEIGHTS}: these heads were trained on a backbone with other parameters "
+            f"{weights_file(folder)}: these heads were trained on a backbone with other parameters "
             f"({content.get('base_model_name_or_path') or 'unnamed'})",
             stacklevel=3,
         )
+
+
+def weights_file(folder: str | os.PathLike[str]) -> Path:
+    """Where the parameters of an adapter folder are; a folder that only describes a layer has no such file."""
+    return model_folder(folder, layout=LAYOUT) / LAYOUT.weights
 
 
 def backbone_fingerprint(backbone: nn.Module) -> str:

@@ -23,7 +23,7 @@ class HydraConfig:
     """A HYDRA layer: its heads, their target relations, and how their output joins the backbone's states.
 
     Attributes:
-        num_heads: number of heads.
+        num_heads: number of heads; as many as the backbone has if ``None``.
         relation: target of the heads' scores, see ``structattn.data.parse_relation``: one relation for all heads, or
             one a head.
         layer_style: how the heads' output joins the backbone's states: ``residual`` (added), ``attention`` (mapped,
@@ -57,7 +57,7 @@ class HydraConfig:
         transformer
     """
 
-    num_heads: int = 12
+    num_heads: int | None = 12
     relation: str | Sequence[str] = "arc"
     layer_style: str = "gated"
     head_dim: int | None = None
@@ -93,9 +93,11 @@ class HydraConfig:
             )
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout: expected a share below 1, got {self.dropout}")
+        if isinstance(self.relation, str) and len(names := self.relation.split()) > 1:
+            object.__setattr__(self, "relation", names)
         if not isinstance(self.relation, str):
             object.__setattr__(self, "relation", tuple(self.relation))
-            if len(self.relation) != self.num_heads:
+            if self.num_heads is not None and len(self.relation) != self.num_heads:
                 raise ConfigError(
                     f"relation: expected one name, or one for each of {self.num_heads} heads, got {len(self.relation)}"
                 )
@@ -115,7 +117,7 @@ class HydraConfig:
     def assignment(self) -> tuple[int, ...]:
         """For each head the number of its relation in ``relations``."""
         if isinstance(self.relation, str):
-            return (0,) * self.num_heads
+            return (0,) * (self.num_heads or 1)
         return tuple(self.relations.index(name) for name in self.relation)
 
     def to_dict(self) -> dict[str, Any]:

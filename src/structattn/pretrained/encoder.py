@@ -4,7 +4,6 @@ HYDRA (arXiv 2109.05349), fine-tuning: the sentence vector is the ``[CLS]`` row 
 options here: fresh heads, frozen heads, a frozen backbone.
 """
 
-from pathlib import Path
 from typing import Literal
 
 from jaxtyping import Float
@@ -14,7 +13,7 @@ from structattn.data import SubwordBatch
 from structattn.encoders.backbone import ClsState, cls_encoder, read_backbone
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.layers import PretrainedBackbone
-from structattn.pretrained.adapter import WEIGHTS, config_of, read_config
+from structattn.pretrained.adapter import config_of, read_config, weights_file
 from structattn.pretrained.hydra import add_heads
 from structattn.pretrained.layer import HydraLayer
 from structattn.pretrained.placement import place_of, read_with
@@ -85,7 +84,7 @@ def hydra(
     source = read_backbone(backbone, is_frozen=frozen == "backbone", keep_states=keep_states)
     config = config_of(content, source.model, adapter)
     # A saved model holds the layer's parameters itself, and only the description of its adapter.
-    is_fresh = heads == "random" or not (Path(adapter) / WEIGHTS).is_file()
+    is_fresh = heads == "random" or not weights_file(adapter).is_file()
     if place_of(source.model, config.layer) is not None and keep_states:
         raise ConfigError("keep_states: heads between two layers change the backbone's states; leave it out")
     layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra

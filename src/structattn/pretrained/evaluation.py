@@ -83,6 +83,36 @@ def evaluate_heads(
     return losses / sentences, {name: counts.report() for name, counts in gathered.items()}
 
 
+def heads_loss(
+    heads: RelationHeads, config: HydraConfig, subwords: SubwordBatch, states: Float[Tensor, "batch subword dim"]
+) -> Float[Tensor, ""]:
+    """The loss of heads on the backbone's states; in linear time where texts are long enough for that to pay.
+
+    Example:
+        >>> from structattn.syntax import DependencyTree
+        >>> heads, config = RelationHeads(4, 2), HydraConfig(num_heads=2)
+        >>> words, yes = torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)
+        >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, yes, ~yes[:, 0], ((kids,),))
+        >>> heads_loss(heads, config, subwords, torch.zeros(1, 2, 4))
+        tensor(0.5000, grad_fn=...)
+    """
+    targets = relation_targets(subwords, config)
+    nodes = pool_words(states, subwords, pooling="mean") if targets.over_words else states
+    objective, reduction = as_objective(config)
+    # About where multiplying queries with queries becomes cheaper than queries with keys.
+    if objective == "mse" and reduction == "sentences" and nodes.shape[1] > 2 * heads.head_dim:
+        real = targets.mask[:, None, :, None] & targets.mask[:, None, None, :]
+        found = (targets.relation * real).nonzero()
+        values = targets.relation[tuple(found.T)]
+        own = torch.tensor(config.assignment, device=found.device)
+        where, head = (found[:, 1, None] == own).nonzero().T
+        pairs = torch.stack([found[where, 0], head, found[where, 2], found[where, 3]], dim=1)
+        return heads.linear_loss(nodes, pairs, targets.mask, weights=values[where])
+    chosen = targets.relation[:, list(config.assignment)] if len(config.relations) > 1 else targets.relation
+    return relation_loss(heads.scores(nodes), chosen, targets.mask, objective=objective, reduction=reduction)
+
+
 # Relations that are a tree as a whole; those with labels are parts of one.
 _TREES = ("arc", "head", "child")
 

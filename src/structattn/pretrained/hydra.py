@@ -1,10 +1,11 @@
 """HYDRA heads on a backbone: a wrapper with the backbone's interface, one more layer, and the scores of its heads.
 
 HYDRA (arXiv 2109.05349). At test time it needs no parser: trees are needed only while the heads are trained to score
-them (``pretraining.py``). The adapter folder is that of ``adapter.py``.
+them (``training/heads.py``). The adapter folder is that of ``adapter.py``.
 """
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,8 @@ class HydraModel(nn.Module):
         super().__init__()
         base = backbone_of(base)
         settings: Any = base.config
+        if config.num_heads is None:
+            config = dataclasses.replace(config, num_heads=int(settings.num_attention_heads))
         place_of(base, config.layer)
         self.base = base
         self.hydra_config = config
@@ -59,7 +62,7 @@ class HydraModel(nn.Module):
         self.hydra.to(next(base.parameters()).device)
         self.is_enabled = True
         # Lets saving distinguish parts that were never trained from those that were.
-        self._fresh = adapter.fingerprints(self.hydra.parts)
+        self._fresh = {} if self.hydra.value.weight.is_meta else adapter.fingerprints(self.hydra.parts)
 
     @property
     def config(self) -> Any:
@@ -174,7 +177,7 @@ class HydraModel(nn.Module):
         Queries, keys and values are always saved. The other parts of the layer are saved once they have been trained;
         before that they can be initialised afresh.
         """
-        adapter.save_adapter(self, folder)
+        adapter.save_adapter(self.hydra, self.base, folder, untrained=self.untrained_parts())
 
     @classmethod
     def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":
@@ -217,13 +220,13 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
         return HydraModel(backbone_or_model, config_or_folder)
     content = adapter.read_config(config_or_folder)
     backbone: Any = backbone_of(backbone_or_model)
-    with described_by(Path(config_or_folder) / adapter.CONFIG, "heads"):
+    with described_by(Path(config_or_folder) / adapter.LAYOUT.config, "heads"):
         config = adapter.config_of(content, backbone, config_or_folder)
         with torch.device("meta"):  # nothing gets memory before it is known to fit
             planned = HydraLayer(int(backbone.config.hidden_size), config)
         parts = adapter.read_parts(planned, content, config_or_folder)
         model = HydraModel(backbone_or_model, config)
-    adapter.fill(model, parts, content, config_or_folder)
+    adapter.fill(model.hydra, model.base, parts, content, config_or_folder)
     return model
 
 

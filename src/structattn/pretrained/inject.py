@@ -7,19 +7,20 @@ from typing import Any, Literal
 
 from torch import nn
 
+from structattn.data.model_folder import read_model_config
 from structattn.data.tensors import load_tensors
 from structattn.encoders import heads_prior
 from structattn.pretrained.injection import (
     ATTENTION_CLASSES,
-    CONFIG,
     IMPLEMENTATIONS,
-    WEIGHTS,
+    KIND,
+    LAYOUT,
     InjectedModel,
     attention_modules,
 )
 from structattn.priors import PerHead, Prior
 from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.folders import described_by, read_json
+from structattn.syntax.folders import described_by
 
 
 def inject(
@@ -93,19 +94,19 @@ def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenize
         ParseError: if a file is missing or damaged.
         ConfigError: if it was written for another kind of model or another number of heads, or as :func:`inject`.
     """
-    file = Path(folder) / CONFIG
-    content = read_json(file, keys=("alpha", "learnable_alpha", "missing_trees", "priors", "layers"))
+    file = Path(folder) / LAYOUT.config
+    content = read_model_config(folder, (KIND,), layout=LAYOUT)
     config: Any = model.config
-    if content.get("type") != "structattn injection" or content.get("format_version") != 1:
-        raise ConfigError(f"{file}: expected what InjectedModel.save_pretrained of this version writes")
-    for name, here in (("model_type", config.model_type), ("num_heads", config.num_attention_heads)):
-        if content.get(name) != here:
-            there = shown(content.get(name))
-            raise ConfigError(f"{file}: written for a model with {name} {there}, this one has {here!r}")
     with described_by(file, "priors"):
+        for name, key, here in (
+            ("model_type", "base_model_type", config.model_type),
+            ("num_heads", "num_heads", config.num_attention_heads),
+        ):
+            if content[key] != here:
+                raise ConfigError(f"written for a model with {name} {shown(content[key])}, this one has {here!r}")
         options = {name: content[name] for name in ("alpha", "learnable_alpha", "missing_trees")}
         injected = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
-    load_tensors(injected.prior, Path(folder) / WEIGHTS)
+    load_tensors(injected.prior, Path(folder) / LAYOUT.weights, prefix=LAYOUT.prefix)
     return injected
 
 

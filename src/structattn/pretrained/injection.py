@@ -9,10 +9,10 @@ the priors are injected.
 """
 
 import contextlib
+import dataclasses
 import inspect
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords, join_sentences
-from structattn.data.tensors import save_tensors
+from structattn.data.model_folder import ADAPTER, write_model
 from structattn.functional import additive_mask
 from structattn.layers.backbone import max_input_length
 from structattn.layers.modes import evaluating
@@ -28,9 +28,9 @@ from structattn.pretrained.eager import computing_weights
 from structattn.priors import AttentionBias, Prior
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
-from structattn.syntax.folders import replaced_folder, write_json
 
-CONFIG, WEIGHTS = "injection.json", "injection.safetensors"
+KIND = "injection"
+LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}prior.")
 
 # The class of a model type's self-attention: its output is (states, weights) and it takes ``attention_mask``.
 ATTENTION_CLASSES = {
@@ -176,9 +176,7 @@ class InjectedModel(nn.Module):
         return self.model
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the priors: ``injection.json``, and learnt weights as ``injection.safetensors``.
-
-        The model itself is saved by its own ``save_pretrained``.
+        """Write the priors as an adapter folder; the model itself is saved by its own ``save_pretrained``.
 
         Raises:
             ConfigError: if priors were given as objects rather than by name.
@@ -187,16 +185,12 @@ class InjectedModel(nn.Module):
             raise ConfigError("only priors given by name, such as 'forward/word', can be written to a folder")
         config: Any = self.model.config
         content = {
-            "type": "structattn injection",
-            "format_version": 1,
-            "model_type": config.model_type,
+            "base_model_type": config.model_type,
             "num_heads": config.num_attention_heads,
             "layers": list(self.layers),
             **self.description,
         }
-        with replaced_folder(Path(folder)) as temporary:
-            save_tensors(self.prior.state_dict(), temporary / WEIGHTS)
-            write_json(temporary / CONFIG, content)
+        write_model(folder, KIND, lambda _: content, self.prior.state_dict(), layout=LAYOUT)
 
     @contextlib.contextmanager
     def _biased(self, bias: AttentionBias) -> Iterator[None]:

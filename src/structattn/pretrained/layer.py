@@ -12,16 +12,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-import structattn
+from structattn.data.model_folder import ADAPTER, header
 from structattn.layers import RelationHeads
 from structattn.layers.relation_heads import INITIAL_DEVIATION, attention_of
 from structattn.pretrained.config import HydraConfig
 from structattn.syntax.folders import write_json
 
-HEAD_PARTS = ("query", "key", "value")
-DESCRIPTION = "adapter_config.json"
-# Incremented when an older adapter folder can no longer be read as it is.
-FORMAT_VERSION = 1
+KIND, PEFT_TYPE = "hydra", "HYDRA"
 
 
 class HydraLayer(nn.Module):
@@ -52,6 +49,8 @@ class HydraLayer(nn.Module):
         self.config = config
         self.style = config.layer_style
         self.dropout = config.dropout
+        if config.num_heads is None:
+            raise ValueError("HydraLayer expects a number of heads, got None")
         self.heads = RelationHeads(dim, config.num_heads, config.head_dim)
         width = self.heads.num_heads * self.heads.head_dim
         if self.style == "residual" and width != dim:
@@ -89,12 +88,12 @@ class HydraLayer(nn.Module):
     def save_skeleton(self, folder: Path) -> None:
         """Write the layer's configuration, without parameters, as in an adapter folder."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / DESCRIPTION, self.describe())
+        write_json(folder / ADAPTER.config, {**header(KIND), **self.describe()})
 
     def describe(self) -> dict[str, Any]:
         """The part of an adapter's configuration that says how to build this layer."""
         return {
-            "peft_type": "HYDRA",
+            "peft_type": PEFT_TYPE,
             "task_type": None,
             "inference_mode": True,
             "hidden_size": self.value.in_features,
@@ -102,8 +101,6 @@ class HydraLayer(nn.Module):
             "bias": True,
             "saved_parts": [],
             "hydra": self.config.to_dict(),
-            "hydra_version": FORMAT_VERSION,
-            "structattn_version": structattn.__version__,
         }
 
     @property

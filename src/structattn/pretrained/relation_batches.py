@@ -1,6 +1,6 @@
 """Batches for pretraining and evaluating heads: sentences with the structure, and the backbone's states of them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float
@@ -93,30 +93,26 @@ class RelationBatches:
                 f"{self.too_long} are too long"
             )
 
-    def batches(self, generator: torch.Generator | None = None) -> Iterator[tuple[SubwordBatch, Tensor]]:
-        """Sorted by length; in random order if there is a generator, and then not always the same neighbours."""
-        for subwords in self.subwords(generator):
+    def batches(self) -> Iterator[tuple[SubwordBatch, Tensor]]:
+        """All sentences, sorted by length, with their states."""
+        for subwords in self.subwords():
             yield subwords, self.states(subwords)
 
-    def subwords(self, generator: torch.Generator | None = None) -> Iterator[SubwordBatch]:
+    def subwords(self) -> Iterator[SubwordBatch]:
         """The batches without the states."""
-        order = sorted(range(len(self.sizes)), key=self._key(generator))
-        starts = list(range(0, len(order), self.batch_size))
-        if generator is not None:
-            starts = [starts[index] for index in torch.randperm(len(starts), generator=generator).tolist()]
-        for start in starts:
-            yield self.backbone.tokenize([self.sentences[row] for row in order[start : start + self.batch_size]])
+        order = sorted(range(len(self.sizes)), key=self.sizes.__getitem__)
+        for start in range(0, len(order), self.batch_size):
+            yield self.batch(order[start : start + self.batch_size])
+
+    def batch(self, rows: Sequence[int]) -> SubwordBatch:
+        """The sentences with these numbers."""
+        return self.backbone.tokenize([self.sentences[row] for row in rows])
 
     def states(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """What the heads read."""
         with torch.no_grad():
             states: Tensor = self.backbone(subwords)
         return states
-
-    def _key(self, generator: torch.Generator | None) -> Callable[[int], float]:
-        noise = torch.zeros(len(self.sizes)) if generator is None else torch.rand(len(self.sizes), generator=generator)
-        jitter = noise.tolist()
-        return lambda index: self.sizes[index] + jitter[index]
 
 
 def _has_all(sentence: Sentence, config: HydraConfig) -> bool:

@@ -4,31 +4,30 @@ HYDRA (arXiv 2109.05349), fine-tuning: a fully connected layer on the ``[CLS]`` 
 scores, on every row for labels of tokens and for the two ends of an answer; losses as in BERT (Devlin et al. 2019).
 """
 
-import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from structattn.data.tensors import build_and_load, save_tensors
+from structattn.data.model_folder import FromConfig, SavedModel, read_model
 from structattn.layers.backbone import read_backbone_config
 from structattn.layers.relation_heads import INITIAL_DEVIATION
-from structattn.pretrained.adapter import CONFIG, config_of, read_config
+from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.hydra import HydraModel
 from structattn.syntax.errors import ConfigError, require
-from structattn.syntax.folders import described_by, read_json, replaced_folder, write_json
 
+_BACKBONE = "backbone"
 _Model = TypeVar("_Model", bound="_HydraTaskModel")
-_MODEL, _WEIGHTS = "hydra_task.json", "model.safetensors"
 
 
-class _HydraTaskModel(nn.Module, ABC):
+class _HydraTaskModel(SavedModel):
     """The common base: a backbone with heads, a last layer, and a folder."""
 
-    settings: tuple[str, ...] = ()  # arguments after ``hydra`` that a folder remembers, each an attribute of that name
+    settings: ClassVar[tuple[str, ...]] = ()  # arguments after ``hydra``, each an attribute of that name
 
     def __init__(self, hydra: HydraModel, num_outputs: int) -> None:
         super().__init__()
@@ -48,31 +47,35 @@ class _HydraTaskModel(nn.Module, ABC):
         """Number of outputs."""
         return self.classifier.out_features
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the whole model, backbone included; see ``from_pretrained``."""
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values that describe everything but the backbone and the parameters."""
+        given = {name: getattr(self, name) for name in self.settings}
+        return {"hydra": self.hydra.hydra_config.to_dict(), **given}
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """The configuration of the backbone."""
         hydra: Any = self.hydra
-        with replaced_folder(Path(folder)) as temporary:
-            hydra.config.save_pretrained(temporary / "backbone")
-            hydra.hydra.save_skeleton(temporary)
-            save_tensors(self.state_dict(), temporary / _WEIGHTS)
-            given = {name: getattr(self, name) for name in self.settings}
-            write_json(temporary / _MODEL, {"model": type(self).__name__, **given})
+        hydra.config.save_pretrained(folder / _BACKBONE)
+        return self.config
 
     @classmethod
-    def from_pretrained(cls: type[_Model], folder: str | os.PathLike[str]) -> _Model:
-        """Read a folder that ``save_pretrained`` wrote.
+    def from_config(cls: type[_Model], config: Mapping[str, Any], folder: Path) -> _Model:
+        """The model that ``config`` describes, backbone included, with fresh parameters."""
+        hydra = HydraModel(_fresh_backbone(folder / _BACKBONE), HydraConfig.from_dict(config["hydra"]))
+        return cls(hydra, **{name: config[name] for name in cls.settings})
+
+    @classmethod
+    def from_pretrained(cls: type[_Model], folder: str | Path) -> _Model:
+        """Read a folder that ``save_pretrained`` wrote; ``structattn.load`` reads every kind.
 
         Raises:
             ParseError: if a file is missing or damaged.
             ConfigError: if it holds a model for another kind of task.
         """
-        file = Path(folder) / _MODEL
-        found = read_json(file)
-        if found.get("model") != cls.__name__:
-            raise ConfigError(f"{file}: expected a {cls.__name__}, got {found.get('model')!r}")
-        with described_by(file):
-            settings = {name: found[name] for name in cls.settings}
-            return build_and_load(lambda: cls(_skeleton(Path(folder)), **settings), Path(folder) / _WEIGHTS).eval()
+        kinds: dict[str, FromConfig] = {cls.kind: cls.from_config}
+        model: _Model = read_model(folder, kinds)
+        return model
 
 
 class HydraModelForSequenceClassification(_HydraTaskModel):
@@ -92,7 +95,8 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
         torch.Size([1, 3])
     """
 
-    settings = ("num_labels",)
+    kind: ClassVar[str] = "hydra_sequence_classification"
+    settings: ClassVar[tuple[str, ...]] = ("num_labels",)
 
     def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
         super().__init__(hydra, num_labels)
@@ -125,7 +129,8 @@ class HydraModelForTokenClassification(_HydraTaskModel):
         dropout: on the states.
     """
 
-    settings = ("num_labels",)
+    kind: ClassVar[str] = "hydra_token_classification"
+    settings: ClassVar[tuple[str, ...]] = ("num_labels",)
 
     def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
         super().__init__(hydra, num_labels)
@@ -156,6 +161,8 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
         hydra: the backbone with its heads.
     """
 
+    kind: ClassVar[str] = "hydra_question_answering"
+
     def __init__(self, hydra: HydraModel) -> None:
         super().__init__(hydra, 2)
 
@@ -184,16 +191,23 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
         return outputs.QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end)
 
 
-def _skeleton(folder: Path) -> HydraModel:
-    """A fresh backbone with fresh heads as a folder describes them."""
+def _fresh_backbone(folder: Path) -> nn.Module:
     transformers = require("transformers", "train")
     try:
-        config = read_backbone_config(folder / "backbone")
+        config = read_backbone_config(folder)
     except ConfigError:
         raise
     except Exception as error:  # transformers raises whatever a configuration made it stumble over
-        raise ConfigError(
-            f"{folder / 'backbone'}: expected the configuration of a backbone: {str(error)[:200]}"
-        ) from error
-    backbone = transformers.AutoModel.from_config(config, trust_remote_code=False)
-    return HydraModel(backbone, config_of(read_config(folder), backbone, folder / CONFIG))
+        raise ConfigError(f"{folder}: expected the configuration of a backbone: {str(error)[:200]}") from error
+    backbone: nn.Module = transformers.AutoModel.from_config(config, trust_remote_code=False)
+    return backbone
+
+
+MODELS: Mapping[str, FromConfig] = {
+    model.kind: model.from_config
+    for model in (
+        HydraModelForSequenceClassification,
+        HydraModelForTokenClassification,
+        HydraModelForQuestionAnswering,
+    )
+}

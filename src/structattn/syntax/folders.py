@@ -118,6 +118,14 @@ def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     return values
 
 
+def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
+    """Replace a file by keys and values, in their order."""
+    import yaml
+
+    with replace_text(path) as stream:
+        stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
+
+
 def yaml_text(path: str | os.PathLike[str]) -> str:
     """The text of a YAML file that makes neither too many values nor too deep ones.
 

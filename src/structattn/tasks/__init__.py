@@ -2,10 +2,10 @@
 
 from structattn.tasks.attachment import AttachmentModel
 from structattn.tasks.batch import TaskBatch
-from structattn.tasks.classifier import Classifier, expected_scores, score_targets
+from structattn.tasks.classifier import Classifier, ClassifierConfig, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
-from structattn.tasks.decoder import DECODERS, Decoder, build_decoder
-from structattn.tasks.fact_models import FACT_MODELS, build_fact_model
+from structattn.tasks.decoder import DECODERS, Decoder, DecoderConfig, build_decoder
+from structattn.tasks.fact_models import FACT_MODELS
 from structattn.tasks.fact_reader import FactBatch
 from structattn.tasks.fact_selection import FactModel
 from structattn.tasks.lstm_decoder import LSTMDecoder
@@ -20,12 +20,20 @@ from structattn.tasks.metrics import (
     pearson,
     spearman,
 )
-from structattn.tasks.model import TaskModel
+from structattn.tasks.model import ModelConfig, TaskModel, num_words
 from structattn.tasks.prediction import Evaluation, Prediction
-from structattn.tasks.search import beam_search, greedy_search
-from structattn.tasks.sentence_model import SentenceModel, num_words
-from structattn.tasks.sequence_model import Search, SequenceBatch, SequenceModel, TextProcessor
-from structattn.tasks.table import CLASSIFICATION, PAIR_CLASSIFICATION, SENTIMENT, TASKS, get_task
+from structattn.tasks.search import Search, beam_search, greedy_search
+from structattn.tasks.sentence_model import SentenceModel
+from structattn.tasks.sequence_model import SequenceBatch, SequenceModel, TextProcessor
+from structattn.tasks.table import (
+    CLASSIFICATION,
+    MODELS,
+    PAIR_CLASSIFICATION,
+    SENTIMENT,
+    TASKS,
+    get_task,
+    model_class,
+)
 from structattn.tasks.task import Task
 from structattn.tasks.transformer_decoder import TransformerDecoder
 
@@ -35,17 +43,21 @@ __all__ = [
     "DECODERS",
     "FACT_MODELS",
     "METRICS",
+    "MODELS",
     "PAIR_CLASSIFICATION",
     "SENTIMENT",
     "TASKS",
     "AttachmentModel",
     "Classifier",
+    "ClassifierConfig",
     "Decoder",
+    "DecoderConfig",
     "Evaluation",
     "FactBatch",
     "FactModel",
     "LSTMDecoder",
     "Metric",
+    "ModelConfig",
     "Prediction",
     "Search",
     "SentenceModel",
@@ -59,7 +71,6 @@ __all__ = [
     "accuracy",
     "beam_search",
     "build_decoder",
-    "build_fact_model",
     "combine",
     "expected_scores",
     "get_task",
@@ -68,6 +79,7 @@ __all__ = [
     "matthews",
     "mean_squared_error",
     "metric",
+    "model_class",
     "num_words",
     "pearson",
     "score_targets",

@@ -6,25 +6,39 @@ and the induced trees can be measured afterwards.
 Reference: Kim et al. (2017), Structured attention networks, section 4.4 (the pretrained parsing network).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder, latent_trees
+from structattn.encoders.build import encoder_from_config
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.model import Item, answers_by_length, example_of, examples_of, measured_texts
+from structattn.tasks.model import (
+    Item,
+    ModelConfig,
+    TaskModel,
+    answers_by_length,
+    build_encoder,
+    example_of,
+    examples_of,
+    measured_texts,
+    num_words,
+)
 from structattn.tasks.prediction import Evaluation, Prediction
-from structattn.tasks.sentence_model import num_words
 from structattn.tasks.task import Task
 
 
-class AttachmentModel(nn.Module):
+class AttachmentModel(TaskModel):
     r"""``p(tree | sentence)`` as the encoder attends with it; the loss is ``-sum log p(tree) / sum of words``.
 
     For an encoder of projective trees, gold trees that are not projective are projectivised first.
@@ -50,28 +64,56 @@ class AttachmentModel(nn.Module):
         (True, 2)
     """
 
-    # A tree is none of a few classes.
-    labels: tuple[str, ...] = ()
+    kind: ClassVar[str] = "attachment"
+    sections: ClassVar[frozenset[str]] = frozenset({"vectors"})
+    vocabulary: Vocabulary
 
     def __init__(self, encoder: SentenceEncoder, task: Task, *, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.encoder = encoder
         self.task = task
         self.vocabulary = vocabulary
-        if self.device.type == "meta":  # a model without values, which only tells its shapes, cannot be asked
-            return
+        if self.device.type != "meta":  # where nothing can be computed
+            _ = self.projective
+
+    @cached_property
+    def projective(self) -> bool:
+        """Whether the encoder's trees are projective.
+
+        Raises:
+            ConfigError: if the encoder has no latent trees.
+        """
         with evaluating(self):
-            found = latent_trees(encoder, collate([Sentence(["word"])], vocabulary))
+            found = latent_trees(self.encoder, collate([Sentence(["word"])], self.vocabulary).to(self.device))
         if not isinstance(found, DependencyCRF | NonProjectiveDependencyCRF):
             raise ConfigError(
-                f"task {task.name!r} expects an encoder with latent trees, got one with {type(found).__name__}"
+                f"task {self.task.name!r} expects an encoder with latent trees, got one with {type(found).__name__}"
             )
-        self.projective = isinstance(found, DependencyCRF)
+        return isinstance(found, DependencyCRF)
+
+    @classmethod
+    def from_examples(
+        cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
+    ) -> "AttachmentModel":
+        """As ``TaskModel.from_examples``."""
+        vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
+        return cls(build_encoder(config.encoder, vocabulary, config.options), task, vocabulary=vocabulary)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], folder: Path) -> "AttachmentModel":
+        """The model that ``config`` describes, with fresh parameters."""
+        vocabulary = read_vocabulary(folder / VOCABULARY, size=config["vocab_size"])
+        return cls(encoder_from_config(config, folder), Task.from_dict(config["task"]), vocabulary=vocabulary)
 
     @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next(self.parameters()).device
+    def config(self) -> dict[str, Any]:
+        """Plain values that describe everything but the words and the parameters."""
+        return {**self.encoder.config, "task": self.task.to_dict()}
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """The vocabulary, and what the encoder needs."""
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
+        return {**self.config, **self.encoder.write_files(folder)}
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, " batch"]:
         """The log-likelihood of each sentence's own tree.
@@ -84,55 +126,22 @@ class AttachmentModel(nn.Module):
         trees = self._trees(batch)
         return trees.log_prob(trees.from_structure((parents + 1).masked_fill(parents == own, 0)))
 
-    def loss(self, batch: SentenceBatch | Sequence[Example]) -> Float[Tensor, ""]:
+    def loss_of(self, scores: Float[Tensor, " batch"], batch: SentenceBatch) -> Float[Tensor, ""]:
         """Minus the log-likelihood of all trees, divided by the number of words."""
-        if not isinstance(batch, SentenceBatch):
-            batch = self.collate(batch)
-        return self.loss_of(self(batch), batch)
-
-    def loss_of(self, log_likelihood: Float[Tensor, " batch"], batch: SentenceBatch) -> Float[Tensor, ""]:
-        """The loss, given the result of ``forward``."""
-        return -log_likelihood.sum() / batch.lengths.sum().clamp(min=1)
+        return -scores.sum() / batch.lengths.sum().clamp(min=1)
 
     def collate(self, examples: Sequence[Item]) -> SentenceBatch:
-        """Examples as tensors; works for sentences without trees too.
-
-        Raises:
-            ValueError: for an example of two sentences.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
-        """
+        """Examples as tensors, see ``TaskModel.collate``."""
         return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
 
     def predict(self, examples: Sequence[Item], *, batch_size: int = 64) -> list[Prediction]:
-        """The best tree of each sentence, its heads as CoNLL ids with spaces between, in the order of the examples.
-
-        Args:
-            examples: examples, sentences or texts.
-            batch_size: examples per batch.
-
-        Raises:
-            ConfigError: if the batch size is below 1.
-            ValueError: for an example of two sentences.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
-        """
+        """The best tree of each sentence, its heads as CoNLL ids with spaces between; see ``TaskModel.predict``."""
         found = examples_of(examples, self.task, batch_size=batch_size)
         with evaluating(self):
             return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size)
 
-    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Predict, and measure against the trees.
-
-        Raises:
-            ValueError: if an example has no tree, or there are no examples.
-        """
-        return self.measure(examples, self.predict(examples, batch_size=batch_size))
-
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
-        """The task's metrics for given predictions.
-
-        Raises:
-            ValueError: if an example has no tree, or there are no examples.
-        """
+        """The task's metrics for given predictions, see ``TaskModel.measure``."""
         return measured_texts(self.task, examples, predictions, what="tree")
 
     def _batch(self, examples: Sequence[Example]) -> SentenceBatch:

@@ -1,23 +1,20 @@
-"""The fact-selecting models by name: memory networks, and chains of independent or of connected facts.
+"""The parts of fact-selecting models by name: memory networks, and chains of independent or of connected facts.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, get_type_hints
 
 from torch import Tensor
 
-from structattn.data import Vocabulary
 from structattn.encoders.build import fits
 from structattn.layers.chain_attention import binary_potentials, unary_potentials
 from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.fact_reader import FactReader
-from structattn.tasks.fact_selection import FactModel
-from structattn.tasks.task import Task
 
 
 def memn2n(
@@ -65,24 +62,21 @@ FACT_MODELS: Mapping[str, Callable[..., tuple[FactReader, MemoryHops | FactChain
 }
 
 
-def build_fact_model(
-    name: str, task: Task, labels: Sequence[str], *, vocabulary: Vocabulary, **options: Any
-) -> FactModel:
-    """A fresh model by name.
+def build_fact_parts(
+    name: str, vocab_size: int, options: Mapping[str, Any]
+) -> tuple[FactReader, MemoryHops | FactChain, dict[str, Any]]:
+    """What reads the facts and what selects them, with fresh parameters, and all options, defaults included.
 
     Args:
         name: ``memn2n``, ``unary`` or ``binary``.
-        task: the task.
-        labels: the answers.
-        vocabulary: the words.
-        **options: ``dim``, ``num_steps``, ``num_facts``, ``linear_start``.
+        vocab_size: number of word ids.
+        options: ``dim``, ``num_steps``, ``num_facts``, ``linear_start``.
 
     Raises:
         ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
     """
     if name not in FACT_MODELS:
-        known = ", ".join(FACT_MODELS)
-        raise ConfigError(f"unknown encoder {name!r} for task {task.name!r}; known: {known}")
+        raise ConfigError(f"unknown encoder {name!r} of a model that selects facts; known: {', '.join(FACT_MODELS)}")
     types = get_type_hints(memn2n if name == "memn2n" else chain)
     defaults = fact_model_options(name)
     for key, value in options.items():
@@ -93,17 +87,8 @@ def build_fact_model(
         if key != "linear_start" and value < 1:
             raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
     chosen = {**defaults, **options}
-    encoder, selection = FACT_MODELS[name](len(vocabulary), **chosen)
-    return FactModel(
-        encoder,
-        selection,
-        task,
-        labels,
-        vocabulary=vocabulary,
-        dim=chosen["dim"],
-        num_facts=chosen["num_facts"],
-        linear_start=chosen["linear_start"],
-    )
+    reader, selection = FACT_MODELS[name](vocab_size, **chosen)
+    return reader, selection, chosen
 
 
 def fact_model_options(name: str) -> dict[str, Any]:

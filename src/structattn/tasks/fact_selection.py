@@ -1,32 +1,36 @@
 """Answering a question about a story by selecting some of its facts: memory networks and chains of facts.
 
-It has the interface of ``SentenceModel``; the story and the question are the two sentences of an example.
+The story and the question are the two sentences of an example.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from structattn.data import Example, Vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.data.readers.babi import facts_of, support_of
 from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.layers.linear import glorot_linear
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.fact_models import build_fact_parts
 from structattn.tasks.fact_reader import FactBatch, FactReader
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, example_of, examples_of
+from structattn.tasks.model import Item, ModelConfig, TaskModel, example_of, examples_of
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
 
-class FactModel(nn.Module):
+class FactModel(TaskModel):
     """``softmax(W selection(facts, question))``, trained with cross-entropy over the answers of the training data.
 
     Args:
@@ -42,12 +46,15 @@ class FactModel(nn.Module):
         ConfigError: for fewer than two answers, or a negative linear start.
 
     Example:
-        >>> from structattn.tasks import build_fact_model, get_task
+        >>> from structattn.tasks import get_task
         >>> vocabulary = Vocabulary(["mary", "john", "left", "who"])
-        >>> model = build_fact_model("binary", get_task("fact_selection"), ["john", "mary"], vocabulary=vocabulary)
+        >>> model = FactModel.build("binary", get_task("fact_selection"), ["john", "mary"], vocabulary=vocabulary)
         >>> model.predict([("Mary left", "who left")])[0].label in ("john", "mary")
         True
     """
+
+    kind: ClassVar[str] = "facts"
+    vocabulary: Vocabulary
 
     def __init__(
         self,
@@ -74,12 +81,62 @@ class FactModel(nn.Module):
         self.num_facts = num_facts
         self.linear_start = linear_start
         self.answer = glorot_linear(dim, len(self.labels), bias=False)
+        self.description: Mapping[str, Any] | None = None
         self._indices = {label: index for index, label in enumerate(self.labels)}
 
+    @classmethod
+    def build(
+        cls, name: str, task: Task, labels: Sequence[str], *, vocabulary: Vocabulary, **options: Any
+    ) -> "FactModel":
+        """A fresh model by name.
+
+        Args:
+            name: ``memn2n``, ``unary`` or ``binary``.
+            task: the task.
+            labels: the answers.
+            vocabulary: the words.
+            **options: ``dim``, ``num_steps``, ``num_facts``, ``linear_start``.
+
+        Raises:
+            ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+        """
+        reader, selection, every = build_fact_parts(name, len(vocabulary), options)
+        sizes = {key: every[key] for key in ("dim", "num_facts", "linear_start")}
+        model = cls(reader, selection, task, labels, vocabulary=vocabulary, **sizes)
+        model.description = {"encoder": name, "options": options}
+        return model
+
+    @classmethod
+    def from_examples(
+        cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
+    ) -> "FactModel":
+        """As ``TaskModel.from_examples``."""
+        vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
+        return cls.build(config.encoder, task, task.labels_of(examples), vocabulary=vocabulary, **config.options)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], folder: Path) -> "FactModel":
+        """The model that ``config`` describes, with fresh parameters."""
+        vocabulary = read_vocabulary(folder / VOCABULARY, size=config["vocab_size"])
+        task = Task.from_dict(config["task"])
+        return cls.build(config["encoder"], task, config["labels"], vocabulary=vocabulary, **config["options"])
+
     @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self.answer.weight.device
+    def config(self) -> dict[str, Any]:
+        """Plain values that describe everything but the words and the parameters.
+
+        Raises:
+            ConfigError: if the model was put together from parts.
+        """
+        if self.description is None:
+            raise ConfigError("this model cannot be saved: expected one that FactModel.build made by name")
+        sizes = {"vocab_size": len(self.vocabulary), "task": self.task.to_dict(), "labels": list(self.labels)}
+        return {**self.description, **sizes}
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """The vocabulary."""
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
+        return self.config
 
     def set_epoch(self, epoch: int) -> None:
         """Called before each training epoch, counted from 0: ends the linear start."""
@@ -92,46 +149,23 @@ class FactModel(nn.Module):
         scores: Tensor = self.answer(found)
         return scores
 
-    def loss(self, batch: FactBatch | Sequence[Example]) -> Float[Tensor, ""]:
+    def loss_of(self, scores: Float[Tensor, "batch label"], batch: FactBatch) -> Float[Tensor, ""]:
         """Weighted mean of the cross-entropy.
-
-        Raises:
-            ValueError: if no example of the batch has an answer that the model knows.
-        """
-        if not isinstance(batch, FactBatch):
-            batch = self.collate(batch)
-        return self.loss_of(self(batch), batch)
-
-    def loss_of(self, logits: Float[Tensor, "batch label"], batch: FactBatch) -> Float[Tensor, ""]:
-        """The loss, given the result of ``forward``.
 
         Raises:
             ValueError: if no example of the batch has an answer that the model knows.
         """
         if batch.num_labelled == 0:
             raise ValueError(f"no example of this batch of {len(batch)} has an answer that the model knows")
-        each = F.cross_entropy(logits, batch.target, reduction="none")
+        each = F.cross_entropy(scores, batch.target, reduction="none")
         return (each * batch.weight).sum() / batch.weight.sum()
 
     def collate(self, examples: Sequence[Item]) -> FactBatch:
-        """Examples as tensors; works for questions without answers too.
-
-        Raises:
-            ValueError: for no examples, or one that is not a story and a question.
-            TypeError: if an item is none of example or tuple of sentences and texts.
-        """
+        """Examples as tensors, see ``TaskModel.collate``; an example is a story and a question."""
         return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
 
     def predict(self, examples: Sequence[Item] | FactBatch, *, batch_size: int = 64) -> list[Prediction]:
-        """Answers and the facts they rest on, in the order of the examples.
-
-        Args:
-            examples: examples, or tuples of a story and a question; or a batch.
-            batch_size: examples per batch.
-
-        Raises:
-            ConfigError: if the batch size is below 1.
-        """
+        """Answers and the facts they rest on, see ``TaskModel.predict``."""
         with evaluating(self):
             if isinstance(examples, FactBatch):
                 return self._answers(examples)
@@ -140,14 +174,6 @@ class FactModel(nn.Module):
             for start in range(0, len(found), batch_size):
                 answers += self._answers(self._batch(found[start : start + batch_size]))
             return answers
-
-    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Predict, and measure.
-
-        Raises:
-            ValueError: if an example has no answer, or there are no examples.
-        """
-        return self.measure(examples, self.predict(examples, batch_size=batch_size))
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
         """The task's metrics, and over the examples with as many supporting facts as there are steps:

@@ -1,13 +1,22 @@
-"""The interface of a model that training, evaluation and the command line rely on, whatever it predicts."""
+"""The base of every model that learns a task, whatever it predicts: a label, a score, a text, a tree, facts."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from structattn.data import Example, Vocabulary
+from structattn.data import Example, PhraseTrees, Vocabulary
+from structattn.data.model_folder import SavedModel
+from structattn.encoders import SentenceEncoder, build
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.classifier import ClassifierConfig
+from structattn.tasks.decoder import DecoderConfig
 from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -18,50 +27,163 @@ _PAIRS = 8_000_000
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
 
 
-@runtime_checkable
-class TaskModel(Protocol):
-    """A module that learns a task.
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a model is made of, apart from what it learns from its training examples.
+
+    Attributes:
+        encoder: name of an encoder, or ``module:function``.
+        options: keyword arguments of its builder.
+        classifier: the layers between sentence vectors and labels.
+        decoder: what writes texts instead.
+        trees: the phrase trees that sentences get before they are encoded.
+        nodes: train on the labels of all words and phrases of a tree in one encoding of the sentence.
+        min_count: rarer words of the training examples are unknown.
+        lowercase: whether ``The`` and ``the`` are one word.
+        frozen_words: further words, with untrained vectors.
+    """
+
+    encoder: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    trees: PhraseTrees = field(default_factory=PhraseTrees)
+    nodes: bool = False
+    min_count: int = 1
+    lowercase: bool = True
+    frozen_words: Sequence[str] = ()
+
+    def vocabulary_of(self, examples: Sequence[Example]) -> Vocabulary:
+        """The words of training examples."""
+        return Vocabulary.from_examples(
+            examples, self.min_count, lowercase=self.lowercase, frozen_words=self.frozen_words
+        )
+
+
+class TaskModel(SavedModel):
+    """A module that learns and answers a task.
 
     ``forward(batch)`` scores what ``collate`` made, and ``loss_of`` gives the loss of the scores; distributed training
     wraps ``forward`` only.
+
+    Attributes:
+        task: the task.
+        labels: the classes; none for texts and trees.
+        sections: what of a configuration concerns this kind of model: ``classifier``, ``decoder``, labels of
+            ``phrases``, pretrained word ``vectors``.
     """
 
     task: Task
+    labels: tuple[str, ...] = ()
     encoder: Any
-    labels: tuple[str, ...]
+    vocabulary: Vocabulary | None
+    sections: ClassVar[frozenset[str]] = frozenset()
 
-    @property
-    def vocabulary(self) -> Vocabulary | None:
-        """The words of the sentences that it reads."""
-        ...
+    @classmethod
+    @abstractmethod
+    def from_examples(
+        cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
+    ) -> "TaskModel":
+        """A fresh model with what it learns from its training examples beforehand: vocabulary, classes, subwords.
 
-    def __call__(self, batch: Any) -> Tensor:
-        """Scores."""
-        ...
+        Args:
+            task: the task.
+            config: what the model is made of.
+            examples: what it will be trained on.
+            sentences: the whole sentences among them, whose words make the vocabulary; the examples if ``None``.
 
+        Raises:
+            ConfigError: for an unknown encoder or option, or examples that do not fit the task.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, config: Mapping[str, Any], folder: Path) -> "TaskModel":
+        """The model that ``config`` describes, with fresh parameters.
+
+        Args:
+            config: as the property of that name.
+            folder: holds what ``write_files`` wrote.
+        """
+
+    @abstractmethod
     def collate(self, examples: Sequence[Item]) -> Any:
-        """Examples as tensors, with ``to(device)`` and a length."""
-        ...
+        """Examples as a batch of tensors, on the CPU; examples without labels too.
 
-    def loss_of(self, logits: Any, batch: Any) -> Tensor:
-        """The loss, given the result of ``forward``."""
-        ...
+        Raises:
+            ConfigError: if the model has no vocabulary.
+            ValueError: for no examples, an example with the wrong number of sentences, or a score out of range.
+            TypeError: if an item is none of example, sentence, text or tuple of these.
+        """
 
-    def loss(self, batch: Any) -> Tensor:
-        """The loss of a batch, or of examples."""
-        ...
+    @abstractmethod
+    def loss_of(self, scores: Any, batch: Any) -> Float[Tensor, ""]:
+        """The loss, given the result of ``forward``.
 
+        Raises:
+            ValueError: if no example of the batch has an answer that the model knows.
+        """
+
+    @abstractmethod
     def predict(self, examples: Any, *, batch_size: int = 64) -> list[Prediction]:
-        """Answers, in the order of the examples."""
-        ...
+        """Answers, in the order of the examples. They do not depend on which examples share a batch.
 
+        Args:
+            examples: examples, sentences, texts (which are split into words), or tuples of two for tasks on pairs; or
+                a batch.
+            batch_size: examples per batch.
+
+        Raises:
+            ConfigError: if the batch size is below 1, or the model has no vocabulary and is given no batch.
+            ValueError: if an example has the wrong number of sentences.
+            TypeError: if an item is none of example, sentence, text or tuple of these.
+            MissingStructure: if a sentence lacks a tree that the encoder needs.
+        """
+
+    @abstractmethod
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
-        """The task's metrics for given predictions."""
-        ...
+        """The task's metrics for given predictions.
+
+        Raises:
+            ValueError: if an example has no answer to compare with, or there are no examples.
+        """
+
+    def loss(self, batch: Any) -> Float[Tensor, ""]:
+        """What training minimises, of a batch or of a sequence of examples; see ``loss_of``."""
+        if isinstance(batch, Sequence):
+            batch = self.collate(batch)
+        return self.loss_of(self(batch), batch)
 
     def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Predict, and measure."""
-        ...
+        """Predict, and measure against the answers that the examples have."""
+        return self.measure(examples, self.predict(examples, batch_size=batch_size))
+
+    def size_of(self, example: Example) -> int:
+        """The length of an example, by which examples are batched: the words of all its sentences."""
+        return num_words(example)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called before each epoch of training, counted from 0, for models that change with it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+
+def build_encoder(name: str, vocabulary: Vocabulary, options: Mapping[str, Any]) -> SentenceEncoder:
+    """An encoder for the words of a vocabulary, whose frozen words get untrained vectors.
+
+    Raises:
+        ConfigError: for an unknown encoder or option.
+    """
+    frozen = {"num_frozen": vocabulary.num_frozen} if vocabulary.num_frozen else {}
+    return build(name, vocab_size=len(vocabulary), **{**options, **frozen})
+
+
+def num_words(example: Example) -> int:
+    """Length of an example: the words of all its sentences."""
+    return sum(len(sentence) for sentence in example.sentences)
 
 
 def example_of(item: Item, index: int, task: Task) -> Example:

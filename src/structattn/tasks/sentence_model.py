@@ -3,28 +3,42 @@
 Training calls ``collate`` and ``loss``; inference calls ``predict`` and ``evaluate``.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.encoders.build import encoder_from_config, options_of
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.batch import TaskBatch
-from structattn.tasks.classifier import Classifier, expected_scores, score_targets
+from structattn.tasks.classifier import Classifier, ClassifierConfig, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, answers_by_length, example_of, examples_of
+from structattn.tasks.model import (
+    Item,
+    ModelConfig,
+    TaskModel,
+    answers_by_length,
+    build_encoder,
+    example_of,
+    examples_of,
+    num_words,
+)
 from structattn.tasks.node_labels import node_logits, node_loss, with_node_classes
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
 
-class SentenceModel(nn.Module):
+class SentenceModel(TaskModel):
     """``softmax(classifier(combine(encoder(a), encoder(b))))``, one encoder for both sentences of a pair.
 
     Classification is trained with cross-entropy. Regression is trained with ``KL(p || p_hat)`` against the
@@ -35,20 +49,16 @@ class SentenceModel(nn.Module):
         encoder: gives ``Encoding.vector`` of width ``encoder.output_dim``.
         task: the task.
         labels: the classes, where the task takes them from its training data.
-        dropout: on the inputs of both layers of the classifier.
         vocabulary: needed to work on examples and texts rather than on batches.
-        hidden: width of the classifier's hidden layer; the task's own by default.
-        activation: of the hidden layer; by default a sigmoid for ``tai`` and ReLU otherwise.
-        output_bias: whether the last layer has a bias.
+        classifier: the layers between sentence vectors and labels; without dropout unless it says how much.
+        trees: the phrase trees that sentences get before they are encoded; their own if ``None``.
         nodes: train on the label of every word and phrase of a tree in one encoding of the sentence, rather than on
             the sentence's alone. The encoder must have a state for each of them; predictions are still for the
             sentence.
-        trees: the phrase trees that sentences get before they are encoded, see ``PhraseTrees``.
-        unary: treatment of unary chains in them, likewise.
-        tree_seed: of random trees.
 
     Raises:
-        ConfigError: if the classes are not known, or are fewer than two; or for unknown kinds of trees.
+        ConfigError: if the classes are not known, or are fewer than two; or if the task's sentences cannot be combined
+            as the classifier asks.
 
     Example:
         >>> from structattn.encoders import build
@@ -62,23 +72,24 @@ class SentenceModel(nn.Module):
         (['negative', 'positive'], True)
     """
 
+    kind: ClassVar[str] = "sentence"
+    sections: ClassVar[frozenset[str]] = frozenset({"classifier", "phrases", "vectors"})
+
     def __init__(
         self,
         encoder: SentenceEncoder,
         task: Task,
         labels: Sequence[str] | None = None,
         *,
-        dropout: float = 0.0,
         vocabulary: Vocabulary | None = None,
-        hidden: int | None = None,
-        activation: str | None = None,
-        output_bias: bool = True,
+        classifier: ClassifierConfig | None = None,
+        trees: PhraseTrees | None = None,
         nodes: bool = False,
-        trees: str = "own",
-        unary: str = "keep",
-        tree_seed: int = 0,
     ) -> None:
         super().__init__()
+        classifier = ClassifierConfig() if classifier is None else classifier
+        if classifier.combine is not None:
+            task = dataclasses.replace(task, combine=classifier.combine)
         classes = tuple(labels) if labels is not None else task.classes
         if classes is None:
             raise ConfigError(f"task {task.name!r} takes its labels from the training data: pass labels=")
@@ -89,16 +100,96 @@ class SentenceModel(nn.Module):
         self.labels = classes
         self.vocabulary = vocabulary
         self.nodes = nodes
-        self.trees = PhraseTrees(trees, unary, tree_seed)
+        self.trees = PhraseTrees() if trees is None else trees
+        self.classifier_config = classifier
         self.classifier = Classifier(
             encoder.output_dim * COMBINATIONS[task.combine].width,
             len(classes),
-            hidden=task.classifier_hidden if hidden is None else hidden,
-            activation=activation or ("sigmoid" if task.combine == "tai" else "relu"),
-            dropout=dropout,
-            output_bias=output_bias,
+            hidden=task.classifier_hidden if classifier.hidden is None else classifier.hidden,
+            activation=classifier.activation or ("sigmoid" if task.combine == "tai" else "relu"),
+            dropout=classifier.dropout or 0.0,
+            output_bias=classifier.output_bias,
         )
         self._indices = {label: index for index, label in enumerate(classes)}
+
+    @classmethod
+    def from_examples(
+        cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
+    ) -> "SentenceModel":
+        """As ``TaskModel.from_examples``; the classifier has the encoder's own dropout if it does not say how much.
+
+        Raises:
+            ConfigError: also if the encoder would read labels that are the answers.
+        """
+        vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
+        labels = task.labels_of(examples)
+        _check_labels(task, labels, vocabulary, config.options)
+        encoder, classifier = build_encoder(config.encoder, vocabulary, config.options), config.classifier
+        if classifier.dropout is None:
+            dropout = config.options.get("dropout", options_of(config.encoder).get("dropout", 0.0))
+            classifier = dataclasses.replace(classifier, dropout=dropout)
+        return cls(
+            encoder,
+            task,
+            labels,
+            vocabulary=vocabulary,
+            classifier=classifier,
+            trees=config.trees,
+            nodes=config.nodes,
+        )
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], folder: Path, *, has_vocabulary: bool = True) -> "SentenceModel":
+        """The model that ``config`` describes, with fresh parameters.
+
+        Args:
+            config: as the property of that name.
+            folder: what ``write_files`` wrote.
+            has_vocabulary: whether the vocabulary is read from there; without one the model takes batches only.
+        """
+        vocabulary = read_vocabulary(folder / VOCABULARY, size=config["vocab_size"]) if has_vocabulary else None
+        return cls(
+            encoder_from_config(config, folder),
+            Task.from_dict(config["task"]),
+            config["labels"],
+            vocabulary=vocabulary,
+            classifier=ClassifierConfig(**config["classifier"]),
+            trees=PhraseTrees(**config["trees"]),
+            nodes=config["nodes"],
+        )
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values that describe everything but the words and the parameters.
+
+        Raises:
+            ConfigError: if the encoder was not made by name.
+        """
+        return {
+            **self.encoder.config,
+            "task": self.task.to_dict(),
+            "labels": list(self.labels),
+            "classifier": dataclasses.asdict(self.classifier_config),
+            "trees": dataclasses.asdict(self.trees),
+            "nodes": self.nodes,
+        }
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """The vocabulary, what the encoder needs, and the keys that transformers looks for.
+
+        Raises:
+            ConfigError: if the model has no vocabulary, or its encoder was not made by name.
+        """
+        if self.vocabulary is None:
+            raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
+        return {
+            **self.config,
+            **self.encoder.write_files(folder),
+            "architectures": ["StructAttnForSequenceClassification"],
+            "id2label": {str(index): label for index, label in enumerate(self.labels)},
+            "label2id": self._indices,
+        }
 
     def forward(self, batch: TaskBatch) -> Float[Tensor, "batch *node label"]:
         """Logits: of each sentence, or of each node in a batch that has labels for nodes.
@@ -119,7 +210,7 @@ class SentenceModel(nn.Module):
         logits: Tensor = self.classifier(combine(self.task.combine, [encoding.vector for encoding in encodings]))
         return logits
 
-    def loss(self, batch: TaskBatch | Sequence[Example]) -> Float[Tensor, ""]:
+    def loss_of(self, scores: Float[Tensor, "batch *node label"], batch: TaskBatch) -> Float[Tensor, ""]:
         """Weighted mean of ``KL(target || prediction)``; for a class label that is the cross-entropy.
 
         With ``nodes`` it is the weighted mean of the cross-entropies of all words and phrases with a label.
@@ -127,33 +218,17 @@ class SentenceModel(nn.Module):
         Raises:
             ValueError: if no example of the batch has a label that the model knows.
         """
-        if not isinstance(batch, TaskBatch):
-            batch = self.collate(batch)
-        return self.loss_of(self(batch), batch)
-
-    def loss_of(self, logits: Float[Tensor, "batch *node label"], batch: TaskBatch) -> Float[Tensor, ""]:
-        """The loss, given the result of ``forward``.
-
-        Raises:
-            ValueError: if no example of the batch has a label that the model knows.
-        """
         if batch.num_labelled == 0:
             raise ValueError(f"no example of this batch of {len(batch)} has a label that the model knows")
         if batch.node_classes is not None:
-            return node_loss(logits, batch)
-        target = batch.target.to(logits.dtype)
-        divergence = F.kl_div(logits.log_softmax(-1), target, reduction="none").sum(-1)
-        weight = batch.weight.to(logits.dtype)
+            return node_loss(scores, batch)
+        target = batch.target.to(scores.dtype)
+        divergence = F.kl_div(scores.log_softmax(-1), target, reduction="none").sum(-1)
+        weight = batch.weight.to(scores.dtype)
         return (divergence * weight).sum() / weight.sum()
 
     def collate(self, examples: Sequence[Item]) -> TaskBatch:
-        """Examples as tensors; works for texts without labels too.
-
-        Raises:
-            ConfigError: if the model has no vocabulary.
-            ValueError: if an example has the wrong number of sentences, or a score out of range.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
-        """
+        """Examples as tensors, see ``TaskModel.collate``."""
         found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
         batch = self._batch(found, self._target(found))
         return with_node_classes(batch, self.task, self._indices) if self.nodes else batch
@@ -161,19 +236,7 @@ class SentenceModel(nn.Module):
     def predict(
         self, examples: Sequence[Item] | TaskBatch | SentenceBatch, *, batch_size: int = 64
     ) -> list[Prediction]:
-        """Answers, in the order of the examples. They do not depend on which examples share a batch.
-
-        Args:
-            examples: examples, sentences, texts (which are split into words), tuples of two for tasks on pairs; or a
-                batch.
-            batch_size: examples per batch.
-
-        Raises:
-            ConfigError: if the model has no vocabulary and is given no batch, or the batch size is below 1.
-            ValueError: if an example has the wrong number of sentences.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
-            MissingStructure: if a sentence lacks a tree that the encoder needs.
-        """
+        """Labels or scores, see ``TaskModel.predict``."""
         with evaluating(self):
             if isinstance(examples, TaskBatch):
                 return self._answers(examples)
@@ -184,20 +247,8 @@ class SentenceModel(nn.Module):
             found = examples_of(examples, self.task, batch_size=batch_size)
             return answers_by_length(found, self._answers_to, size_of=num_words, batch_size=batch_size)
 
-    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Predict, and measure against the labels.
-
-        Raises:
-            ValueError: if an example has no label, or there are no examples.
-        """
-        return self.measure(examples, self.predict(examples, batch_size=batch_size))
-
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
-        """The task's metrics for given predictions.
-
-        Raises:
-            ValueError: if an example has no label, or there are no examples.
-        """
+        """The task's metrics for given predictions, see ``TaskModel.measure``."""
         gold: list[str | float] = []
         for index, example in enumerate(examples):
             if example.label is None:
@@ -209,11 +260,6 @@ class SentenceModel(nn.Module):
         if unseen:
             metrics["unseen_labels"] = float(unseen)
         return Evaluation(metrics, tuple(predictions), tuple(gold))
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self.classifier.first.weight.device
 
     def _batch(self, examples: Sequence[Example], target: Float[Tensor, "batch label"]) -> TaskBatch:
         if self.vocabulary is None:
@@ -260,6 +306,11 @@ class SentenceModel(nn.Module):
         return target
 
 
-def num_words(example: Example) -> int:
-    """Length of an example: the words of all its sentences."""
-    return sum(len(sentence) for sentence in example.sentences)
+def _check_labels(task: Task, labels: Sequence[str], vocabulary: Vocabulary, options: Mapping[str, Any]) -> None:
+    """The node labels of SST are its gold labels, so an encoder must not read them."""
+    answers = {*labels, *task.relabel} & set(vocabulary.labels)
+    if options.get("num_labels") and answers:
+        raise ConfigError(
+            f"options.num_labels: expected 0, as the labels of these trees are the answers of task {task.name!r} "
+            f"({', '.join(sorted(answers))}), got {options['num_labels']}"
+        )

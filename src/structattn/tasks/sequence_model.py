@@ -1,53 +1,56 @@
 """``SequenceModel``: an encoder and a decoder from a sentence to a text, such as its translation.
 
-It has the interface of ``SentenceModel`` (``collate``, ``loss_of``, ``predict``, ``measure``), so that training,
-evaluation and the command line treat both alike. The text of an example is its label.
+The text of an example is its label.
 """
 
-from collections.abc import Sequence
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from torch import Tensor, nn
+from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.text_vocabulary import BEGIN_ID, END_ID, Splitter, TextVocabulary, WordSplitter, retokenize
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.data.text_vocabulary import (
+    BEGIN_ID,
+    END_ID,
+    CharacterSplitter,
+    Splitter,
+    SubwordSplitter,
+    TextVocabulary,
+    TokenUnit,
+    WordSplitter,
+    retokenize,
+)
 from structattn.encoders import SentenceEncoder
+from structattn.encoders.build import encoder_from_config
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.decoder import Decoder
-from structattn.tasks.model import Item, answers_by_length, example_of, examples_of, measured_texts
+from structattn.syntax.files import read_text
+from structattn.tasks.decoder import Decoder, DecoderConfig, build_decoder
+from structattn.tasks.model import (
+    Item,
+    ModelConfig,
+    TaskModel,
+    answers_by_length,
+    build_encoder,
+    example_of,
+    examples_of,
+    measured_texts,
+)
 from structattn.tasks.prediction import Evaluation, Prediction
-from structattn.tasks.search import beam_search, greedy_search
+from structattn.tasks.search import Search, beam_search, greedy_search
 from structattn.tasks.task import Task
 
-
-@dataclass(frozen=True)
-class Search:
-    """Options of the search for a text.
-
-    Attributes:
-        beam: number of unfinished hypotheses; 1 is greedy.
-        length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
-        max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
-    """
-
-    beam: int = 5
-    length_penalty: float = 0.0
-    max_length_ratio: float = 2.0
-
-    def __post_init__(self) -> None:
-        for name, value, least in (
-            ("beam", self.beam, 1),
-            ("length_penalty", self.length_penalty, 0),
-            ("max_length_ratio", self.max_length_ratio, 0),
-        ):
-            if value < least:
-                raise ConfigError(f"search.{name}: expected at least {least}, got {value!r}")
+_SOURCE_TOKENIZER = "source_tokenizer.json"
+_SPLITTERS: Mapping[TokenUnit, Splitter] = {"words": WordSplitter(), "characters": CharacterSplitter()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +91,79 @@ class TextProcessor(NamedTuple):
     target: TextVocabulary
     splitter: Splitter = WordSplitter()
 
+    @classmethod
+    def from_examples(cls, examples: Sequence[Example], config: ModelConfig) -> "TextProcessor":
+        """Vocabularies, and subwords where they are asked for, from training examples.
 
-class SequenceModel(nn.Module):
+        Words and characters rarer than ``config.min_count`` are unknown on both sides. Only words of the source are
+        lower-cased, never texts and subwords.
+
+        Raises:
+            ConfigError: if an example has no text.
+            MissingStructure: if a source lacks the tree that its phrases are made from.
+        """
+        texts = []
+        for index, example in enumerate(examples):
+            if not isinstance(example.label, str):
+                raise ConfigError(f"training example {example.id or index} has no text to learn")
+            texts.append(example.label)
+        sources = [" ".join(example.sentences[0].words) for example in examples]
+        chosen, size = config.decoder, config.decoder.vocab_size
+        both = chosen.source == chosen.target == "subwords"
+        target = TextVocabulary.from_texts(
+            [*texts, *sources] if both else texts, chosen.target, size=size, min_count=config.min_count
+        )
+        if both:
+            splitter = target.splitter
+        else:
+            splitter = (
+                SubwordSplitter.train(sources, size) if chosen.source == "subwords" else _SPLITTERS[chosen.source]
+            )
+        has_words = chosen.source != "subwords"
+        source = Vocabulary.from_examples(
+            [retokenize(config.trees(example.sentences[0]), splitter) for example in examples],
+            config.min_count if has_words else 1,
+            lowercase=config.lowercase and has_words,
+            frozen_words=config.frozen_words,
+        )
+        if both:
+            # The same ids on both sides, so that a model may share its tables.
+            source = Vocabulary(target.vocabulary.words[2:], labels=source.labels, lowercase=False)
+        return cls(source, target, splitter)
+
+    def write_files(self, folder: Path) -> None:
+        """Write what ``from_files`` reads into an existing folder; JSON alone."""
+        write_vocabulary(self.source, folder / VOCABULARY)
+        files = self.target.files()
+        if isinstance(self.splitter, SubwordSplitter) and self.splitter is not self.target.splitter:
+            # Read and written again, so that nothing but JSON can be in a model folder.
+            files[_SOURCE_TOKENIZER] = json.dumps(json.loads(self.splitter.tokenizer), ensure_ascii=False)
+        for name, text in files.items():
+            (folder / name).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_files(cls, folder: Path, unit: TokenUnit, *, size: int) -> "TextProcessor":
+        """Read what ``write_files`` wrote.
+
+        Args:
+            folder: where it is.
+            unit: what sources are read as.
+            size: number of ids of the source.
+
+        Raises:
+            ParseError: if a file is missing or damaged; the message names it.
+        """
+        target = TextVocabulary.from_files(lambda name: read_text(folder / name))
+        if unit != "subwords":
+            splitter = _SPLITTERS[unit]
+        elif target.splitter.kind == "subwords":
+            splitter = target.splitter
+        else:
+            splitter = SubwordSplitter(read_text(folder / _SOURCE_TOKENIZER))
+        return cls(read_vocabulary(folder / VOCABULARY, size=size), target, splitter)
+
+
+class SequenceModel(TaskModel):
     r"""``p(y | x) = prod_t softmax(decoder(encoder(x), y_1 .. y_{t-1}))``, trained with cross-entropy over all tokens.
 
     With label smoothing ``epsilon`` the target of a token is ``1 - epsilon`` at the right token and ``epsilon / C`` at
@@ -119,8 +193,9 @@ class SequenceModel(nn.Module):
         [True]
     """
 
-    # A text is none of a few classes.
-    labels: tuple[str, ...] = ()
+    kind: ClassVar[str] = "sequence"
+    sections: ClassVar[frozenset[str]] = frozenset({"decoder", "vectors"})
+    vocabulary: Vocabulary
 
     def __init__(
         self,
@@ -140,37 +215,68 @@ class SequenceModel(nn.Module):
         self.decoder = decoder
         self.task = task
         self.texts = texts
+        self.vocabulary = texts.source
         self.trees = PhraseTrees() if trees is None else trees
         self.label_smoothing = label_smoothing
         self.search = Search() if search is None else search
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the source side."""
-        return self.texts.source
+    @classmethod
+    def from_examples(
+        cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
+    ) -> "SequenceModel":
+        """As ``TaskModel.from_examples``; subwords are learnt where they are asked for.
+
+        Raises:
+            ConfigError: also if an example has no text.
+            MissingStructure: if a source lacks the tree that its phrases are made from.
+        """
+        texts = TextProcessor.from_examples(examples if sentences is None else sentences, config)
+        encoder = build_encoder(config.encoder, texts.source, config.options)
+        return cls._with_decoder(encoder, task, config.decoder, texts=texts, trees=config.trees)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], folder: Path) -> "SequenceModel":
+        """The model that ``config`` describes, with fresh parameters."""
+        decoder = DecoderConfig(**config["decoder"])
+        texts = TextProcessor.from_files(folder, decoder.source, size=config["vocab_size"])
+        encoder, task = encoder_from_config(config, folder), Task.from_dict(config["task"])
+        return cls._with_decoder(encoder, task, decoder, texts=texts, trees=PhraseTrees(**config["trees"]))
+
+    @classmethod
+    def _with_decoder(
+        cls, encoder: SentenceEncoder, task: Task, config: DecoderConfig, *, texts: "TextProcessor", trees: PhraseTrees
+    ) -> "SequenceModel":
+        decoder = build_decoder(config.name, encoder, len(texts.target), **config.options)
+        smoothing = config.label_smoothing
+        return cls(encoder, decoder, task, texts=texts, trees=trees, label_smoothing=smoothing, search=config.search)
 
     @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next(self.parameters()).device
+    def config(self) -> dict[str, Any]:
+        """Plain values that describe everything but the words and the parameters.
+
+        Raises:
+            ConfigError: if encoder or decoder were not made by name.
+        """
+        description: Mapping[str, Any] | None = getattr(self.decoder, "description", None)
+        if description is None:
+            raise ConfigError("this decoder cannot be saved: expected one that build_decoder made by name")
+        units = {"source": self.texts.splitter.kind, "target": self.texts.target.splitter.kind}
+        decoder = {**description, **units, "label_smoothing": self.label_smoothing, **dataclasses.asdict(self.search)}
+        trees = dataclasses.asdict(self.trees)
+        return {**self.encoder.config, "task": self.task.to_dict(), "decoder": decoder, "trees": trees}
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Vocabularies and subwords of both sides, and what the encoder needs."""
+        self.texts.write_files(folder)
+        return {**self.config, **self.encoder.write_files(folder)}
 
     def forward(self, batch: SequenceBatch) -> Float[Tensor, "batch step vocabulary"]:
         """Logits of every next token of the texts."""
         scores: Tensor = self.decoder(self.encoder(batch.source), batch.source, batch.inputs)
         return scores
 
-    def loss(self, batch: SequenceBatch | Sequence[Example]) -> Float[Tensor, ""]:
-        """Weighted mean over tokens of the smoothed cross-entropy.
-
-        Raises:
-            ValueError: if no example of the batch has a text.
-        """
-        if not isinstance(batch, SequenceBatch):
-            batch = self.collate(batch)
-        return self.loss_of(self(batch), batch)
-
     def loss_of(self, scores: Float[Tensor, "batch step vocabulary"], batch: SequenceBatch) -> Float[Tensor, ""]:
-        """The loss, given the result of ``forward``.
+        """Weighted mean over tokens of the smoothed cross-entropy.
 
         Raises:
             ValueError: if no example of the batch has a text.
@@ -189,27 +295,12 @@ class SequenceModel(nn.Module):
         return (each * weight).sum() / weight.sum()
 
     def collate(self, examples: Sequence[Item]) -> SequenceBatch:
-        """Examples as tensors; works for sentences without a text too.
-
-        Raises:
-            ValueError: for no examples, or an example of two sentences.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
-        """
+        """Examples as tensors, see ``TaskModel.collate``."""
         found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
         return self._batch(found)
 
     def predict(self, examples: Sequence[Item] | SequenceBatch, *, batch_size: int = 64) -> list[Prediction]:
-        """Texts, in the order of the examples. They do not depend on which examples share a batch.
-
-        Args:
-            examples: examples, sentences or texts; or a batch.
-            batch_size: examples per batch.
-
-        Raises:
-            ConfigError: if the batch size is below 1.
-            ValueError: if an example has two sentences.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
-        """
+        """Texts, see ``TaskModel.predict``."""
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
@@ -221,20 +312,8 @@ class SequenceModel(nn.Module):
                 batch_size=batch_size,
             )
 
-    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Predict, and measure against the texts.
-
-        Raises:
-            ValueError: if an example has no text, or there are no examples.
-        """
-        return self.measure(examples, self.predict(examples, batch_size=batch_size))
-
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
-        """The task's metrics for given predictions; those that concern none of the examples are left out.
-
-        Raises:
-            ValueError: if an example has no text, or there are no examples.
-        """
+        """The task's metrics for given predictions; those that concern none of the examples are left out."""
         return measured_texts(self.task, examples, predictions)
 
     def source_of(self, sentence: Sentence) -> Sentence:

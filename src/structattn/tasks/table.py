@@ -1,10 +1,15 @@
-"""The built-in tasks: the data sets of the papers, and generic ones for your own files."""
+"""The built-in tasks: the data sets of the papers, and generic ones for your own files; and their models."""
 
 import difflib
 from collections.abc import Mapping
 
 from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.attachment import AttachmentModel
+from structattn.tasks.fact_selection import FactModel
+from structattn.tasks.model import TaskModel
+from structattn.tasks.sentence_model import SentenceModel
+from structattn.tasks.sequence_model import SequenceModel
 from structattn.tasks.task import Task
 
 _NLI = ("entailment", "neutral", "contradiction")
@@ -68,6 +73,30 @@ TASKS: Mapping[str, Task] = {
         ),
     )
 }
+
+
+MODELS: Mapping[str, type[TaskModel]] = {
+    "label": SentenceModel,
+    "text": SequenceModel,
+    "facts": FactModel,
+    "tree": AttachmentModel,
+}
+
+
+def model_class(task: Task) -> type[TaskModel]:
+    """The kind of model that learns a task.
+
+    Raises:
+        ConfigError: if there is none; the message lists the known answers.
+
+    Example:
+        >>> model_class(get_task("translation")).kind
+        'sequence'
+    """
+    if task.answer not in MODELS:
+        known = ", ".join(MODELS)
+        raise ConfigError(f"task {task.name!r}: unknown answer {task.answer!r}; known: {known}")
+    return MODELS[task.answer]
 
 
 def get_task(name: str) -> Task:

@@ -1,31 +1,86 @@
-"""The configuration of a training run, as one frozen value; a run folder's ``config.yaml`` is exactly this.
-
-The command line can read and print it without importing torch's training machinery.
-"""
+"""The configuration of a training run, as one frozen value; a run folder's ``config.yaml`` is exactly this."""
 
 import dataclasses
+import math
 import os
-import re
 from argparse import ArgumentError
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-import yaml
-
+from structattn.data.phrase_trees import TreeSource, Unary
+from structattn.layers.devices import Device, Hardware, MixedPrecision
 from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.folders import read_yaml
-from structattn.training.config_parts import (
-    ClassifierConfig,
-    DataConfig,
-    DecoderConfig,
-    OptimizationConfig,
-    Option,
-    check,
-    check_choices,
-)
+from structattn.syntax.folders import read_yaml, write_yaml
+from structattn.syntax.options import Option, check, check_choices, explain
+from structattn.tasks import ClassifierConfig, DecoderConfig
+from structattn.training.optimization import OptimizationConfig
 
-Device = Literal["cpu", "cuda"]
+Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
+Frozen = Literal["none", "dev", "all"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the examples come from.
+
+    Attributes:
+        train: the training file; ``None`` for tasks that generate their data. Parallel text may be two files with a
+            comma between, ``train.de,train.en``.
+        dev: the development file; without one, a part of the training data is held out.
+        test: a file on which the best model is measured once, at the end.
+        format: data format of all three; recognised from each file if ``None``.
+        parses: a CoNLL-U file; sentences that come without a dependency tree get the one of the same words from there.
+        columns: for tables of an unknown layout, which column is ``first``, ``second``, ``label`` and ``id``.
+        phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
+            count a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is trained
+            on the labels of all its words and phrases (for encoders with states of phrases). The task's own choice if
+            ``None``. Never for dev and test.
+        trees: which phrase trees sentences get, at prediction too: their ``own``; ``rooted``, with one root over
+            several trees; from their ``dependency`` trees; or trees without syntax: ``left``, ``right``,
+            ``balanced``, ``random``.
+        unary: treatment of unary chains, phrases over the same words: ``keep``, ``lowest``, ``top``, ``join``.
+        tree_seed: of random trees.
+        holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
+        vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
+        vectors_size: scale the vectors so that their elements have this root mean square; ``None`` takes them as they
+            are. Input embeddings of language models are some ten times smaller than GloVe's vectors.
+        frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
+            all the vectors file has, or none.
+        min_count: rarer words of the training data are unknown.
+        lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
+        limit: maximum number of training examples, from the start of the file.
+        generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
+    """
+
+    train: str | None = None
+    dev: str | None = None
+    test: str | None = None
+    format: str | None = None
+    parses: str | None = None
+    columns: dict[str, str | int] | None = None
+    phrases: Supervision | None = None
+    trees: TreeSource = "own"
+    unary: Unary = "keep"
+    tree_seed: int = 0
+    holdout: float = 0.1
+    vectors: str | None = None
+    vectors_size: float | None = None
+    frozen: Frozen = "dev"
+    min_count: int = 1
+    lowercase: bool = True
+    limit: int | None = None
+    generated: int = 15_000
+
+    def __post_init__(self) -> None:
+        check_choices(self, "data")
+        check(0 < self.holdout < 1, "data.holdout", "a share between 0 and 1", self.holdout)
+        size = self.vectors_size
+        check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)
+        check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
+        check(self.limit is None or self.limit >= 1, "data.limit", "at least 1", self.limit)
+        check(self.generated >= 1, "data.generated", "at least 1", self.generated)
 
 
 @dataclass(frozen=True)
@@ -45,7 +100,8 @@ class RunConfig:
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
         folds: number of folds of cross-validation; the training file is then all the data.
         fold: train this fold only, counted from 1.
-        device: ``"cpu"`` or ``"cuda"``; CUDA where available if ``None``.
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
 
     Raises:
         ConfigError: if a value is out of its range or two contradict each other.
@@ -68,7 +124,8 @@ class RunConfig:
     out: str | None = None
     folds: int | None = None
     fold: int | None = None
-    device: Device | None = None
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
 
     def __post_init__(self) -> None:
         check_choices(self, "")
@@ -79,8 +136,12 @@ class RunConfig:
             check(1 <= self.fold <= (self.folds or 0), "fold", f"1 to {self.folds}", self.fold)
         if self.folds is not None and (self.data.dev is not None or self.data.test is not None):
             raise ConfigError("folds: cross-validation makes its own dev and test parts; leave out data.dev, data.test")
-        if self.device == "cpu" and self.optimization.mixed_precision == "fp16":
-            raise ConfigError("optimization.mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+        _ = self.hardware
+
+    @property
+    def hardware(self) -> Hardware:
+        """The device and its precision."""
+        return Hardware(self.device, self.mixed_precision)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested values, for YAML."""
@@ -102,7 +163,7 @@ class RunConfig:
         try:
             found = parser.instantiate(parser.parse_object(dict(values)))
         except ArgumentError as error:
-            raise ConfigError(_in_one_line(str(error))) from None
+            raise ConfigError(explain(str(error))) from None
         return cls(**{item.name: found[item.name] for item in dataclasses.fields(cls)})
 
 
@@ -119,9 +180,9 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def dump_config(config: RunConfig) -> str:
-    """The YAML text that ``load_config`` reads."""
-    return yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
+def save_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
+    """Write the YAML file that ``load_config`` reads."""
+    write_yaml(Path(path), config.to_dict())
 
 
 def _check_keys(values: Mapping[str, Any], kind: type, section: str = "") -> None:
@@ -134,11 +195,3 @@ def _check_keys(values: Mapping[str, Any], kind: type, section: str = "") -> Non
             if not isinstance(value, Mapping):
                 raise ConfigError(f"{name}: expected keys and values, got {shown(value)}")
             _check_keys(value, known[name], f"{name}.")
-
-
-def _in_one_line(message: str) -> str:
-    message = " ".join(message.split())
-    message = re.sub(r"<class '(\w+)'>", r"\1", message).replace("typing.", "")
-    union = r'Parser key "([\w.]+)": Does not validate against .* Subtypes: \[(.*)\] Errors: .* Given value: (.*)'
-    message = re.sub(union, r"\1: expected one of \2, got \3", message)
-    return re.sub(r'Parser key "([\w.]+)": Expected an? (.*)\. Got value: ', r"\1: expected \2, got ", message)

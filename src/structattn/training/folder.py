@@ -15,19 +15,33 @@ Comparison, prediction and the command line read these folders too.
 """
 
 import contextlib
+import dataclasses
 import fcntl
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import yaml
+import torch
 
-from structattn.syntax import replace_text
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_yaml, remove
+from structattn.data import Example
+from structattn.syntax.errors import ConfigError, StructAttnError
+from structattn.syntax.folders import (
+    described_by,
+    read_json,
+    read_yaml,
+    remove,
+    write_json,
+    write_json_lines,
+    write_yaml,
+)
+from structattn.tasks import Evaluation
+from structattn.training import machine
+from structattn.training.state import preserved_randomness
 
 _LOCK = "lock"
+_Result = TypeVar("_Result")
 
 
 class RunFolder:
@@ -67,12 +81,13 @@ class RunFolder:
 
     def _tidy(self) -> None:
         """Remove temporary files of a killed process."""
-        for old in self.path.glob(".*.old"):
-            target = old.with_name(old.name[1:].removesuffix(".old"))
-            if not target.exists():
-                old.rename(target)
-        for leftover in [*self.path.glob(".*"), *self.path.glob("predictions/.*")]:
-            remove(leftover)
+        for place in (self.path, self.checkpoints, self.path / "predictions"):
+            for old in place.glob(".*.old"):
+                target = old.with_name(old.name[1:].removesuffix(".old"))
+                if not target.exists():
+                    old.rename(target)
+            for leftover in place.glob(".*"):
+                remove(leftover)
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
@@ -94,11 +109,17 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 self.path.rmdir()
 
-    def open_for_run(self, *, resume: bool = False, overwrite: bool = False) -> None:
+    def open_for_run(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
         """Check that a run may write here; to be called while the folder is locked.
 
+        Args:
+            values: the configuration of the run.
+            resume: whether the folder may hold an unfinished run with the same configuration, or a finished one.
+            overwrite: whether a run in it is removed.
+
         Raises:
-            ConfigError: if the folder holds a run and neither is asked for, or holds something else.
+            ConfigError: if the folder holds a run and neither is asked for, a run with another configuration, or
+                something else.
         """
         content = {item.name for item in self.path.iterdir()} - {_LOCK}
         if not content:
@@ -113,37 +134,100 @@ class RunFolder:
             raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
         else:
             self._tidy()
+            before = read_yaml(self.config)
+            changed = [name for name in values if before.get(name) != values[name]]
+            if changed:
+                raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")
 
-    def describe(self, values: Mapping[str, Any]) -> None:
-        """Write ``config.yaml``; its presence makes this a run folder."""
-        with replace_text(self.config) as stream:
-            stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
-
-    def require_same(
-        self, values: Mapping[str, Any], *, read: Callable[[Path], Mapping[str, Any]] | None = None
-    ) -> None:
-        """Raise if the folder has a run with another configuration.
-
-        Args:
-            values: what ``describe`` would write now.
-            read: gives what it wrote then; its text as it stands by default.
-
-        Raises:
-            ConfigError: naming what differs.
-        """
-        if not self.config.is_file():
-            return
-        before = read_yaml(self.config) if read is None else read(self.config)
-        changed = [name for name in values if before.get(name) != values[name]]
-        if changed:
-            raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")
+    def describe(self, values: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+        """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""
+        self.plots.mkdir(exist_ok=True)
+        write_json(self.environment, environment)
+        write_yaml(self.config, values)
 
     def clear_if_untrained(self) -> None:
         """Remove a run that failed before its first evaluation: there is nothing to resume."""
-        if not self.metrics.exists() or not self.metrics.stat().st_size:
+        if not any(file.stat().st_size for file in self.path.rglob(self.metrics.name)):
             for item in self.path.iterdir():
                 if item.name != _LOCK:
                     remove(item)
+
+
+def carry_out(
+    folder: RunFolder,
+    config: Any,
+    work: Callable[[], Mapping[str, Any]],
+    read: Callable[[Mapping[str, Any]], _Result],
+    *,
+    device: torch.device,
+    files: Iterable[str | os.PathLike[str] | None] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+) -> _Result:
+    """One run from its configuration to ``result.json``, or the result of one that was finished before.
+
+    The folder is locked, checked and described; what the work comes to is written, and only then is the state of the
+    unfinished run removed. The caller's random state is put back. Of a run that fails before its first evaluation
+    nothing is left.
+
+    Args:
+        folder: of the run.
+        config: a dataclass; all of it but ``out`` decides the run.
+        work: trains in the folder and returns the content of ``result.json``.
+        read: what that content means.
+        device: where.
+        files: what the run reads, whose checksums are kept.
+        resume: continue the interrupted run in the folder.
+        overwrite: replace the run in the folder.
+
+    Returns:
+        What ``read`` makes of ``result.json``.
+
+    Raises:
+        ParseError: if the result of a finished run is damaged.
+        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or a run
+            with another configuration.
+    """
+    values = plain(config)
+    with contextlib.ExitStack() as stack:
+        machine.from_first(lambda: stack.enter_context(folder.claimed()))
+        stack.enter_context(preserved_randomness())
+        machine.from_first(lambda: folder.open_for_run(values, resume=resume, overwrite=overwrite))
+        if not machine.from_first(lambda: folder.is_finished):
+            try:
+                machine.from_first(lambda: folder.describe(values, machine.environment(device, files)))
+                result = work()
+                machine.from_first(lambda: write_json(folder.result, result))
+            except StructAttnError:
+                machine.from_first(folder.clear_if_untrained)
+                raise
+        machine.from_first(lambda: remove(folder.checkpoints))
+        values = machine.from_first(lambda: read_json(folder.result))
+        with described_by(folder.result, "a result"):
+            return read(values)
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A configuration as plain values, as YAML gives them back, without the folder: so that the run can be moved."""
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return {name: value for name, value in values.items() if name != "out"}
+
+
+def write_predictions(path: Path, examples: Sequence[Example], evaluation: Evaluation) -> None:
+    """One line per example: id, gold, predicted, the probability of each class as scores, and the facts, if any."""
+    write_json_lines(
+        path,
+        (
+            {
+                "id": prediction.id,
+                "gold": gold,
+                "predicted": prediction.answer,
+                "scores": dict(prediction.probabilities),
+                **({} if prediction.facts is None else {"facts": list(prediction.facts)}),
+            }
+            for prediction, gold in zip(evaluation.predictions, evaluation.gold, strict=True)
+        ),
+    )
 
 
 def _lock(path: Path) -> int:

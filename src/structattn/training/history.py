@@ -15,7 +15,7 @@ class History:
     """One row per evaluation, in order; ``metrics.jsonl`` is exactly this.
 
     Attributes:
-        metric: decides which evaluation is the best.
+        metric: decides which evaluation is the best; the latest one if ``None``.
         rows: each has the metric's value under its name, ``is_best`` (whether it was better than all before) and
             ``seconds``.
 
@@ -28,14 +28,18 @@ class History:
         (0.7, True, False)
     """
 
-    metric: Metric
+    metric: Metric | None
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append a row, marked if it is the best so far."""
-        sign = 1 if self.metric.greater_is_better else -1
-        value = sign * row[self.metric.name]
-        self.rows.append({**row, "is_best": all(value > sign * earlier[self.metric.name] for earlier in self.rows)})
+        metric = self.metric
+        if metric is None:
+            self.rows.append({**row, "is_best": True})
+            return
+        sign = 1 if metric.greater_is_better else -1
+        value = sign * row[metric.name]
+        self.rows.append({**row, "is_best": all(value > sign * earlier[metric.name] for earlier in self.rows)})
 
     @property
     def last(self) -> Mapping[str, Any]:

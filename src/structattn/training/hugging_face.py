@@ -16,25 +16,22 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import cached_file
 
 from structattn.data import SentenceBatch
-from structattn.encoders.build import check_trusted
+from structattn.data.model_folder import (
+    FORMAT_VERSION,
+    MODEL_TYPE,
+    VOCABULARY,
+    check_trusted,
+    read_model_config,
+    read_vocabulary,
+)
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
 from structattn.tasks.model import Item
-from structattn.training.checkpoint import (
-    FORMAT_VERSION,
-    MODEL_TYPE,
-    VOCABULARY,
-    check_config,
-    read_vocabulary,
-    save,
-    with_places,
-)
-from structattn.training.trained_model import TrainedModel, build_from_config
 
 
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
-    """What ``build_model`` takes, as a Hugging Face configuration.
+    """What ``SentenceModel.from_config`` takes, as a Hugging Face configuration.
 
     A configuration made by calling this class is its caller's word. One that was read from a file or a dictionary may
     be anybody's; the encoder it names runs only if the model is asked to trust it.
@@ -50,22 +47,28 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
     def __init__(
         self,
         encoder: str = "ms_san",
-        encoder_options: dict[str, Any] | None = None,
+        options: dict[str, Any] | None = None,
         *,
         vocab_size: int = 2,
         task: dict[str, Any] | None = None,
         labels: list[str] | None = None,
         classifier: dict[str, Any] | None = None,
+        trees: dict[str, Any] | None = None,
+        nodes: bool = False,
+        kind: str = SentenceModel.kind,
         structattn_version: str = "",
         format_version: int = FORMAT_VERSION,
         **kwargs: Any,
     ) -> None:
         self.encoder = encoder
-        self.encoder_options = encoder_options or {}
+        self.options = options or {}
         self.vocab_size = vocab_size
         self.task = task or Task("classification").to_dict()
         self.labels = labels or ["0", "1"]
         self.classifier = classifier or {}
+        self.trees = trees or {}
+        self.nodes = nodes
+        self.kind = kind
         self.structattn_version = structattn_version
         self.format_version = format_version
         kwargs.setdefault("id2label", dict(enumerate(self.labels)))
@@ -88,10 +91,11 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
         """As in transformers."""
         return {name: value for name, value in super().to_dict().items() if name != "_was_read"}
 
-    def plain(self) -> dict[str, Any]:
-        """The part that ``build_from_config`` reads."""
-        names = ("encoder", "encoder_options", "vocab_size", "task", "labels", "classifier")
-        return {name: getattr(self, name) for name in names}
+    def build(self) -> SentenceModel:
+        """A fresh model without a vocabulary."""
+        names = ("encoder", "options", "vocab_size", "task", "labels", "classifier", "trees", "nodes")
+        plain = {name: getattr(self, name) for name in names}
+        return SentenceModel.from_config(plain, Path(self.name_or_path or ""), has_vocabulary=False)
 
 
 class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc]  # transformers is untyped here
@@ -120,7 +124,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         if config._was_read:
             check_trusted(config.encoder, source=config.name_or_path or "this configuration", trust_code=trust_code)
         super().__init__(config)
-        self.model: SentenceModel = build_from_config(_with_places(config), vocabulary=None)
+        self.model: SentenceModel = config.build()
         self.post_init()
 
     def forward(
@@ -163,12 +167,12 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         trust_code = kwargs.pop("trust_code", False) or kwargs.get("trust_remote_code") is True
         loaded = super().from_pretrained(pretrained_model_name_or_path, *args, trust_code=trust_code, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        check_config(model.config.to_dict(), Path(str(pretrained_model_name_or_path)), trust_code=True)
-        file = cached_file(pretrained_model_name_or_path, VOCABULARY)
-        model.model.vocabulary = read_vocabulary(Path(file).parent, size=model.config.vocab_size)
+        folder = Path(cached_file(pretrained_model_name_or_path, VOCABULARY)).parent
+        read_model_config(folder, (SentenceModel.kind,), trust_code=True)
+        model.model.vocabulary = read_vocabulary(folder / VOCABULARY, size=model.config.vocab_size)
         # Transformers builds models on the meta device and then fills what the file holds. What a module computes for
         # itself and does not save would stay empty.
-        fresh = dict(build_from_config(_with_places(model.config), vocabulary=None).named_buffers())
+        fresh = dict(model.config.build().named_buffers())
         saved = model.model.state_dict().keys()
         for name, buffer in model.model.named_buffers():
             if name not in saved:
@@ -176,8 +180,8 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         return loaded
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
-        """Write the model folder, as ``TrainedModel`` does."""
-        save(TrainedModel(self.model, self.config.plain()), save_directory)
+        """Write the model folder, as ``SentenceModel`` does."""
+        self.model.save_pretrained(save_directory)
 
     def predict(self, examples: Sequence[Item] | TaskBatch, *, batch_size: int = 64) -> list[Prediction]:
         """Answers, see ``SentenceModel.predict``."""
@@ -199,12 +203,6 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
             return TaskBatch((batch,), target, target[:, 0], tuple(map(str, range(len(tokens)))))
         target[torch.arange(len(tokens)), labels] = 1.0
         return TaskBatch((batch,), target, target.sum(-1), tuple(map(str, range(len(tokens)))), len(tokens))
-
-
-def _with_places(config: StructAttnConfig) -> dict[str, Any]:
-    """What ``build_from_config`` reads; options that name a folder beside ``config.json`` have its whole path."""
-    plain = config.plain()
-    return {**plain, "encoder_options": with_places(plain["encoder_options"], Path(config.name_or_path or ""))}
 
 
 def register() -> None:

@@ -18,8 +18,8 @@ from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.layers import WordEmbedding
 from structattn.layers.backbone import PretrainedBackbone
 from structattn.syntax.errors import ConfigError
-from structattn.training.checkpoint import load
-from structattn.training.trained_model import TrainedModel
+from structattn.tasks import TaskModel
+from structattn.training.models import load
 
 LOGGER = logging.getLogger("structattn.training")
 _TABLES = ("embedder.weight", "embedder.frozen")
@@ -59,7 +59,7 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
                 parameter[empty] = 0.0
 
 
-def start_from(model: TrainedModel, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
+def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
     """Initialise a model's encoder from that of a saved model of any task.
 
     Words that both vocabularies know get their vectors from there; the others keep theirs.
@@ -70,10 +70,13 @@ def start_from(model: TrainedModel, folder: str | os.PathLike[str], *, trust_cod
         trust_code: as in ``load``.
 
     Raises:
-        ConfigError: if the saved encoder has a parameter that this one lacks or has in another shape.
+        ConfigError: if the folder holds no model of a task, or its encoder has a parameter that this one lacks or has
+            in another shape.
         ParseError: as ``load``.
     """
     name, source = os.fspath(folder), load(folder, trust_code=trust_code)
+    if not isinstance(source, TaskModel):
+        raise ConfigError(f"init: expected the model of a task, {name} holds a {type(source).__name__}")
     given, own = source.encoder.state_dict(), model.encoder.state_dict()
     theirs, mine = _words(source), _words(model)
     by_spelling = () if theirs is None or mine is None else _TABLES
@@ -88,13 +91,13 @@ def start_from(model: TrainedModel, folder: str | os.PathLike[str], *, trust_cod
             )
     model.encoder.load_state_dict(parameters, strict=False)
     shared = 0
-    if theirs is not None and mine is not None:
+    if theirs is not None and mine is not None and source.vocabulary and model.vocabulary:
         ids = torch.tensor(source.vocabulary.encode(model.vocabulary.words[UNKNOWN_ID + 1 :]), dtype=torch.long)
         shared = _take_vectors(mine, theirs, ids)
     LOGGER.info("%d parameters and the vectors of %d words from %s", len(parameters), shared, name)
 
 
-def _words(model: TrainedModel) -> WordEmbedding | None:
+def _words(model: TaskModel) -> WordEmbedding | None:
     embedder = getattr(model.encoder, "embedder", None)
     return embedder if isinstance(embedder, WordEmbedding) else None
 

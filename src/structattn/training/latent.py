@@ -9,11 +9,10 @@ from structattn.data import Example, SentenceBatch
 from structattn.encoders import latent_trees
 from structattn.layers import SyntacticAttention
 from structattn.layers.modes import evaluating
-from structattn.tasks import SequenceBatch, TaskBatch
-from structattn.training.trained_model import TrainedModel
+from structattn.tasks import SequenceBatch, TaskBatch, TaskModel
 
 
-def tree_entropy(model: TrainedModel, examples: Sequence[Example], *, batch_size: int = 64) -> float | None:
+def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: int = 64) -> float | None:
     """Mean entropy for each word, in nats, of the encoder's latent heads; ``None`` if it has none.
 
     Args:
@@ -24,8 +23,8 @@ def tree_entropy(model: TrainedModel, examples: Sequence[Example], *, batch_size
     Example:
         >>> import structattn as sa
         >>> from structattn.tasks import SENTIMENT
-        >>> from structattn.training.trained_model import build_model
-        >>> model = build_model("structured", SENTIMENT, vocabulary=sa.Vocabulary(["dull"]), options={"dim": 4})
+        >>> encoder = sa.encoders.build("structured", vocab_size=3, dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, SENTIMENT, vocabulary=sa.Vocabulary(["dull"]))
         >>> tree_entropy(model, [Example([sa.Sentence(["dull"])])])
         0.0
     """

@@ -1,38 +1,105 @@
-"""Training this library's parser, with the run folder and the exact resumption of every run.
-
-Needs no transformers.
+"""Training our own parser: its configuration, its run, and what the best parser comes to.
 
 Reference: Dozat and Manning (2017), section 4.2 (optimisation).
 """
 
 import dataclasses
-import json
-import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from structattn.layers.devices import Device, Hardware, MixedPrecision
 from structattn.parsing.evaluation import attachment
-from structattn.parsing.saved import build_parser, save_parser
-from structattn.parsing.treecrf import TreeCRF
+from structattn.parsing.saved import build_parser
+from structattn.parsing.treecrf import GoldBatch, Loss, TreeCRF, Trees
 from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ParseError
-from structattn.syntax.folders import described_by, read_json, remove, write_json, write_json_lines
+from structattn.syntax.options import Option, check
 from structattn.tasks import metric
-from structattn.training.epochs import EpochLoop
-from structattn.training.folder import RunFolder
-from structattn.training.history import History
-from structattn.training.optimization import build_optimizer
-from structattn.training.parser_config import ParserConfig
-from structattn.training.sampler import LengthBatchSampler
-from structattn.training.state import preserved_randomness
+from structattn.training import machine
+from structattn.training.folder import RunFolder, carry_out
+from structattn.training.loop import Measured, fit
+from structattn.training.optimization import OptimizationConfig
+from structattn.training.sampler import batch_sampler
 
-LOGGER = logging.getLogger("structattn.training")
+_METRICS = ("uas", "las", "las_universal", "tags")
+
+
+def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
+    """How parsers are usually fitted: AdamW, a twentieth of all steps to warm up, then down to zero.
+
+    Args:
+        backbone: whether there is one, which learns at a tenth of the rate.
+
+    Example:
+        >>> parser_optimization().learning_rate, parser_optimization("minilm").learning_rate
+        (0.002, 0.001)
+    """
+    common = OptimizationConfig(optimizer="adamw", patience=5, clip=5.0, schedule="linear", warmup=0.05)
+    if backbone is None:
+        return dataclasses.replace(common, learning_rate=2e-3, weight_decay=0.0, batch_size=48, epochs=25)
+    return dataclasses.replace(
+        common, learning_rate=1e-3, backbone_lr_scale=0.1, weight_decay=0.01, batch_size=16, epochs=5
+    )
+
+
+@dataclass(frozen=True)
+class ParserConfig:
+    """Everything that decides the training of a parser.
+
+    Attributes:
+        treebank: CoNLL-U file to learn from.
+        dev: CoNLL-U file that chooses the best parser by its LAS, punctuation included.
+        out: the run folder; the parser is in its ``best``.
+        backbone: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
+        trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
+        loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
+        encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.subwords.SubwordEncoder``.
+        scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
+        min_count: rarer words are represented by their characters only.
+        optimization: optimiser and schedule; ``parser_optimization(backbone)`` if ``None``.
+        seed: of parameters, dropout and the order of the sentences.
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+
+    Raises:
+        ConfigError: if a value is out of its range.
+    """
+
+    treebank: str
+    dev: str
+    out: str
+    backbone: str | None = None
+    trees: Trees = "all"
+    loss: Loss = "trees"
+    encoder: dict[str, Option] = field(default_factory=dict)
+    scorer: dict[str, Option] = field(default_factory=dict)
+    min_count: int = 2
+    optimization: OptimizationConfig | None = None
+    seed: int = 1
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
+
+    def __post_init__(self) -> None:
+        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
+        if self.optimization is None:
+            object.__setattr__(self, "optimization", parser_optimization(self.backbone))
+        _ = self.hardware
+
+    @staticmethod
+    def usual(backbone: str | None = None) -> dict[str, OptimizationConfig]:
+        """The defaults of sections, as they follow from the other fields."""
+        return {"optimization": parser_optimization(backbone)}
+
+    @property
+    def hardware(self) -> Hardware:
+        """The device and its precision."""
+        return Hardware(self.device, self.mixed_precision)
 
 
 @dataclass(frozen=True)
@@ -43,8 +110,8 @@ class ParserResult:
         folder: the run folder; ``--parser structattn:FOLDER`` takes it.
         metrics: ``uas``, ``las``, ``las_universal`` and ``tags`` of the best parser on dev, punctuation included.
         epoch: the epoch of the best parser.
-        seconds: spent in training.
-        sentences_per_second: speed of the best parser on dev.
+        seconds: training time.
+        sentences_per_second: how fast the best parser read dev when it was measured.
     """
 
     folder: Path
@@ -64,46 +131,23 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
 
     Raises:
         ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds a
-            run that was configured otherwise; for unknown options.
+            run with another configuration; for unknown options; if there is no such device.
         ParseError: for a malformed treebank, with file and line; for one without trees, labels or tags, or with several
             roots in a sentence.
-        StructAttnError: if the loss is not finite any more.
+        StructAttnError: if the loss is not finite.
+        MissingExtra: if the extra ``train`` is not installed.
     """
-    folder = RunFolder(config.out)
-    with folder.claimed(), preserved_randomness():
-        folder.open_for_run(resume=resume, overwrite=overwrite)
-        folder.require_same(_stored(config))
-        if folder.is_finished:
-            values = read_json(folder.result)
-            with described_by(folder.result, "a result"):
-                return ParserResult(folder.path, **{name: values[name] for name in values if name != "folder"})
-        train, dev = read_gold(config.treebank), read_gold(config.dev)
-        torch.manual_seed(config.seed)
-        parser = build_parser(
-            train,
-            backbone=config.backbone,
-            encoder=config.encoder,
-            scorer=config.scorer,
-            parser={"trees": config.trees, "loss": config.loss},
-            min_count=config.min_count,
-        )
-        write_json(folder.environment, {"torch": torch.__version__, "threads": torch.get_num_threads()})
-        folder.describe(_stored(config))
-        history = _Fit(parser, train, dev=dev, config=config, folder=folder).run()
-        best = history.best
-        names = ("uas", "las", "las_universal", "tags")
-        result = ParserResult(
-            folder.path,
-            {name: best[name] for name in names},
-            best["epoch"],
-            history.last["seconds"],
-            best["sentences_per_second"],
-        )
-        values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
-        write_json(folder.result, values)
-        # Only now: until the result stands, an interrupted run must find its state.
-        remove(folder.checkpoints)
-        return result
+    accelerator, folder = machine.accelerator_of(config.hardware), RunFolder(config.out)
+    return carry_out(
+        folder,
+        config,
+        lambda: _train(config, folder, accelerator),
+        lambda values: ParserResult(folder.path, **values),
+        device=accelerator.device,
+        files=(config.treebank, config.dev),
+        resume=resume,
+        overwrite=overwrite,
+    )
 
 
 def read_gold(path: str) -> list[Sentence]:
@@ -130,73 +174,59 @@ def read_gold(path: str) -> list[Sentence]:
     return sentences
 
 
-class _Fit:
-    """The epochs of a parser; the best one is kept."""
+def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:
+    train, dev = read_gold(config.treebank), read_gold(config.dev)
+    torch.manual_seed(config.seed)
+    parser = build_parser(
+        train,
+        backbone=config.backbone,
+        encoder=config.encoder,
+        scorer=config.scorer,
+        parser={"trees": config.trees, "loss": config.loss},
+        min_count=config.min_count,
+    )
+    optimization = config.optimization or parser_optimization(config.backbone)
+    history = fit(
+        _ParserLearner(parser.train(), train, dev, folder),
+        batch_sampler([len(one) for one in train], optimization, seed=config.seed),
+        optimization,
+        folder=folder,
+        accelerator=accelerator,
+        # LAS is an accuracy, that of head and label of each word taken together.
+        metric=dataclasses.replace(metric("accuracy"), name="las"),
+    )
+    best = history.best
+    return {
+        "metrics": {name: best[name] for name in _METRICS},
+        "epoch": int(best["epoch"]),
+        "seconds": history.last["seconds"],
+        "sentences_per_second": best["sentences_per_second"],
+    }
 
-    def __init__(
-        self,
-        parser: TreeCRF,
-        train: Sequence[Sentence],
-        *,
-        dev: Sequence[Sentence],
-        config: ParserConfig,
-        folder: RunFolder,
-    ) -> None:
+
+class _ParserLearner:
+    """A parser and its treebanks."""
+
+    def __init__(self, parser: TreeCRF, train: Sequence[Sentence], dev: Sequence[Sentence], folder: RunFolder) -> None:
+        self.module: nn.Module = parser
         self.parser = parser
         self.train = train
         self.dev = dev
         self.folder = folder
-        self.optimization = config.optimization()
-        sampler = LengthBatchSampler([len(one) for one in train], self.optimization.batch_size, seed=config.seed)
-        optimizer = build_optimizer(parser, self.optimization)
-        self.loop = EpochLoop(parser, optimizer, sampler, self.optimization, folder=folder)
-        # LAS is an accuracy, of head and label of each word together.
-        self.history = History(dataclasses.replace(metric("accuracy"), name="las"))
-        self.started = time.monotonic()
 
-    def run(self) -> History:
-        """Train to the end, from the last checkpoint if there is one."""
-        self.history.rows = self.loop.restore()
-        if self.history.rows:
-            self.started -= self.history.last["seconds"]
-        # What was written after the last checkpoint will be written again.
-        write_json_lines(self.folder.metrics, self.history.rows)
-        for epoch in range(len(self.history.rows), self.optimization.epochs):
-            if self.history.has_run_out(self.optimization.patience):
-                break
-            self.parser.train()
-            self._evaluate(epoch, self.loop.learn(epoch, self._loss))
-            self.loop.save(self.history.rows)
-        return self.history
+    def batch(self, rows: list[int]) -> GoldBatch:
+        return self.parser.collate([self.train[row] for row in rows])
 
-    def _loss(self, rows: list[int]) -> Tensor:
-        return self.parser.loss(self.parser.collate([self.train[row] for row in rows]))
+    def loss(self, module: nn.Module, batch: GoldBatch) -> Tensor:
+        return self.parser.loss_of(module(batch.given), batch)
 
-    def _evaluate(self, epoch: int, loss: float) -> None:
+    def begin_epoch(self, epoch: int) -> None:
+        pass
+
+    def measure(self) -> Measured:
         begun = time.perf_counter()
         found = attachment(self.dev, self.parser.parse(self.dev))
         speed = len(self.dev) / (time.perf_counter() - begun)
-        metrics = {name: value for name, value in dataclasses.asdict(found).items() if name != "words"}
-        self.history.add(
-            {
-                "epoch": epoch + 1,
-                "loss": loss,
-                **metrics,
-                "sentences_per_second": round(speed, 1),
-                "seconds": round(time.monotonic() - self.started, 2),
-            }
-        )
-        if self.history.last["is_best"]:
-            save_parser(self.parser, self.folder.best)
-        write_json_lines(self.folder.metrics, self.history.rows)
-        LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
-
-
-def _stored(config: ParserConfig) -> dict[str, Any]:
-    """Plain values, without the folder, so that the run can be moved."""
-    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
-    return {name: value for name, value in values.items() if name != "out"}
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        metrics = {name: getattr(found, name) for name in _METRICS}
+        notes = {"sentences_per_second": round(speed, 1)}
+        return Measured(metrics, notes, lambda: self.parser.save_pretrained(self.folder.best))

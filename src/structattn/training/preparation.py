@@ -1,35 +1,27 @@
 """From a configuration to examples, vocabulary and a fresh model. Nothing is written here."""
 
-import dataclasses
-import hashlib
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 
-from structattn.data import Example, PhraseTrees, Vocabulary
+from structattn.data import Example, PhraseTrees, load_vectors, vector_words, vectors_dim
 from structattn.data.formulas import GENERATORS
 from structattn.data.parses import with_parses
 from structattn.data.readers import matching_files
 from structattn.data.readers.parallel import files_of
-from structattn.data.vectors import load_vectors, vector_words
-from structattn.encoders.build import options_of
 from structattn.layers import WordEmbedding
 from structattn.syntax import read_lines
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.files import parse_json, read_text
-from structattn.tasks import Task, get_task
-from structattn.training.config import RunConfig
-from structattn.training.config_parts import ClassifierConfig, DataConfig, DecoderConfig
+from structattn.tasks import ModelConfig, Task, TaskModel, get_task, model_class
+from structattn.training.config import DataConfig, RunConfig
 from structattn.training.initial import draw_uniform
-from structattn.training.sequences import learn_texts, new_sequence_model
-from structattn.training.trained_model import TrainedModel, build_model, new_attachment_model, new_fact_model
 
 # Splits are the same for every seed of a run, so that runs can be compared.
 _SPLIT_SEED = 0
@@ -53,20 +45,21 @@ class Split:
 
 
 def task_of(config: RunConfig) -> Task:
-    """The task of a run, with the combination that the configuration asks for.
+    """The task of a run.
 
     Raises:
-        ConfigError: for an unknown task, or a combination that does not fit it.
+        ConfigError: for an unknown task, or a part of the configuration that does not concern it.
     """
     task = get_task(config.task)
-    texts = task.answer == "text"
-    if texts and config.data.phrases is not None:
-        raise ConfigError(f"data.phrases: task {task.name!r} is answered with a text, so phrases have no labels")
-    if task.answer != "label" and config.classifier != ClassifierConfig():
-        raise ConfigError(f"classifier: task {task.name!r} has none, as it is answered with {task.answer}")
-    if not texts and config.decoder != DecoderConfig():
-        raise ConfigError(f"decoder: task {task.name!r} is not answered with a text; see classifier")
-    return task if config.classifier.combine is None else dataclasses.replace(task, combine=config.classifier.combine)
+    sections = model_class(task).sections
+    if config.data.phrases is not None and "phrases" not in sections:
+        raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, so phrases have no labels")
+    if config.data.vectors is not None and "vectors" not in sections:
+        raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
+    for name, given in (("classifier", config.classifier), ("decoder", config.decoder)):
+        if name not in sections and given != type(given)():
+            raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
+    return task
 
 
 def read_split(config: RunConfig, task: Task) -> Split:
@@ -95,106 +88,61 @@ def read_split(config: RunConfig, task: Task) -> Split:
     return Split(_with_phrases(task, data, train), train, dev, test)
 
 
-def prepare_model(config: RunConfig, task: Task, split: Split) -> TrainedModel:
+def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
     """A fresh model for the training data; draws its parameters from torch's generator.
-
-    Tasks that are answered with a text get a decoder, the others a classifier.
 
     Raises:
         ConfigError: for an unknown encoder or option, training data without two labels, vectors for none of their
             words, or uniform values for a pretrained backbone.
         ParseError: for malformed vectors.
     """
-    data, options = config.data, dict(config.options)
-    counted = {
-        "min_count": data.min_count,
-        "lowercase": data.lowercase,
-        "frozen_words": _frozen_words(data, split),
-    }
-    if task.answer == "text":
-        trees = PhraseTrees(data.trees, data.unary, data.tree_seed)
-        texts = learn_texts(split.sentences, config.decoder, trees=trees, **counted)  # type: ignore[arg-type]
-        matrix = _pretrained(config, texts.source, options)
-        made = new_sequence_model(config.encoder, options, task, texts=texts, decoder=config.decoder, trees=trees)
-        model = TrainedModel(*made)
-    elif task.answer == "facts":
-        if data.vectors is not None:
-            raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
-        vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
-        labels = task.labels_of(split.train)
-        matrix, model = None, new_fact_model(config.encoder, task, labels, vocabulary=vocabulary, options=options)
-    else:
-        vocabulary = Vocabulary.from_examples(split.sentences, **counted)  # type: ignore[arg-type]
-        matrix = _pretrained(config, vocabulary, options)
-        if task.answer == "tree":
-            model = new_attachment_model(config.encoder, task, vocabulary=vocabulary, options=options)
-        else:
-            model = _classifying(config, task, split, vocabulary, options)
+    data = config.data
+    made_of = ModelConfig(
+        config.encoder,
+        _with_dim_of_vectors(config),
+        config.classifier,
+        config.decoder,
+        PhraseTrees(data.trees, data.unary, data.tree_seed),
+        nodes=(data.phrases or task.phrases) == "nodes",
+        min_count=data.min_count,
+        lowercase=data.lowercase,
+        frozen_words=_frozen_words(data, split),
+    )
+    model = model_class(task).from_examples(task, made_of, split.train, sentences=split.sentences)
     if config.optimization.initial_range is not None:
         draw_uniform(model, config.optimization.initial_range)
-    if matrix is not None:
-        embedder = model.encoder.embedder
-        if not isinstance(embedder, WordEmbedding):
-            raise ConfigError(f"data.vectors: encoder {config.encoder!r} has no table of word vectors")
-        embedder.load_vectors(matrix)
+    if data.vectors is not None:
+        _load_vectors(model, config, data.vectors)
     return model
 
 
-def _pretrained(
-    config: RunConfig, vocabulary: Vocabulary, options: dict[str, Any]
-) -> Float[torch.Tensor, "word dim"] | None:
-    """The pretrained vectors of a vocabulary; the width of the table is added to the encoder's options."""
-    data = config.data
-    if data.vectors is None:
-        return None
+def _with_dim_of_vectors(config: RunConfig) -> dict[str, Any]:
+    """The encoder's options; the width of its table follows from pretrained vectors."""
+    source = config.data.vectors
+    if source is None:
+        return config.options
+    dim = vectors_dim(source)
+    if config.options.get("embedding_dim", dim) != dim:
+        raise ConfigError(
+            f"options.embedding_dim: the vectors of {source} have {dim} numbers, got {config.options['embedding_dim']}"
+        )
+    return {**config.options, "embedding_dim": dim}
+
+
+def _load_vectors(model: TaskModel, config: RunConfig, source: str) -> None:
+    embedder, vocabulary, data = model.encoder.embedder, model.vocabulary, config.data
+    if not isinstance(embedder, WordEmbedding) or vocabulary is None:
+        raise ConfigError(f"data.vectors: encoder {config.encoder!r} has no table of word vectors")
     generator = torch.Generator().manual_seed(config.seed)
-    pretrained = load_vectors(data.vectors, vocabulary, generator=generator)
+    pretrained = load_vectors(source, vocabulary, generator=generator)
     if vocabulary.words and not pretrained.known.any():
         raise ConfigError(
-            f"data.vectors: none of the {len(vocabulary.words)} words of the training data has a vector in "
-            f"{data.vectors}; are these the right vectors, and is data.lowercase {data.lowercase} right for them?"
+            f"data.vectors: none of the {len(vocabulary.words)} words of the training data has a vector in {source}; "
+            f"are these the right vectors, and is data.lowercase {data.lowercase} right for them?"
         )
     if data.vectors_size is not None:
         pretrained = pretrained.scaled(data.vectors_size)
-    matrix = pretrained.matrix
-    if options.setdefault("embedding_dim", matrix.shape[1]) != matrix.shape[1]:
-        raise ConfigError(
-            f"options.embedding_dim: the vectors of {data.vectors} have {matrix.shape[1]} numbers, "
-            f"got {options['embedding_dim']}"
-        )
-    return matrix
-
-
-def _classifying(
-    config: RunConfig, task: Task, split: Split, vocabulary: Vocabulary, options: dict[str, Any]
-) -> TrainedModel:
-    labels = task.labels_of(split.train)
-    known = options_of(config.encoder)
-    _check_labels(task, labels, vocabulary, options)
-    chosen, data = config.classifier, config.data
-    classifier = {
-        "dropout": options.get("dropout", known.get("dropout", 0.0)) if chosen.dropout is None else chosen.dropout,
-        "hidden": chosen.hidden,
-        "activation": chosen.activation,
-        "output_bias": chosen.output_bias,
-        "nodes": (data.phrases or task.phrases) == "nodes",
-        "trees": data.trees,
-        "unary": data.unary,
-        "tree_seed": data.tree_seed,
-    }
-    return build_model(
-        config.encoder, task, vocabulary=vocabulary, labels=labels, options=options, classifier=classifier
-    )
-
-
-def _check_labels(task: Task, labels: Sequence[str], vocabulary: Vocabulary, options: Mapping[str, Any]) -> None:
-    """The node labels of SST are its gold labels, so an encoder must not read them."""
-    answers = {*labels, *task.relabel} & set(vocabulary.labels)
-    if options.get("num_labels") and answers:
-        raise ConfigError(
-            f"options.num_labels: expected 0, as the labels of these trees are the answers of task {task.name!r} "
-            f"({', '.join(sorted(answers))}), got {options['num_labels']}"
-        )
+    embedder.load_vectors(pretrained.matrix)
 
 
 def count_parameters(model: torch.nn.Module) -> int:
@@ -209,16 +157,12 @@ def count_parameters(model: torch.nn.Module) -> int:
     return sum(item.numel() for item in model.parameters() if item.requires_grad and id(item) not in tables)
 
 
-def checksums(data: DataConfig) -> dict[str, str]:
-    """SHA-256 of every data file, to record what a run was trained on."""
-    found = {}
-    for path in (data.train, data.dev, data.test, data.parses, data.vectors):
-        for file in [] if path is None else files_of(path):
-            for one in map(Path, matching_files(file)):
-                if one.is_file():
-                    with open(one, "rb") as stream:
-                        found[os.fspath(one)] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+def files_of_run(data: DataConfig) -> list[str]:
+    """Every file that a run reads its data from, those that match a pattern included."""
+    paths = (data.train, data.dev, data.test, data.parses, data.vectors)
+    return [
+        os.fspath(one) for path in paths if path is not None for file in files_of(path) for one in matching_files(file)
+    ]
 
 
 def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:

@@ -1,34 +1,37 @@
-"""One run from a configuration to a run folder, and resuming an interrupted one."""
+"""One run, from a configuration to a run folder; cross-validation; and resuming an interrupted run."""
 
-import contextlib
 import dataclasses
-import json
+import functools
 import os
-import platform
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-import structattn
-from structattn.encoders.build import check_trusted
-from structattn.syntax.errors import ConfigError, StructAttnError, require
-from structattn.syntax.folders import described_by, read_json, remove, write_json
-from structattn.tasks import Task
-from structattn.training import processes
-from structattn.training.checkpoint import load
+from structattn.data import Example
+from structattn.data.model_folder import check_trusted
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import described_by, read_json, read_json_lines, write_json_lines
+from structattn.tasks import Task, TaskModel
+from structattn.training import machine
 from structattn.training.config import RunConfig, load_config
-from structattn.training.folder import RunFolder
+from structattn.training.folder import RunFolder, carry_out, write_predictions
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
-from structattn.training.memory import peak_memory
-from structattn.training.predictions import write_predictions
-from structattn.training.preparation import Split, checksums, count_parameters, prepare_model, read_split, task_of
-from structattn.training.state import preserved_randomness
+from structattn.training.latent import tree_entropy
+from structattn.training.loop import Measured, fit
+from structattn.training.models import load
+from structattn.training.preparation import Split, count_parameters, files_of_run, prepare_model, read_split, task_of
+from structattn.training.sampler import batch_sampler
+from structattn.training.state import set_seed
+
+# The entropy of latent trees is a mean over this many development examples.
+_LATENT_EXAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class RunResult:
             test parts, with ``<metric>_sd`` beside them.
         test: the metrics of the best model on the test data, if there are any.
         parameters: trained parameters apart from word vectors.
-        seconds: spent in training.
-        peak_memory: peak memory of the process, in MiB; see ``training/memory.py``.
+        seconds: training time.
+        peak_memory: peak memory of the process until then, in MiB; see ``machine.peak_memory``.
         best: the row of ``metrics.jsonl`` that belongs to the best model.
     """
 
@@ -58,41 +61,44 @@ class RunResult:
 def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, trust_code: bool = False) -> RunResult:
     """Train as configured and leave a run folder.
 
+    With ``folds`` and no ``fold`` every fold is trained. The folder then holds ``fold01``, ``fold02``, ..., the
+    predictions on all test parts together, which ``compare`` reads as those of one run, and the means over the folds.
+    The folds are the same for every seed and encoder. Each holds a part of its training data out to choose its best
+    model, and is measured once on its test part.
+
     Args:
-        config: the configuration.
+        config: everything that decides the run.
         resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
         trust_code: whether code that the folder ``config.init`` names may be imported and run; the encoder of
-            ``config`` itself is the caller's.
+            ``config`` itself is trusted.
 
     Raises:
         ConfigError: for options that are unknown or do not fit the data; if the folder is in use, or holds a run and
-            neither ``resume`` nor ``overwrite`` is given; if the run to resume was configured otherwise.
+            neither ``resume`` nor ``overwrite`` is given; if the run to resume was configured otherwise; if there is
+            no such device.
         ParseError: with file and line, for malformed data.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    require("transformers", "train")
-    require("accelerate", "train")
     if resume and config.out is None:
-        raise ConfigError("resume needs out: the run folder to go on with")
+        raise ConfigError("resume needs out: the run folder to resume")
     task = task_of(config)
-    _check_device(config)
-    processes.connect(cpu=config.device == "cpu" or not torch.cuda.is_available())
+    accelerator = machine.accelerator_of(config.hardware)
+    folder = RunFolder(machine.from_first(lambda: Path(config.out) if config.out is not None else _new_folder(config)))
     if config.folds is not None and config.fold is None:
-        from structattn.training.cross_validation import cross_validate
-
-        return cross_validate(config, resume=resume, overwrite=overwrite, trust_code=trust_code)
-    folder = RunFolder(processes.from_first(lambda: choose_folder(config)))
-    with claimed(folder), preserved_randomness():
-        processes.from_first(lambda: open_folder(folder, config, resume=resume, overwrite=overwrite))
-        if folder.is_finished:
-            return read_result(folder)
-        try:
-            return _train(config, task, folder, resume=resume, trust_code=trust_code)
-        except StructAttnError:
-            if processes.is_first():
-                folder.clear_if_untrained()
-            raise
+        work = functools.partial(_cross_validate, config, task, folder, resume=resume, trust_code=trust_code)
+    else:
+        work = functools.partial(_train, config, task, folder, accelerator=accelerator, trust_code=trust_code)
+    return carry_out(
+        folder,
+        config,
+        work,
+        lambda values: _result(folder, values),
+        device=accelerator.device,
+        files=files_of_run(config.data),
+        resume=resume,
+        overwrite=overwrite,
+    )
 
 
 def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunResult:
@@ -118,126 +124,121 @@ def read_result(folder: RunFolder) -> RunResult:
         ParseError: if it is missing or damaged; the message names the file.
     """
     values = read_json(folder.result)
-    known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
     with described_by(folder.result, "a result"):
-        return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
+        return _result(folder, values)
 
 
-def choose_folder(config: RunConfig) -> Path:
-    """The folder that the configuration names, or a new one with the time in its name."""
-    if config.out is not None:
-        return Path(config.out)
+def _new_folder(config: RunConfig) -> Path:
+    """A folder with the time in its name."""
     name = f"seed{config.seed}"
     if config.folds is not None:
         name += f"-{config.folds}folds" if config.fold is None else f"-fold{config.fold}of{config.folds}"
     return Path("runs", config.task, config.encoder.replace(":", "."), f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
-@contextlib.contextmanager
-def claimed(folder: RunFolder) -> Iterator[None]:
-    """Lock the folder for all processes of this run; the first one holds the lock."""
-    with contextlib.ExitStack() as stack:
-        processes.from_first(lambda: stack.enter_context(folder.claimed()))
-        yield
+class _TaskLearner:
+    """A model of a task, the examples it learns from, and those that choose the best epoch."""
+
+    def __init__(self, model: TaskModel, split: Split, folder: RunFolder) -> None:
+        self.module: nn.Module = model
+        self.model = model
+        self.split = split
+        self.folder = folder
+
+    def batch(self, rows: list[int]) -> Any:
+        return self.model.collate([self.split.train[row] for row in rows])
+
+    def loss(self, module: nn.Module, batch: Any) -> Tensor:
+        return self.model.loss_of(module(batch), batch)
+
+    def begin_epoch(self, epoch: int) -> None:
+        self.model.set_epoch(epoch)
+
+    def measure(self) -> Measured:
+        dev = self.split.dev
+        own = self.model.predict(dev[machine.index() :: machine.count()])
+        evaluation = self.model.measure(dev, machine.gathered(own))
+        entropy = tree_entropy(self.model, dev[:_LATENT_EXAMPLES])
+
+        def keep() -> None:
+            write_predictions(self.folder.predictions("dev"), dev, evaluation)
+            self.model.save_pretrained(self.folder.best)
+
+        return Measured(evaluation.metrics, {} if entropy is None else {"tree_entropy": entropy}, keep)
 
 
-def open_folder(folder: RunFolder, config: RunConfig, *, resume: bool, overwrite: bool) -> None:
-    """Check that the run may write here, and that a run to resume is this one.
-
-    Raises:
-        ConfigError: as ``run``.
-    """
-    folder.open_for_run(resume=resume, overwrite=overwrite)
-    folder.require_same(_stored(config).to_dict(), read=lambda path: load_config(path).to_dict())
-
-
-def write_description(folder: RunFolder, config: RunConfig, environment: Mapping[str, Any]) -> None:
-    """Write ``config.yaml`` and ``environment.json``, and make the folder for pictures."""
-    folder.plots.mkdir(exist_ok=True)
-    write_json(folder.environment, environment)
-    # Last, as its presence makes this a run folder.
-    folder.describe(_stored(config).to_dict())
-
-
-def write_result(folder: RunFolder, result: RunResult, task: Task) -> None:
-    """Write ``result.json``, which marks the run as finished."""
-    values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
-    write_json(folder.result, {"main_metric": task.main_metric.name, **values})
-
-
-def environment(config: RunConfig) -> dict[str, Any]:
-    """The environment of a run."""
-    versions = {
-        name: require(name, "train").__version__ for name in ("numpy", "safetensors", "transformers", "accelerate")
-    }
-    on_gpu = config.device != "cpu" and torch.cuda.is_available()
-    return {
-        "structattn": structattn.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        **versions,
-        "platform": platform.platform(),
-        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-        "threads": torch.get_num_threads(),
-        "processes": processes.count(),
-        "command": sys.argv,
-        "sha256": checksums(config.data),
-    }
-
-
-def _train(config: RunConfig, task: Task, folder: RunFolder, *, resume: bool, trust_code: bool) -> RunResult:
-    from structattn.training.trainer import fit
-
+def _train(
+    config: RunConfig, task: Task, folder: RunFolder, *, accelerator: Any, trust_code: bool
+) -> Mapping[str, Any]:
     split = read_split(config, task)
     torch.manual_seed(config.seed)
     model = prepare_model(config, task, split)
     if config.init is not None:
         start_from(model, config.init, trust_code=trust_code)
-    if processes.is_first():
-        write_description(folder, config, environment(config))
+    # Again, so that dropout does not depend on how many numbers the initial parameters took.
+    set_seed(config.seed)
+    sizes = [model.size_of(example) for example in split.train]
     history = fit(
-        model,
-        split.train,
-        dev=split.dev,
-        config=config.optimization,
+        _TaskLearner(model.train(), split, folder),
+        batch_sampler(sizes, config.optimization, seed=config.seed),
+        config.optimization,
         folder=folder,
-        seed=config.seed,
-        device=config.device,
-        resume=resume,
+        accelerator=accelerator,
+        metric=task.main_metric,
+        clipped=model.parameters(),
     )
-    metrics = {name: value for name, value in history.best.items() if name not in BOOKKEEPING}
     result = RunResult(
         folder.path,
-        metrics,
+        {name: value for name, value in history.best.items() if name not in BOOKKEEPING},
         parameters=count_parameters(model),
         seconds=history.last["seconds"],
-        peak_memory=peak_memory(next(model.parameters()).device),
+        peak_memory=machine.peak_memory(accelerator.device),
         best=history.best,
     )
-    return processes.from_first(lambda: _finish(result, config, task, split, folder))
+    test = machine.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
+    return _values(dataclasses.replace(result, test=test), task)
 
 
-def _finish(result: RunResult, config: RunConfig, task: Task, split: Split, folder: RunFolder) -> RunResult:
-    if split.test:
-        # The folder of a run to resume may come from anybody: it may name the encoder of this run and no other code.
-        evaluation = load(folder.best, trust_code=config.encoder).evaluate(split.test)
-        write_predictions(folder.predictions("test"), split.test, evaluation)
-        result = dataclasses.replace(result, test=dict(evaluation.metrics))
-    write_result(folder, result, task)
-    # Only now: until the result stands, an interrupted run must find its state.
-    remove(folder.checkpoints)
-    return result
+def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
+    # The folder of a run to resume may come from anybody: it may name the encoder of this run and no other code.
+    evaluation = load(folder.best, trust_code=config.encoder).to(device).evaluate(examples)
+    write_predictions(folder.predictions("test"), examples, evaluation)
+    return dict(evaluation.metrics)
 
 
-def _check_device(config: RunConfig) -> None:
-    if torch.cuda.is_available():
-        return
-    if config.device == "cuda":
-        raise ConfigError("device: cuda is not available on this machine; take cpu")
-    if config.optimization.mixed_precision == "fp16":
-        raise ConfigError("optimization.mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+def _cross_validate(
+    config: RunConfig, task: Task, folder: RunFolder, *, resume: bool, trust_code: bool
+) -> Mapping[str, Any]:
+    results = []
+    for fold in range(1, (config.folds or 0) + 1):
+        place = folder.path / f"fold{fold:02d}"
+        one = dataclasses.replace(config, fold=fold, out=str(place))
+        results.append(run(one, resume=resume and place.exists(), trust_code=trust_code))
+    metrics: dict[str, float] = {}
+    for name in task.metrics:
+        values = [result.test[name] for result in results]
+        metrics |= {name: mean(values), f"{name}_sd": stdev(values)}
+    if machine.is_first():
+        rows = (row for one in results for row in read_json_lines(RunFolder(one.folder).predictions("test")))
+        write_json_lines(folder.predictions("test"), rows)
+    return _values(
+        RunResult(
+            folder.path,
+            metrics,
+            test={name: metrics[name] for name in task.metrics},
+            parameters=results[0].parameters,
+            seconds=round(sum(result.seconds for result in results), 2),
+        ),
+        task,
+    )
 
 
-def _stored(config: RunConfig) -> RunConfig:
-    """Without the folder, so that running ``config.yaml`` again makes a new one."""
-    return RunConfig.from_dict(json.loads(json.dumps(dataclasses.replace(config, out=None).to_dict())))
+def _result(folder: RunFolder, values: Mapping[str, Any]) -> RunResult:
+    known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
+    return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
+
+
+def _values(result: RunResult, task: Task) -> dict[str, Any]:
+    """What ``result.json`` says."""
+    values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
+    return {"main_metric": task.main_metric.name, **values}

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from torch.utils.data import Sampler
+
+from structattn.training import machine
+from structattn.training.optimization import OptimizationConfig
 
 # How many batches are sorted by length together: the larger, the less padding and the less chance in the order.
 _POOL = 50
@@ -24,6 +28,20 @@ class BatchSampler(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[list[int]]: ...
+
+
+def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: int) -> BatchSampler:
+    """The batches of this process, of a number of examples each or of a number of words.
+
+    Args:
+        lengths: length of every example.
+        config: the sizes.
+        seed: of the order.
+    """
+    share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
+    if config.batch_tokens is None:
+        return LengthBatchSampler(lengths, config.batch_size, **share)
+    return TokenBatchSampler(lengths, config.batch_tokens, **share)
 
 
 class LengthBatchSampler(Sampler[list[int]]):
@@ -78,6 +96,56 @@ class LengthBatchSampler(Sampler[list[int]]):
         while len(shuffled) % self.processes:
             shuffled += shuffled[: self.processes - len(shuffled) % self.processes]
         return iter(shuffled[self.process :: self.processes])
+
+
+class NoisyBatchSampler(Sampler[list[int]]):
+    """Batches of neighbours in an order of length with noise, for one process.
+
+    Up to one is added to each length before the examples are sorted and cut into batches, which are then shuffled. All
+    epochs draw from one generator, one after the other.
+
+    Args:
+        lengths: length of every example.
+        batch_size: examples per batch; the last of the sorted ones may be smaller.
+        seed: of the order.
+        process: index of this process.
+        processes: how many processes share the epoch.
+
+    Example:
+        >>> sorted(map(sorted, NoisyBatchSampler([3, 9, 3, 9], batch_size=2, seed=1)))
+        [[0, 2], [1, 3]]
+    """
+
+    def __init__(
+        self, lengths: Sequence[int], batch_size: int, *, seed: int, process: int = 0, processes: int = 1
+    ) -> None:
+        self.lengths = list(lengths)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.process = process
+        self.processes = processes
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        batches = -(-len(self.lengths) // self.batch_size)
+        return -(-batches // self.processes)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        generator = torch.Generator().manual_seed(self.seed)
+        count = -(-len(self.lengths) // self.batch_size)
+        for _ in range(self.epoch + 1):
+            noise = torch.rand(len(self.lengths), generator=generator).tolist()
+            shuffled = torch.randperm(count, generator=generator).tolist()
+        order = sorted(range(len(self.lengths)), key=lambda index: self.lengths[index] + noise[index])
+        starts = [index * self.batch_size for index in shuffled]
+        # Every process must take as many steps as the others, or they would wait for each other for ever.
+        while len(starts) % self.processes:
+            starts += starts[: self.processes - len(starts) % self.processes]
+        return iter([order[start : start + self.batch_size] for start in starts[self.process :: self.processes]])
 
 
 class TokenBatchSampler(Sampler[list[int]]):

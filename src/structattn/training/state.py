@@ -13,14 +13,7 @@ import numpy as np
 import torch
 
 from structattn.data.tensors import read_tensors, save_tensors
-from structattn.syntax.errors import ParseError
-from structattn.syntax.folders import described_by, read_json, read_json_lines, write_json
-
-_KEYS = {
-    "trainer_state.json": ("global_step", "epoch"),
-    "optimizer.json": ("values", "groups"),
-    "states.json": ("schedule", "scaler", "random"),
-}
+from structattn.syntax.folders import described_by, read_json, write_json
 
 
 def save_optimizer(optimizer: Any, folder: Path) -> None:
@@ -61,20 +54,6 @@ def load_optimizer(optimizer: Any, folder: Path) -> None:
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def check_checkpoint(folder: Path) -> None:
-    """Check the text files of a checkpoint before anything is restored from them.
-
-    Transformers reads one of them itself, with errors that do not name the file.
-
-    Raises:
-        ParseError: if a file is missing, damaged or lacks a key; the message names it.
-    """
-    for name, keys in _KEYS.items():
-        read_json(folder / name, keys=keys)
-    if not any(read_json_lines(folder / "history.jsonl")):
-        raise ParseError("expected at least one evaluation, got an empty file", file=folder / "history.jsonl")
-
-
 def random_state() -> dict[str, Any]:
     """The state of every generator that training draws from, as plain values."""
     version, words, gauss = random.getstate()
@@ -106,6 +85,13 @@ def set_random_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(_from_text(state["torch"]))
     if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
         torch.cuda.set_rng_state_all([_from_text(one) for one in state["cuda"]])
+
+
+def set_seed(seed: int) -> None:
+    """Seed every generator that training draws from."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
 @contextlib.contextmanager

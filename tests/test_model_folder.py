@@ -1,9 +1,13 @@
 """A trained model on disk: it comes back the same, through our door and that of transformers; damage is named."""
 
+import dataclasses
 import json
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import safetensors.torch
@@ -11,11 +15,41 @@ import torch
 
 import structattn as sa
 import structattn.training.hugging_face  # registers with the Auto classes of transformers
+from backbones import tiny
+from small_models import sentence_model
 from structattn.data import Vocabulary
+from structattn.data.model_folder import FORMAT_VERSION, SavedModel
 from structattn.data.tensors import load_tensors, read_tensors, save_tensors
+from structattn.encoders import SentenceEncoder
+from structattn.parsing import TreeCRF, build_parser
+from structattn.pretrained import (
+    HydraConfig,
+    HydraModelForQuestionAnswering,
+    HydraModelForSequenceClassification,
+    HydraModelForTokenClassification,
+    add_heads,
+)
 from structattn.syntax import ConfigError, DependencyTree, ParseError, Sentence
-from structattn.tasks import SENTIMENT, Prediction, SentenceModel, get_task
-from structattn.training import TrainedModel, build_model, load, save
+from structattn.tasks import (
+    MODELS,
+    SENTIMENT,
+    TASKS,
+    AttachmentModel,
+    Evaluation,
+    FactModel,
+    ModelConfig,
+    Prediction,
+    SentenceModel,
+    SequenceModel,
+    Task,
+    TaskModel,
+    get_task,
+    model_class,
+    num_words,
+)
+from structattn.tasks.model import measured_texts
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
+from structattn.training.models import kinds
 
 WORDS = ["a", "bad", "dog", "film", "fine", "good"]
 SENTENCES = [
@@ -32,10 +66,10 @@ ENCODERS = {
 }
 
 
-def make(encoder: str = "ms_san", num_frozen: int = 0) -> TrainedModel:
+def make(encoder: str = "ms_san", num_frozen: int = 0) -> SentenceModel:
     torch.manual_seed(0)
     vocabulary = Vocabulary(WORDS, [f"frozen{index}" for index in range(num_frozen)])
-    model = build_model(encoder, SENTIMENT, vocabulary=vocabulary, options=ENCODERS[encoder])
+    model = sentence_model(encoder, SENTIMENT, vocabulary=vocabulary, options=ENCODERS[encoder])
     return model.eval()
 
 
@@ -125,7 +159,7 @@ def test_loading_needs_no_transformers(tmp_path: Path) -> None:
 
 
 def test_keys_and_config_are_those_of_a_hugging_face_folder(tmp_path: Path) -> None:
-    save(make(), tmp_path / "model")
+    make().save_pretrained(tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
         "config.json",
         "vocabulary.json",
@@ -135,13 +169,13 @@ def test_keys_and_config_are_those_of_a_hugging_face_folder(tmp_path: Path) -> N
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["model_type"] == "structattn"
     assert config["encoder"] == "ms_san"
-    assert config["format_version"] == 1
+    assert (config["kind"], config["format_version"]) == ("sentence", 2)
     assert config["id2label"] == {"0": "negative", "1": "positive"}
 
 
 def test_regression_and_pair_models_come_back(tmp_path: Path) -> None:
     vocabulary = Vocabulary(WORDS)
-    model = build_model("disan", get_task("sick"), vocabulary=vocabulary, options={"dim": 6}).eval()
+    model = sentence_model("disan", get_task("sick"), vocabulary=vocabulary, options={"dim": 6}).eval()
     model.save_pretrained(tmp_path / "model")
     pairs = [("a good film", "a fine film"), ("bad", "")]
     assert same(sa.load(tmp_path / "model").predict(pairs), model.predict(pairs))
@@ -164,11 +198,167 @@ def test_a_failed_save_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest
     def fail(*args: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("structattn.training.checkpoint.save_tensors", fail)
+    monkeypatch.setattr("structattn.data.model_folder.save_tensors", fail)
     with pytest.raises(OSError, match="disk full"):
         make("ms_san").save_pretrained(tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert same(load(tmp_path / "model").predict(["good"]), model.predict(["good"]))
+
+
+# Every kind of model.
+
+
+def small_parser() -> TreeCRF:
+    gold = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
+    return build_parser([gold], encoder={"hidden": 4}, scorer={"arc_dim": 4, "label_dim": 4}, min_count=1)
+
+
+def small_sequence_model() -> SequenceModel:
+    examples = [sa.Example((Sentence([f"wort{index}"]),), f"word{index}") for index in range(4)]
+    return SequenceModel.from_examples(get_task("translation"), ModelConfig("lstm", {"dim": 4}), examples)
+
+
+def small_hydra(kind: Any, *sizes: int) -> SavedModel:
+    model: SavedModel = kind(add_heads(tiny("bert"), HydraConfig(num_heads=2)), *sizes)
+    return model
+
+
+SAVED: dict[str, Callable[[], SavedModel]] = {
+    "encoder": lambda: sa.encoders.build("ms_san", vocab_size=5, dim=12),
+    "sentence": make,
+    "sequence": small_sequence_model,
+    "facts": lambda: FactModel.build("unary", get_task("fact_selection"), "ab", vocabulary=Vocabulary(WORDS), dim=4),
+    "attachment": lambda: AttachmentModel(
+        sa.encoders.build("structured", vocab_size=8, dim=4), get_task("attachment"), vocabulary=Vocabulary(WORDS)
+    ),
+    "parser": small_parser,
+    "hydra_sequence_classification": lambda: small_hydra(HydraModelForSequenceClassification, 2),
+    "hydra_token_classification": lambda: small_hydra(HydraModelForTokenClassification, 2),
+    "hydra_question_answering": lambda: small_hydra(HydraModelForQuestionAnswering),
+}
+
+
+def test_every_kind_of_model_is_tried_here() -> None:
+    assert set(SAVED) == set(kinds())
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_every_kind_of_model_comes_back_the_same(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = SAVED[kind]()
+    model.save_pretrained(tmp_path / "model")
+    loaded = sa.load(tmp_path / "model")
+    assert (type(loaded), loaded.kind, loaded.training) == (type(model), kind, False)
+    assert loaded.config == model.config
+    expected = model.state_dict()
+    assert list(loaded.state_dict()) == list(expected)
+    assert all(torch.equal(value, expected[name]) for name, value in loaded.state_dict().items())
+    assert {file.suffix for file in (tmp_path / "model").rglob("*") if file.is_file()} == {".json", ".safetensors"}
+    loaded.save_pretrained(tmp_path / "again")
+    for file in (tmp_path / "model").rglob("*.*"):
+        assert file.read_bytes() == (tmp_path / "again" / file.relative_to(tmp_path / "model")).read_bytes(), file.name
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_every_kind_of_model_checks_its_folder(kind: str, tmp_path: Path) -> None:
+    SAVED[kind]().save_pretrained(tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    config = json.loads(file.read_text())
+    assert (config["model_type"], config["kind"], config["format_version"]) == ("structattn", kind, FORMAT_VERSION)
+    for changes, message in (
+        ({"format_version": 1}, "has format version 1, this structattn .* reads version 2"),
+        ({"kind": "parrot"}, "expected a model of kind .*, got 'parrot'"),
+        ({"encoder": "os:_exit"}, "is code that would be imported and run"),
+    ):
+        file.write_text(json.dumps({**config, **changes}))
+        with pytest.raises(ConfigError, match=rf"config\.json: .*{message}"):
+            sa.load(tmp_path / "model")
+    for key in set(config) - {"model_type", "kind", "format_version", "structattn_version", *HUB_KEYS}:
+        file.write_text(json.dumps({name: value for name, value in config.items() if name != key}))
+        with pytest.raises(ParseError, match=rf"config\.json: expected the key '{key}', it is missing"):
+            sa.load(tmp_path / "model")
+    file.write_text(json.dumps(config))
+    weights = tmp_path / "model" / "model.safetensors"
+    tensors = read_tensors(weights)
+    name = next(name for name, tensor in sorted(tensors.items()) if tensor.is_floating_point())
+    save_tensors({**tensors, name: torch.full_like(tensors[name], math.nan)}, weights)
+    with pytest.raises(ParseError, match=f"model.safetensors: .*{name}.*NaN"):
+        sa.load(tmp_path / "model")
+
+
+HUB_KEYS = {"architectures", "id2label", "label2id"}
+
+
+def test_an_encoder_alone_goes_into_another_model(tmp_path: Path) -> None:
+    model = make("disan")
+    model.encoder.save_pretrained(tmp_path / "encoder")
+    encoder = sa.load(tmp_path / "encoder")
+    other = SentenceModel(encoder, SENTIMENT, vocabulary=model.vocabulary).eval()
+    other.classifier.load_state_dict(model.classifier.state_dict())
+    assert same(other.predict(SENTENCES), model.predict(SENTENCES))
+
+
+def test_what_was_put_together_by_hand_cannot_be_saved(tmp_path: Path) -> None:
+    parts = sa.encoders.build("disan", vocab_size=8, dim=4)
+    encoder = SentenceEncoder(parts.embedder, parts.contextualizer, pooler=parts.pooler, output_dim=8)
+    for model in (encoder, SentenceModel(encoder, SENTIMENT, vocabulary=Vocabulary(WORDS))):
+        with pytest.raises(ConfigError, match=r"expected one that structattn\.encoders\.build made by name"):
+            model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+class CountingModel(TaskModel):
+    """Answers how many words a sentence has; learns a factor."""
+
+    kind = "counting"
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
+        self.encoder = torch.nn.Identity()
+        self.factor = torch.nn.Parameter(torch.zeros(()))
+
+    @classmethod
+    def from_examples(cls, task: Task, config: ModelConfig, examples: Any, *, sentences: Any = None) -> "CountingModel":
+        return cls(task)
+
+    @classmethod
+    def from_config(cls, config: Any, folder: Path) -> "CountingModel":
+        return cls(Task.from_dict(config["task"]))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"task": self.task.to_dict()}
+
+    def collate(self, examples: Any) -> torch.Tensor:
+        return torch.tensor([float(num_words(one)) for one in examples])
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return self.factor * batch
+
+    def loss_of(self, scores: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
+        return (scores - batch).square().mean()
+
+    def predict(self, examples: Any, *, batch_size: int = 64) -> list[Prediction]:
+        counts = [str(round(self.factor.item() * num_words(one))) for one in examples]
+        return [Prediction(one.id, count, None, {}) for one, count in zip(examples, counts, strict=True)]
+
+    def measure(self, examples: Any, predictions: Any) -> Evaluation:
+        return measured_texts(self.task, examples, predictions)
+
+
+def test_a_new_kind_of_task_is_a_row_in_each_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast(dict[str, Any], MODELS), "number", CountingModel)
+    monkeypatch.setitem(cast(dict[str, Any], TASKS), "counting", Task("counting", answer="number"))
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"{'a ' * (1 + k % 3)}b\t{2 + k % 3}\n" for k in range(20)), encoding="utf-8")
+    data = DataConfig(str(path), columns={"first": 0, "label": 1}, format="tsv", holdout=0.3, test=str(path))
+    config = RunConfig("counting", "none", data, optimization=OptimizationConfig(learning_rate=0.3, epochs=9))
+    result = run(dataclasses.replace(config, out=str(tmp_path / "run"), device="cpu"))
+    assert result.test["accuracy"] == 1.0
+    assert sa.load(tmp_path / "run").predict([sa.Example((Sentence(["a"] * 4),), id="x")])[0].label == "4"
+    with pytest.raises(ConfigError, match="unknown answer 'song'; known: label, text, facts, tree, number"):
+        model_class(Task("singing", answer="song"))
 
 
 # Damage.
@@ -202,7 +392,7 @@ def test_one_flipped_bit_among_the_weights_is_noticed(tmp_path: Path) -> None:
 
 
 def test_tensors_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    model = make().model
+    model = make()
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     first, *_, last = sorted(tensors)
     file = tmp_path / "model.safetensors"
@@ -231,9 +421,11 @@ def test_shared_tensors_are_written_out(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"model_type": "bert"}, "expected a model of type 'structattn', got 'bert'"),
-        ({"format_version": 99}, "has format version 99, this structattn .* reads up to 1"),
+        ({"format_version": 99}, "has format version 99, this structattn .* reads version 2"),
         ({"encoder": "gpt"}, "config.json: unknown encoder 'gpt'"),
-        ({"encoder_options": {"width": 3}}, "unknown option 'width'"),
+        ({"options": {"width": 3}}, "unknown option 'width'"),
+        ({"kind": "parrot"}, "expected a model of kind encoder or sentence or .*, got 'parrot'"),
+        ({"kind": ["sentence"]}, "expected a model of kind encoder or sentence or .*, got"),
     ],
 )
 def test_other_models_are_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
@@ -254,7 +446,9 @@ def test_a_missing_key_of_the_config_is_named(tmp_path: Path) -> None:
         sa.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("changes", [{"encoder_options": None}, {"classifier": {"width": 3}}, {"task": {"size": 3}}])
+@pytest.mark.parametrize(
+    "changes", [{"options": None}, {"classifier": {"width": 3}}, {"task": {"size": 3}}, {"trees": {"seed": "x"}}]
+)
 def test_a_config_that_makes_no_sense_is_named(changes: dict[str, object], tmp_path: Path) -> None:
     make().save_pretrained(tmp_path / "model")
     file = tmp_path / "model" / "config.json"
@@ -280,5 +474,5 @@ def test_the_vocabulary_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_a_model_without_vocabulary_cannot_be_saved(tmp_path: Path) -> None:
     encoder = sa.encoders.build("disan", vocab_size=5, dim=4)
     with pytest.raises(ConfigError, match="cannot be saved: pass vocabulary="):
-        save(TrainedModel(SentenceModel(encoder, SENTIMENT), {}), tmp_path / "model")
+        SentenceModel(encoder, SENTIMENT).save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -1,0 +1,78 @@
+"""Where a model runs, and in which numbers: one place for every command and every run."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+from torch import nn
+
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check_choices
+
+Device = Literal["auto", "cpu", "cuda"]
+MixedPrecision = Literal["no", "bf16", "fp16"]
+_Module = TypeVar("_Module", bound=nn.Module)
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """A device and its precision.
+
+    Attributes:
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        mixed_precision: ``bf16`` and ``fp16`` compute products in 16 bits; ``fp16`` needs a GPU.
+
+    Raises:
+        ConfigError: for an unknown value, or ``fp16`` on a CPU.
+
+    Example:
+        >>> cpu = Hardware("cpu", "bf16")
+        >>> cpu.torch_device()
+        device(type='cpu')
+        >>> with cpu.autocast():
+        ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+        torch.bfloat16
+    """
+
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
+
+    def __post_init__(self) -> None:
+        check_choices(self, "")
+        if self.device == "cpu" and self.mixed_precision == "fp16":
+            raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+
+    def torch_device(self) -> torch.device:
+        """The device.
+
+        Raises:
+            ConfigError: if it is not there, or if ``fp16`` is asked for where there is no GPU.
+        """
+        there = torch.cuda.is_available()
+        if self.device == "cuda" and not there:
+            raise ConfigError("device: cuda is not available on this machine; take cpu")
+        chosen = "cuda" if there and self.device != "cpu" else "cpu"
+        if chosen == "cpu" and self.mixed_precision == "fp16":
+            raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+        return torch.device(chosen)
+
+    def place(self, model: _Module) -> _Module:
+        """Move a model to the device.
+
+        Raises:
+            ConfigError: as ``torch_device``.
+        """
+        return model.to(self.torch_device())
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Within it, products are computed in the chosen precision.
+
+        Raises:
+            ConfigError: as ``torch_device``.
+        """
+        device = self.torch_device()
+        if self.mixed_precision == "no":
+            return nullcontext()
+        return torch.autocast(device.type, _TYPES[self.mixed_precision])

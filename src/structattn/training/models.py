@@ -1,0 +1,56 @@
+"""Saved models of every kind, read from their folders."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from structattn import parsing, pretrained, tasks
+from structattn.data.model_folder import FromConfig, read_model
+from structattn.encoders.build import encoder_from_config
+from structattn.encoders.sentence_encoder import SentenceEncoder
+
+
+def kinds() -> Mapping[str, FromConfig]:
+    """What builds a model of each kind, from the tables of the rooms.
+
+    Example:
+        >>> sorted(kinds())[:3]
+        ['attachment', 'encoder', 'facts']
+    """
+    return {
+        SentenceEncoder.kind: encoder_from_config,
+        **{model.kind: model.from_config for model in tasks.MODELS.values()},
+        **parsing.MODELS,
+        **pretrained.MODELS,
+    }
+
+
+def load(folder: str | os.PathLike[str], *, trust_code: bool | str = False) -> Any:
+    """Read a model of any kind from its folder, or the best model of a run folder.
+
+    Args:
+        folder: of the model or of the run.
+        trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run; a string
+            allows that one only.
+
+    Returns:
+        What was saved: a model of a task, an encoder, a parser, a backbone with HYDRA heads under a task's last layer.
+        It is in evaluation mode, on the CPU.
+
+    Raises:
+        ParseError: if a file is missing, truncated or damaged; the message names it.
+        ConfigError: if the folder was written by another version, holds another kind of model or several runs, or
+            names code that is not trusted.
+
+    Example:
+        >>> import tempfile, structattn as sa
+        >>> from structattn.data import Vocabulary
+        >>> vocabulary = Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> folder = tempfile.mkdtemp() + "/model"
+        >>> model.save_pretrained(folder)
+        >>> load(folder).predict(["fine"]) == model.eval().predict(["fine"])
+        True
+    """
+    return read_model(folder, kinds(), trust_code=trust_code)

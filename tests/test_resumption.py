@@ -1,0 +1,84 @@
+"""Every kind of training, killed with signal 9 at a checkpoint, goes on to the same bits."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import structattn as sa
+from backbones import minilm_tokenizer, tiny
+from interrupting import MOMENTS, kill_at
+from structattn.cli import main
+from structattn.data.generated import agreement_treebank
+from structattn.syntax.folders import read_json_lines
+
+WORDS = ["kids", "wash", "their", "hands", "the", "dog", "barks"]
+# Arguments of each kind of training, apart from --out; they stop after three evaluations.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "task": (
+        *("train", "--task", "classification", "--encoder", "transformer", "--data.train", "labelled.txt"),
+        *("--options.dim", "8", "--options.num_heads", "2", "--options.dropout", "0.2", "--optimization.epochs", "3"),
+        *("--optimization.batch_size", "8", "--optimization.average", "2", "--optimization.gradient_accumulation", "2"),
+    ),
+    "parser": (
+        *("parser", "train", "trees.conllu", "--dev", "trees.conllu", "--encoder.word_dim", "6"),
+        *("--encoder.hidden", "6", "--encoder.num_layers", "1", "--optimization.epochs", "3"),
+        *("--optimization.batch_size", "8"),
+    ),
+    "questions": (
+        *("squad", "--train", "squad.json", "--dev", "squad.json", "--backbone", "backbone", "--max_length", "30"),
+        *("--stride", "8", "--optimization.epochs", "3", "--optimization.batch_size", "2"),
+    ),
+    "heads": (
+        *("hydra", "pretrain", "trees.conllu", "--backbone", "backbone", "--heads.relation", "head arc head arc"),
+        *("--optimization.epochs", "3", "--optimization.batch_size", "8", "--optimization.patience", "3"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    tiny("bert").save_pretrained(folder / "backbone")
+    minilm_tokenizer().save_pretrained(folder / "backbone")
+    trees = (example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 24))
+    tagged = [sa.Sentence(one.words, one.tags or ["X"] * len(one), one.dependency) for one in trees]
+    sa.write_conllu(folder / "trees.conllu", tagged)
+    lines = (f"{number % 2} {WORDS[number % 7]} {WORDS[number % 5]} {WORDS[number % 3]}" for number in range(40))
+    (folder / "labelled.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    context = "The kids wash their hands . The dog barks . "
+    asked = [{"id": "a", "question": "Who washes?", "answers": [{"text": "kids", "answer_start": 4}]}]
+    asked.append({"id": "b", "question": "Who barks?", "answers": [{"text": "dog", "answer_start": 32}]})
+    data = {"version": "1.1", "data": [{"title": "Kids", "paragraphs": [{"context": context, "qas": asked}]}]}
+    (folder / "squad.json").write_text(json.dumps(data), encoding="utf-8")
+    return folder
+
+
+def curve(run: Path) -> list[dict[str, Any]]:
+    """The evaluations of a run without its speed."""
+    speed = ("seconds", "sentences_per_second")
+    return [{name: row[name] for name in row if name not in speed} for row in read_json_lines(run / "metrics.jsonl")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [*(("task", moment) for moment in MOMENTS), *((kind, "after") for kind in KINDS if kind != "task")],
+)
+def test_a_killed_run_goes_on_to_the_same_bits(
+    kind: str, moment: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    words = [*KINDS[kind], "--device", "cpu", "--out"]
+    assert main([*words, str(tmp_path / "whole")]) == 0
+    broken = [*words, str(tmp_path / "broken")]
+    kill_at(f"from structattn.cli import main; main({broken!r})", checkpoint=2, moment=moment)
+    assert not (tmp_path / "broken" / "result.json").exists()
+    assert main([*broken, "--resume"]) == 0
+    assert len(curve(tmp_path / "whole")) >= 3
+    assert curve(tmp_path / "broken") == curve(tmp_path / "whole")
+    (whole,) = (tmp_path / "whole" / "best").glob("*.safetensors")
+    assert (tmp_path / "broken" / "best" / whole.name).read_bytes() == whole.read_bytes()
+    assert not (tmp_path / "broken" / "checkpoints").exists()
