@@ -197,7 +197,7 @@ MISTAKES = {
     "unknown command": (["trian"], "unknown command 'trian'; known: demo, train"),
     "unknown option": (
         ["eval", "{run}", "--dta", "x"],
-        "unknown option --dta (did you mean --data?); known: --data, --f",
+        "unknown option --dta (did you mean --data?); known: --data, --device, --f",
     ),
     "unknown group option": (
         ["train", "--optimization.epoch", "3"],
@@ -211,7 +211,7 @@ MISTAKES = {
     "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "--config: File does not exist"),
     "broken configuration": (["train", "--config", "{corpus}/broken.yaml"], "broken.yaml: expected YAML with keys and"),
     "configuration of one word": (["train", "--config={corpus}/word.yaml"], "word.yaml: expected YAML with keys and"),
-    "unknown device": (["{train}", "--device", "tpu"], "--device: expected one of 'cpu', 'cuda', null, got tpu; see"),
+    "unknown device": (["{train}", "--device", "tpu"], "--device: expected one of 'auto', 'cpu', 'cuda', got tpu; see"),
     "unknown key": (["train", "--config", "{corpus}/unknown.yaml"], "unknown option --data.tran (did you mean"),
     "unknown encoder": (
         ["{train}", "--encoder", "disna"],

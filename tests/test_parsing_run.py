@@ -232,7 +232,7 @@ class Mortal(Chain):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().parse_texts(texts)
 
-run.parser_of = lambda name: Mortal()
+run.parser_of = lambda name, hardware: Mortal()
 main(["parse", {texts!r}, "--parser", "any", "--out", {out!r}, "--batch_size", "2"])
 """
 
@@ -248,7 +248,7 @@ def test_a_killed_run_goes_on_where_it_was(
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert not out.exists()
     parser = Chain()
-    monkeypatch.setattr("structattn.parsing.run.parser_of", lambda name: parser)
+    monkeypatch.setattr("structattn.parsing.run.parser_of", lambda name, hardware: parser)
     assert call("parse", texts, "--parser", "any", "--out", out, "--batch_size", "2")[0] == 0
     assert parser.asked == lines[6:], "three batches of two were finished"
     assert list(sa.read_conllu(out)) == sa.parse(lines, Chain())
@@ -258,7 +258,7 @@ def test_a_killed_run_goes_on_where_it_was(
 
 def test_a_killed_worker_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
-    def dying(parser: object, known: Chain, processes: int) -> Iterator[Callable[..., object]]:
+    def dying(parser: object, known: Chain, processes: int, *, hardware: object) -> Iterator[Callable[..., object]]:
         def result(texts: list[str]) -> list[list[Sentence]]:
             if "b" in texts:
                 raise BrokenProcessPool("killed")

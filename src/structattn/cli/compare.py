@@ -5,11 +5,22 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn.cli.lines import table
+from structattn.layers.devices import Hardware
 from structattn.training import Comparison, Difference, Group, compare
 
 
 def command(
-    runs: list[str], *, metric: str | None = None, split: str | None = None, flips: int = 10, json: bool = False
+    runs: list[str],
+    *,
+    metric: str | None = None,
+    split: str | None = None,
+    data: str | None = None,
+    format: str | None = None,
+    parses: str | None = None,
+    flips: int = 10,
+    hardware: Hardware,
+    trust_code: bool = False,
+    json: bool = False,
 ) -> Iterator[str]:
     """Mean and deviation over seeds, paired bootstrap against the first run, and the examples that flipped.
 
@@ -17,10 +28,24 @@ def command(
         runs: run folders, or folders that hold one run folder for each seed.
         metric: name of a metric; the task's own by default.
         split: dev or test; dev where every run has it by default.
+        data: a file with labels that the best model of each run is to answer, instead of its own predictions.
+        format: the data format of that file; recognised from the file by default.
+        parses: a CoNLL-U file with the trees of sentences that come without.
         flips: how many flipped examples to show for each pair of systems.
+        hardware: where the models run that answer --data, and in which numbers.
+        trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
     """
-    found = compare(*runs, metric=metric, split=split)
+    found = compare(
+        *runs,
+        metric=metric,
+        split=split,
+        data=data,
+        format=format,
+        parses=parses,
+        hardware=hardware,
+        trust_code=trust_code,
+    )
     yield from [jsonlib.dumps(dataclasses.asdict(found), default=str)] if json else _lines(found, flips)
 
 

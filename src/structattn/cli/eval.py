@@ -4,9 +4,9 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn.cli.lines import figures
-from structattn.data.parses import with_parses
-from structattn.syntax.errors import ConfigError
+from structattn.layers.devices import Hardware
 from structattn.training import load
+from structattn.training.preparation import read_labelled
 
 
 def command(
@@ -15,6 +15,7 @@ def command(
     data: str,
     format: str | None = None,
     parses: str | None = None,
+    hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
@@ -25,13 +26,12 @@ def command(
         data: a file with labels.
         format: its data format; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
+        hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
-    model = load(run, trust_code=trust_code)
-    examples = list(with_parses(model.task.read(data, format=format), parses))
-    unlabelled = [example.id for example in examples if example.label is None]
-    if unlabelled:
-        raise ConfigError(f"{data}: example {unlabelled[0]!r} has no label to compare with; predict needs none")
-    metrics = dict(model.evaluate(examples).metrics)
+    model = hardware.place(load(run, trust_code=trust_code))
+    examples = read_labelled(model.task, data, format=format, parses=parses)
+    with hardware.autocast():
+        metrics = dict(model.evaluate(examples).metrics)
     yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else figures(metrics)

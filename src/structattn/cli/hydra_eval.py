@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from structattn.cli.relations import relation_table, relation_values
+from structattn.layers.devices import Hardware
 from structattn.layers.modes import evaluating
 from structattn.pretrained import HydraLayer, PretrainedBackbone, RelationReport, add_heads, evaluate_heads, head_drift
 from structattn.pretrained.encoder import heads_of
@@ -21,6 +22,7 @@ def command(
     adapter: str | None = None,
     run: str | None = None,
     batch_size: int = 32,
+    hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
@@ -32,6 +34,7 @@ def command(
         adapter: the adapter folder.
         run: a run folder, or the folder of a saved model, with HYDRA heads.
         batch_size: sentences at a time.
+        hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
@@ -43,12 +46,15 @@ def command(
     measured: dict[str, _Measured] = {}
     if backbone is not None and adapter is not None:
         source = PretrainedBackbone.from_folder(backbone, is_frozen=True)
-        layer = add_heads(source.model, adapter).hydra
-        measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
+        layer = hardware.place(add_heads(source.model, adapter)).hydra
+        with hardware.autocast():
+            measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        source, layer = heads_of(load(run, trust_code=trust_code).encoder)
-        measured["run"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
-    drift = _drift(measured["adapter"], measured["run"]) if len(measured) == 2 else None
+        source, layer = heads_of(hardware.place(load(run, trust_code=trust_code)).encoder)
+        with hardware.autocast():
+            measured["run"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
+    with hardware.autocast():
+        drift = _drift(measured["adapter"], measured["run"]) if len(measured) == 2 else None
     if json:
         values: dict[str, Any] = {
             name: {"loss": found.loss, "relations": relation_values(found.reports)} for name, found in measured.items()

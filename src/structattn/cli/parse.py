@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from structattn.layers.devices import Hardware
 from structattn.parsing import documents_of_json, parse_each, sentences_of_examples, with_phrases
 from structattn.parsing.run import Text
 from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
@@ -28,6 +29,7 @@ def command(
     cache: str | None = None,
     processes: int = 1,
     batch_size: int = 256,
+    hardware: Hardware,
 ) -> Iterator[str]:
     """Find the dependency trees of texts and write them as CoNLL-U.
 
@@ -45,12 +47,15 @@ def command(
         cache: a file that keeps parses; by default one beside --out, removed when --out is complete.
         processes: number of processes; the result does not depend on it.
         batch_size: texts that are parsed, and kept in the cache, at a time.
+        hardware: where structattn:FOLDER runs, and in which numbers.
     """
     if skip < 0 or (limit is not None and limit < 1):
         raise ConfigError(f"expected to skip at least 0 texts and to parse at least 1, got {skip} and {limit}")
     kept = None if out is None else Path(f"{out}.cache")
     texts = itertools.islice(_texts(file, format), skip, None if limit is None else skip + limit)
-    found = parse_each(texts, parser, cache or kept, processes=processes, batch_size=batch_size, whole=whole)
+    found = parse_each(
+        texts, parser, cache or kept, processes=processes, batch_size=batch_size, whole=whole, hardware=hardware
+    )
     sentences: Iterable[Sentence] = (sentence for text in found for sentence in text)
     if brackets is not None:
         known = [with_phrases(sentence) for sentence in sentences]

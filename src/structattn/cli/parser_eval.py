@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 
 from structattn.cli.lines import figures
+from structattn.layers.devices import Hardware
 from structattn.parsing import attachment, parse, parser_of
 from structattn.training.parser import read_gold
 
 
 def command(
-    treebank: str, *, parser: str, processes: int = 1, batch_size: int = 256, json: bool = False
+    treebank: str, *, parser: str, processes: int = 1, batch_size: int = 256, hardware: Hardware, json: bool = False
 ) -> Iterator[str]:
     """Attachment scores of a parser on a treebank, from its words; punctuation counts.
 
@@ -20,12 +21,14 @@ def command(
         parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or FILE.conllu.
         processes: number of processes.
         batch_size: sentences per batch and process.
+        hardware: where structattn:FOLDER runs, and in which numbers.
         json: print one JSON object.
     """
     gold = read_gold(treebank)
-    known = parser_of(parser) if processes == 1 else parser
+    known = parser_of(parser, hardware) if processes == 1 else parser
     begun = time.perf_counter()
-    found = parse([sentence.words for sentence in gold], known, processes=processes, batch_size=batch_size)
+    words = [sentence.words for sentence in gold]
+    found = parse(words, known, processes=processes, batch_size=batch_size, hardware=hardware)
     speed = {"sentences_per_second": round(len(gold) / (time.perf_counter() - begun), 1)}
     values = {**dataclasses.asdict(attachment(gold, found)), **speed}
     yield jsonlib.dumps(values) if json else figures(values)

@@ -9,6 +9,7 @@ from typing import Literal
 from structattn.cli.inputs import examples_of_run
 from structattn.cli.lines import table
 from structattn.inspection import phrase_attention, phrase_attention_figure, phrase_attention_table
+from structattn.layers.devices import Hardware
 from structattn.pictures import save
 from structattn.pictures.convert import format_of
 from structattn.training import load
@@ -24,6 +25,7 @@ def command(
     limit: int | None = None,
     format: Layout = "text",
     picture: str | None = None,
+    hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
     """The share of attention on phrases in each layer of a model that attends over trees, against the uniform share.
@@ -35,13 +37,15 @@ def command(
         limit: maximum number of examples, from the start.
         format: text, markdown, or csv with a line for each head.
         picture: a file for bars of the same, .svg, .png or .pdf.
+        hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if picture is not None:
         format_of(picture)  # before hours of work
-    model = load(run, trust_code=trust_code)
+    model = hardware.place(load(run, trust_code=trust_code))
     examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
-    rows = phrase_attention(model, list(itertools.islice(examples, limit)))
+    with hardware.autocast():
+        rows = phrase_attention(model, list(itertools.islice(examples, limit)))
     if picture is not None:
         save(picture, phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
     header, *lines = phrase_attention_table(rows)

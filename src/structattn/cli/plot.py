@@ -6,6 +6,7 @@ from pathlib import Path
 from structattn.cli.inputs import examples_of_run, text_example
 from structattn.data import Example
 from structattn.inspection import save_plots
+from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import TaskModel
 from structattn.training import RunFolder, load
@@ -22,6 +23,7 @@ def command(
     format: str = "html",
     influence: bool = False,
     out: str | None = None,
+    hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
     """Draw the attention of a trained model: heat maps for each head, gates, pooling weights, trees.
@@ -36,13 +38,16 @@ def command(
         format: html, svg, png or pdf, or several with commas between.
         influence: also show the leave-one-out attribution of the prediction to each word.
         out: the folder for the pictures; plots/ in the run folder by default.
+        hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
     """
-    model = load(run, trust_code=trust_code)
+    model = hardware.place(load(run, trust_code=trust_code))
     chosen = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
     folder = RunFolder(run).plots if out is None else Path(out)
     title, formats = f"{run}: {chosen.id}", format.split(",")
-    yield from map(str, save_plots(folder, model, [chosen], title=title, formats=formats, influence=influence))
+    with hardware.autocast():
+        written = save_plots(folder, model, [chosen], title=title, formats=formats, influence=influence)
+    yield from map(str, written)
 
 
 def _chosen(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from structattn.cli.inputs import chunks, read_inputs
 from structattn.data.parses import with_parses
+from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
 from structattn.training import load
@@ -17,6 +18,7 @@ def command(
     format: str | None = None,
     parses: str | None = None,
     batch_size: int = 64,
+    hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
     """One JSON line for each example of a file: id, and label (or score) with probabilities, or text.
@@ -27,14 +29,17 @@ def command(
         format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
         batch_size: examples per batch.
+        hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
-    model = load(run, trust_code=trust_code)
+    model = hardware.place(load(run, trust_code=trust_code))
     inputs = with_parses(read_inputs(model.task, data, format=format), parses)
     for examples in chunks(inputs, size=32 * batch_size):
-        for prediction in model.predict(examples, batch_size=batch_size):
+        with hardware.autocast():
+            predictions = model.predict(examples, batch_size=batch_size)
+        for prediction in predictions:
             yield jsonlib.dumps(_values(prediction), ensure_ascii=False)
 
 

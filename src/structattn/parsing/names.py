@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from structattn.layers.devices import Hardware
 from structattn.parsing.files import TreebankParser, treebank_of_brackets
 from structattn.parsing.parser import Parser, TreeParser
 from structattn.parsing.spacy import SpacyParser
@@ -12,7 +13,6 @@ from structattn.syntax.errors import ConfigError
 KINDS: Mapping[str, tuple[str, Callable[[str], Parser]]] = {
     "spacy": ("spacy:MODEL", SpacyParser.from_model),
     "stanza": ("stanza:LANGUAGE", StanzaParser.from_language),
-    "structattn": ("structattn:FOLDER", TreeParser.from_folder),
 }
 _FILES: Mapping[str, Callable[[str], Parser]] = {
     ".conllu": TreebankParser.from_file,
@@ -21,15 +21,18 @@ _FILES: Mapping[str, Callable[[str], Parser]] = {
 }
 
 
-def parser_of(name: str) -> Parser:
+def parser_of(name: str, hardware: Hardware | None = None) -> Parser:
     """The parser that a name stands for.
 
     Args:
         name: ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``, or a file of trees: ``FILE.conllu``, or Penn
             brackets as ``FILE.mrg`` or ``FILE.brackets`` (each may end in ``.gz``).
+        hardware: where ``structattn:FOLDER`` runs, and in which numbers; the CPU if ``None``. The others have settings
+            of their own.
 
     Raises:
-        ConfigError: for any other name; the message lists the known kinds.
+        ConfigError: for any other name; the message lists the known kinds. For a GPU or mixed precision where it is
+            not ours to choose.
         MissingExtra: if the parser's package is not installed.
 
     Example:
@@ -40,10 +43,16 @@ def parser_of(name: str) -> Parser:
         structattn:FOLDER, FILE.conllu, FILE.mrg, FILE.brackets
     """
     kind, _, model = name.partition(":")
-    if kind in KINDS and model:
-        return KINDS[kind][1](model)
+    if kind == "structattn" and model:
+        return TreeParser.from_folder(model, hardware)
     suffix = Path(name.removesuffix(".gz")).suffix
-    if suffix in _FILES:
-        return _FILES[suffix](name)
-    known = [shown for shown, _ in KINDS.values()] + [f"FILE{ending}" for ending in _FILES]
-    raise ConfigError(f"unknown parser {name!r}; known: {', '.join(known)}")
+    if kind in KINDS and model:
+        read, source = KINDS[kind][1], model
+    elif suffix in _FILES:
+        read, source = _FILES[suffix], name
+    else:
+        known = [shown for shown, _ in KINDS.values()] + ["structattn:FOLDER"] + [f"FILE{ending}" for ending in _FILES]
+        raise ConfigError(f"unknown parser {name!r}; known: {', '.join(known)}")
+    if hardware is not None and (hardware.device == "cuda" or hardware.mixed_precision != "no"):
+        raise ConfigError(f"device, mixed_precision: expected structattn:FOLDER with these options, got {name!r}")
+    return read(source)

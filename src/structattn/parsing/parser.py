@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import structattn
 from structattn.functional import one_thread
+from structattn.layers.devices import Hardware
 from structattn.parsing.saved import fingerprint, load_parser
 from structattn.parsing.splitting import split_sentences
 from structattn.parsing.treecrf import TreeCRF
@@ -42,6 +43,7 @@ class TreeParser:
     Args:
         model: the parser.
         version: distinguishes it from other parsers.
+        hardware: where it runs, and in which numbers; the CPU if ``None``.
 
     Example:
         >>> from structattn.parsing.saved import build_parser
@@ -52,25 +54,34 @@ class TreeParser:
         [[('Kids', 'wash', '.'), ('They', 'do', "n't", '.')]]
     """
 
-    def __init__(self, model: TreeCRF, *, version: str) -> None:
-        self.model = model.eval()
+    def __init__(self, model: TreeCRF, *, version: str, hardware: Hardware | None = None) -> None:
+        self.hardware = Hardware("cpu") if hardware is None else hardware
+        self.model = self.hardware.place(model.eval())
         self.name = "structattn"
-        self.version = version
+        # Other roundings may find other trees, which a cache must not mix.
+        numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)
+        self.version = "+".join([version, *(one for one in numerics if one not in ("cpu", "no"))])
 
     @classmethod
-    def from_folder(cls, folder: str | os.PathLike[str]) -> "TreeParser":
+    def from_folder(cls, folder: str | os.PathLike[str], hardware: Hardware | None = None) -> "TreeParser":
         """Load what ``structattn parser train`` left.
+
+        Args:
+            folder: of the run or the parser.
+            hardware: where it runs, and in which numbers; the CPU if ``None``.
 
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
-            ConfigError: if the folder holds another kind of model, or was written by a newer version.
+            ConfigError: if the folder holds another kind of model, or was written by another version; if there is no
+                such device.
         """
-        return cls(load_parser(folder), version=f"{structattn.__version__}+{fingerprint(folder)}")
+        version = f"{structattn.__version__}+{fingerprint(folder)}"
+        return cls(load_parser(folder), version=version, hardware=hardware)
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
         # Rounding depends on the number of threads. With one thread, several processes give the results of one.
-        with one_thread():
+        with one_thread(), self.hardware.autocast():
             return self.model.parse([Sentence(words) for words in sentences])
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:

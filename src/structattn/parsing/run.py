@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from structattn.layers.devices import Hardware
 from structattn.parsing.batches import side_by_side
 from structattn.parsing.cache import ParseCache, cache_key
 from structattn.parsing.documents import Document
@@ -36,6 +37,7 @@ def parse(
     whole: bool = False,
     constituency: bool = False,
     progress: bool | None = None,
+    hardware: Hardware | None = None,
 ) -> list[Sentence]:
     """Find the dependency trees and tags of texts.
 
@@ -55,9 +57,11 @@ def parse(
         whole: make one sentence of each raw text, with a root for each sentence in it.
         constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
         progress: show a bar on stderr; by default on terminals only.
+        hardware: where a parser given as ``structattn:FOLDER`` runs, and in which numbers; the CPU if ``None``.
 
     Raises:
-        ConfigError: for an unknown kind of parser; the message lists the known ones.
+        ConfigError: for an unknown kind of parser; the message lists the known ones. If there is no such device, or
+            the parser is not one that runs on it.
         MissingExtra: if the parser's package is not installed.
 
     Example:
@@ -69,7 +73,16 @@ def parse(
         >>> second.words, second.metadata["sent_id"], third.metadata
         (('Kids', 'do', "n't", '.'), '1-2', {'sent_id': '2', 'parser': 'structattn untrained'})
     """
-    found = parse_each(texts, parser, cache, processes=processes, batch_size=batch_size, whole=whole, progress=progress)
+    found = parse_each(
+        texts,
+        parser,
+        cache,
+        processes=processes,
+        batch_size=batch_size,
+        whole=whole,
+        progress=progress,
+        hardware=hardware,
+    )
     sentences = [sentence for text in found for sentence in text]
     return [with_phrases(sentence) for sentence in sentences] if constituency else sentences
 
@@ -83,16 +96,17 @@ def parse_each(
     batch_size: int = 256,
     whole: bool = False,
     progress: bool | None = None,
+    hardware: Hardware | None = None,
 ) -> Iterator[list[Sentence]]:
     """Stream the sentences of each text; arguments and errors as for :func:`parse`."""
     if processes < 1 or batch_size < 1:
         raise ConfigError(f"expected at least one process and one text a batch, got {processes} and {batch_size}")
-    known = parser_of(parser) if isinstance(parser, str) else parser
+    known = parser_of(parser, hardware) if isinstance(parser, str) else parser
     origin = (known.name, known.version)
     total = len(texts) if isinstance(texts, Sized) else None
     with contextlib.ExitStack() as stack:
         store = None if cache is None else stack.enter_context(ParseCache(Path(cache)))
-        begin = stack.enter_context(_workers(parser, known, processes))
+        begin = stack.enter_context(_workers(parser, known, processes, hardware=hardware))
         disable = None if progress is None else not progress
         bar = stack.enter_context(tqdm(total=total, unit="text", disable=disable, dynamic_ncols=True))
         rest = iter(texts)
@@ -185,14 +199,14 @@ def _ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
 
 
 @contextlib.contextmanager
-def _workers(parser: str | Parser, known: Parser, processes: int) -> Iterator[_Begin]:
+def _workers(parser: str | Parser, known: Parser, processes: int, *, hardware: Hardware | None) -> Iterator[_Begin]:
     """A function that starts parsing and returns a function that waits for the result."""
     if processes == 1:
         yield lambda contents: lambda: _parsed(known, contents)
         return
     # Not forked: a copy of a process that has started threads may hang.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(parser,)) as pool:
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(parser, hardware)) as pool:
         try:
             yield lambda contents: pool.submit(_work, contents).result
         finally:
@@ -211,8 +225,8 @@ def _parsed(parser: Parser, contents: Sequence[_Content]) -> list[list[Sentence]
 _own: list[Parser] = []
 
 
-def _start(parser: str | Parser) -> None:
-    _own.append(parser_of(parser) if isinstance(parser, str) else parser)
+def _start(parser: str | Parser, hardware: Hardware | None) -> None:
+    _own.append(parser_of(parser, hardware) if isinstance(parser, str) else parser)
 
 
 def _work(contents: Sequence[_Content]) -> list[list[Sentence]]:

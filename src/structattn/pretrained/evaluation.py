@@ -89,7 +89,7 @@ def heads_loss(
     """The loss of heads on the backbone's states; in linear time where texts are long enough for that to pay.
 
     Example:
-        >>> from structattn.syntax import DependencyTree
+        >>> from structattn.syntax import DependencyTree, Sentence
         >>> heads, config = RelationHeads(4, 2), HydraConfig(num_heads=2)
         >>> words, yes = torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)
         >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))

@@ -46,14 +46,14 @@ def check_choices(config: Any, place: str) -> None:
 
 
 def explain(message: str, spell: Callable[[str], str] = str) -> str:
-    """What jsonargparse says of a wrong value, as one plain sentence.
+    r"""What jsonargparse says of a wrong value, as one plain sentence.
 
     Args:
         message: its message.
         spell: how a key is shown.
 
     Example:
-        >>> explain('Parser key "data.holdout":\\n  Expected a <class \'float\'>. Got value: z')
+        >>> explain("data.holdout: Expected a <class 'float'>. Got value: z")
         'data.holdout: expected float, got z'
     """
     message = re.sub(r'Parser key "([\w.]+)":\s+', lambda key: f"{spell(key[1])}: ", " ".join(message.split()))

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.config import RunConfig, load_config
-from structattn.training.folder import RunFolder
+from structattn.training.folder import RunFolder, prediction_rows
+from structattn.training.models import load
+from structattn.training.preparation import read_labelled
 from structattn.training.run import RunResult, read_result
 from structattn.training.significance import Significance, compare_answers
 
@@ -84,7 +87,7 @@ class Comparison:
 
     Attributes:
         metric: name of the metric.
-        split: ``"dev"`` or ``"test"``.
+        split: ``"dev"``, ``"test"``, or the file that was given.
         num_examples: how many examples the runs share.
         groups: the groups, in the order given.
         differences: every other group against the first.
@@ -101,25 +104,48 @@ def compare(
     *groups: PathLike | Sequence[PathLike],
     metric: str | None = None,
     split: str | None = None,
+    data: str | None = None,
+    format: str | None = None,
+    parses: str | None = None,
+    hardware: Hardware | None = None,
+    trust_code: bool = False,
     samples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """Compare groups of runs on the examples they share.
+    """Compare groups of runs on the examples they share: by their own predictions, or on other data.
 
     Args:
         *groups: each a run folder, a folder that holds run folders (one for each seed), or a sequence of run folders.
         metric: name of a metric; the task's main metric if ``None``.
         split: ``"dev"`` or ``"test"``; dev where every run has it if ``None``.
+        data: a file that the best model of each run is to answer, instead of its own predictions.
+        format: the data format of that file; recognised from the file if ``None``.
+        parses: a CoNLL-U file with the trees of sentences that come without.
+        hardware: where the models run, and in which numbers; the CPU if ``None``.
+        trust_code: whether an encoder that a folder names as ``module:function`` may be imported and run.
         samples: number of resamples of each test.
         seed: of the resampling.
 
     Raises:
         ConfigError: if a folder holds no finished run, the runs answered different examples, or the metric does not
-            fit their answers.
+            fit their answers; if both ``split`` and ``data`` are given, or there is no such device.
+        ParseError: with file and line, for malformed data.
     """
     if not groups:
         raise ConfigError("compare expects at least one run folder")
-    runs = [[_read(folder, split) for folder in _run_folders(group)] for group in groups]
+    if split is not None and data is not None:
+        raise ConfigError("compare expects a split of the runs' own predictions, or other data, not both")
+
+    def read(folder: Path) -> _Run:
+        if data is None:
+            return _read(folder, split)
+        model = (hardware or Hardware("cpu")).place(load(folder, trust_code=trust_code))
+        examples = read_labelled(model.task, data, format=format, parses=parses)
+        with (hardware or Hardware("cpu")).autocast():
+            rows = list(prediction_rows(model.evaluate(examples)))
+        return _Run(folder, load_config(RunFolder(folder).config), model.task.main_metric.name, data, Path(data), rows)
+
+    runs = [[read(folder) for folder in _run_folders(group)] for group in groups]
     everyone = [run for group in runs for run in group]
     for run in everyone:
         _check_same_examples(everyone[0], run)

@@ -19,13 +19,12 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from structattn.data import Example
 from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.syntax.folders import (
     described_by,
@@ -33,7 +32,6 @@ from structattn.syntax.folders import (
     read_yaml,
     remove,
     write_json,
-    write_json_lines,
     write_yaml,
 )
 from structattn.tasks import Evaluation
@@ -213,21 +211,12 @@ def plain(config: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "out"}
 
 
-def write_predictions(path: Path, examples: Sequence[Example], evaluation: Evaluation) -> None:
-    """One line per example: id, gold, predicted, the probability of each class as scores, and the facts, if any."""
-    write_json_lines(
-        path,
-        (
-            {
-                "id": prediction.id,
-                "gold": gold,
-                "predicted": prediction.answer,
-                "scores": dict(prediction.probabilities),
-                **({} if prediction.facts is None else {"facts": list(prediction.facts)}),
-            }
-            for prediction, gold in zip(evaluation.predictions, evaluation.gold, strict=True)
-        ),
-    )
+def prediction_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    """For each example id, gold, predicted, the probability of each class as scores, and the facts, if any."""
+    for prediction, gold in zip(evaluation.predictions, evaluation.gold, strict=True):
+        facts = {} if prediction.facts is None else {"facts": list(prediction.facts)}
+        scores = dict(prediction.probabilities)
+        yield {"id": prediction.id, "gold": gold, "predicted": prediction.answer, "scores": scores, **facts}
 
 
 def _lock(path: Path) -> int:

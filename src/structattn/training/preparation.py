@@ -88,6 +88,26 @@ def read_split(config: RunConfig, task: Task) -> Split:
     return Split(_with_phrases(task, data, train), train, dev, test)
 
 
+def read_labelled(task: Task, path: str, *, format: str | None = None, parses: str | None = None) -> list[Example]:
+    """The examples of a file, to measure a model by.
+
+    Args:
+        task: their task.
+        path: the file.
+        format: its data format; recognised from the file if ``None``.
+        parses: a CoNLL-U file with the trees of sentences that come without.
+
+    Raises:
+        ParseError: with file and line, for a missing, empty or malformed file.
+        ConfigError: if the examples do not fit the task, or one has no label.
+    """
+    examples = list(with_parses(task.read(path, format=format), parses))
+    unlabelled = [example.id for example in examples if example.label is None]
+    if unlabelled:
+        raise ConfigError(f"{path}: example {unlabelled[0]!r} has no label to compare with; predict needs none")
+    return examples
+
+
 def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
     """A fresh model for the training data; draws its parameters from torch's generator.
 

@@ -20,7 +20,7 @@ from structattn.syntax.folders import described_by, read_json, read_json_lines, 
 from structattn.tasks import Task, TaskModel
 from structattn.training import machine
 from structattn.training.config import RunConfig, load_config
-from structattn.training.folder import RunFolder, carry_out, write_predictions
+from structattn.training.folder import RunFolder, carry_out, prediction_rows
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
 from structattn.training.latent import tree_entropy
@@ -161,7 +161,7 @@ class _TaskLearner:
         entropy = tree_entropy(self.model, dev[:_LATENT_EXAMPLES])
 
         def keep() -> None:
-            write_predictions(self.folder.predictions("dev"), dev, evaluation)
+            write_json_lines(self.folder.predictions("dev"), prediction_rows(evaluation))
             self.model.save_pretrained(self.folder.best)
 
         return Measured(evaluation.metrics, {} if entropy is None else {"tree_entropy": entropy}, keep)
@@ -202,7 +202,7 @@ def _train(
 def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
     # The folder of a run to resume may come from anybody: it may name the encoder of this run and no other code.
     evaluation = load(folder.best, trust_code=config.encoder).to(device).evaluate(examples)
-    write_predictions(folder.predictions("test"), examples, evaluation)
+    write_json_lines(folder.predictions("test"), prediction_rows(evaluation))
     return dict(evaluation.metrics)
 
 
