@@ -11,6 +11,8 @@ from torch.distributions import Distribution, kl_divergence
 from structattn.distributions import (
     ConstituencyCRF,
     DependencyCRF,
+    IndependentChoice,
+    IndependentSelection,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
     SemiMarkovCRF,
@@ -94,6 +96,14 @@ def test_scores_are_floating_point_numbers(family: Family, dtype: torch.dtype) -
         unchecked(kind, *potentials)
     with pytest.raises(ValueError, match="of type list: expected a floating-point tensor"):
         unchecked(kind, *[[[0.0]] for _ in potentials])
+
+
+@pytest.mark.parametrize("kind", [IndependentChoice, IndependentSelection])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_scores_of_independent_keys_are_floating_point_numbers(kind: type, dtype: torch.dtype) -> None:
+    ours = kind.__new__(kind)
+    with pytest.raises(ValueError, match=rf"{kind.__name__}: scores of type {dtype}: expected floating-point scores"):
+        inspect.unwrap(kind.__init__)(ours, torch.zeros(3, dtype=dtype), torch.ones(3, dtype=torch.bool))
 
 
 def test_no_array_of_scores_is_cut_to_the_type_of_another() -> None:

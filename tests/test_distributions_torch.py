@@ -11,6 +11,8 @@ from torch.distributions import kl_divergence
 
 from structattn.distributions import (
     DependencyCRF,
+    IndependentChoice,
+    IndependentSelection,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
     StructuredDistribution,
@@ -85,6 +87,14 @@ def test_repr_tells_names_shapes_and_options(family: Family) -> None:
     shapes.append(f"lengths: {ours.lengths.shape}")
     options = [f"single_root: {'single root' in family.name}"] if isinstance(ours, HeadDistribution) else []
     assert repr(ours) == f"{type(ours).__name__}({', '.join(shapes + options)})"
+    assert repr(ours.support) == f"Structures({ours!r})"
+
+
+def test_repr_of_independent_keys_shows_shapes() -> None:
+    scores = torch.zeros(3, 2)
+    for kind in (IndependentChoice, IndependentSelection):
+        shapes = "scores: torch.Size([3, 2]), allowed: torch.Size([3, 2])"
+        assert repr(kind(scores, scores == 0)) == f"{kind.__name__}({shapes})"
 
 
 def test_the_scores_are_there_as_they_were_given() -> None:

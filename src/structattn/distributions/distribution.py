@@ -40,7 +40,7 @@ class StructuredDistribution(Distribution, ABC):
         arrays: scores of each kind of part, by name, with the batch axes in front unless the batch shares them; the
             first one is shaped like the parts of a structure.
         lengths: number of words of each sentence.
-        axes: of each array, see `distributions.divergence.Axes`.
+        axes: of each array, see `kernels.gap.Axes`.
         options: of the kernel.
         validate_args: whether to check values: of scores and lengths here, of structures later. None checks where
             nothing has to wait for the values, on the CPU; True on an accelerator, too. Values are never checked within

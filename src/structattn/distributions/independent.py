@@ -13,17 +13,33 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from structattn.distributions.checks import checked_sample_shape
+from structattn.distributions.checks import checked_sample_shape, checked_scores
 from structattn.functional import masked_softmax, very_negative
 
 
-@dataclass(frozen=True, eq=False)
-class IndependentChoice:
+@dataclass(frozen=True, eq=False, repr=False)
+class _IndependentRows:
+    """Scores of keys, and which keys are allowed."""
+
+    scores: Float[Tensor, "*batch key"]
+    allowed: Bool[Tensor, "*batch key"]
+
+    def __post_init__(self) -> None:
+        checked_scores(type(self).__name__, scores=self.scores)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(scores: {self.scores.shape}, allowed: {self.allowed.shape})"
+
+
+class IndependentChoice(_IndependentRows):
     """In each row exactly one allowed key: ``p(z = k) = softmax_k(scores)``; no key if none is allowed.
 
-    Attributes:
+    Args:
         scores: score of each key.
         allowed: which keys may be chosen; ``True`` is allowed.
+
+    Raises:
+        ValueError: if the scores are no floating-point numbers.
 
     Example:
         >>> from structattn.distributions import IndependentChoice
@@ -31,9 +47,6 @@ class IndependentChoice:
         >>> choice.marginals(), choice.argmax()
         (tensor([0.5000, 0.5000, 0.0000]), tensor([1., 0., 0.]))
     """
-
-    scores: Float[Tensor, "*batch key"]
-    allowed: Bool[Tensor, "*batch key"]
 
     def marginals(self) -> Float[Tensor, "*batch key"]:
         """Softmax over the allowed keys."""
@@ -60,13 +73,15 @@ class IndependentChoice:
         return -(self.marginals() * log_shares).sum(-1)
 
 
-@dataclass(frozen=True, eq=False)
-class IndependentSelection:
+class IndependentSelection(_IndependentRows):
     """Each allowed key is selected or not, independently of the others: ``p(z_k = 1) = sigmoid(scores_k)``.
 
-    Attributes:
+    Args:
         scores: score of each key.
         allowed: which keys may be selected; ``True`` is allowed.
+
+    Raises:
+        ValueError: if the scores are no floating-point numbers.
 
     Example:
         >>> from structattn.distributions import IndependentSelection
@@ -74,9 +89,6 @@ class IndependentSelection:
         >>> selection.marginals(), selection.argmax()
         (tensor([0.5000, 0.5000, 0.0000]), tensor([0., 0., 0.]))
     """
-
-    scores: Float[Tensor, "*batch key"]
-    allowed: Bool[Tensor, "*batch key"]
 
     def marginals(self) -> Float[Tensor, "*batch key"]:
         """Sigmoid of the scores."""

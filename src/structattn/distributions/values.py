@@ -33,6 +33,9 @@ class Structures(constraints.Constraint):
         self._distribution = distribution
         self.event_dim = len(distribution.event_shape)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._distribution!r})"
+
     def check(self, value: Tensor) -> Bool[Tensor, "*shape"]:
         """Which items are a structure: some structure has no other parts, and it has all of them."""
         distribution = self._distribution

@@ -1,4 +1,4 @@
-"""The inner loops that decide the speed: one file for each family of structures, each with its `Operators`.
+"""The inner loops that decide the speed: a file for each family of structures, with its `Operators`.
 
 Compiled programs are in ``native``; the plain-torch programs here are exact at any spread of the scores, run on any
 device, and are what the compiled ones are tested against.

@@ -1,7 +1,7 @@
 """The rules of `kernels.rules` as functions of autograd: eager calls, and the transforms of ``torch.func``.
 
-Log-partition alone and marginals alone have functions of their own, in which nothing is saved or made that nobody asked
-for: for a batch of short sentences that takes longer than the kernels.
+Log-partition alone and marginals alone have functions of their own, which save and compute nothing that was not asked
+for: for a batch of short sentences that would take longer than the kernels.
 """
 
 from collections.abc import Sequence

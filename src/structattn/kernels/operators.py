@@ -1,4 +1,4 @@
-"""The one doorway into the kernels: log-partition, marginals, derivatives, best and random structures of a family.
+"""The entry point to the kernels: log-partition, marginals, derivatives, best and random structures of a family.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.3.
 """

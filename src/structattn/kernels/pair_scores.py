@@ -1,6 +1,6 @@
 """Scores of word pairs, ``c tanh(x / c)``, tile by tile in plain torch: the curve, its derivative, its exponentials.
 
-Separate because the attention itself and its weights for pictures walk over the same tiles in different ways.
+The attention itself and its weights for pictures walk over the same tiles, each in its own way.
 
 Reference: Shen et al. (2018), DiSAN, equation 10.
 """

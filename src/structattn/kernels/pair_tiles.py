@@ -38,7 +38,7 @@ class Tile(NamedTuple):
 def tiles(queries: Tensor, keys: Tensor, allowed: Tensor) -> Iterator[Tile]:
     """Cover all allowed pairs; whatever no sentence allows at the edge of a tile is left out of it.
 
-    For a direction this halves the work, for padded keys it saves them, and nobody has to say what the mask means.
+    For a direction this halves the work, and padded keys cost nothing; what the mask means need not be known.
 
     Args:
         queries: shape ``(batch, query, feature)``; only its shape and kind matter.

@@ -1,8 +1,7 @@
 """Feature-wise attention between words as torch operators: compiled, or streamed tile by tile in plain torch.
 
 Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Neither path ever holds a number for every
-pair of words and feature: scores are made, used and forgotten, and made again in the backward pass. Separate because
-``functional.token2token`` knows what the words mean, and this only how it is computed.
+pair of words and feature: scores are computed, used and dropped, and computed again in the backward pass.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The compiled kernels: finds the library, binds its functions, and says why there is none.
 
-Separate because nothing above knows how a kernel is compiled: an operator asks for a function and gets it, or None and
-runs its plain-torch program. Threads are torch's own, so ``torch.set_num_threads`` is obeyed. ``STRUCTATTN_NATIVE=0``
-in the environment, or `plain_torch` around some lines, takes the plain-torch path everywhere.
+An operator asks for a function and gets it, or None, and then runs its plain-torch program. Threads are torch's own,
+so ``torch.set_num_threads`` is obeyed. ``STRUCTATTN_NATIVE=0`` in the environment, or a `plain_torch` context, selects
+plain torch everywhere.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
 """Compile the kernels: ``python -m structattn.kernels.native.build``, and what ``pip install`` calls.
 
-Separate, and free of imports beyond the standard library, because it runs before there is a torch. The sources include
-no header of Python or torch, so any C++17 compiler with vector types (gcc, clang) makes a library for every version of
-both. On x86-64 there are two libraries of the same sources, one for AVX2; the loader chooses.
+It runs before torch is installed, so it imports the standard library only. The sources include no header of Python or
+torch: any C++17 compiler with vector types (gcc, clang) makes a library for every version of both. On x86-64 there are
+two libraries of the same sources, one for AVX2; the loader chooses.
 """
 
 import os

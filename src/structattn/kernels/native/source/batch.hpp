@@ -24,7 +24,7 @@ void run_on_threads(int64_t tasks, void (*body)(void*), void* context);
 void prefer_large_pages(void* memory, int64_t bytes);
 
 // What `entropy` finds, in doubles: log-partitions A, entropies A - <mu, scores>, and A - <mu, values> for other values.
-// What is not wanted is nowhere. An entropy that is too small to be told from rounding is nan: no answer.
+// What is not wanted is a null pointer. An entropy too small to distinguish from rounding is nan: no answer.
 template <class T>
 struct Entropies {
   const T* values = nullptr;
@@ -73,7 +73,7 @@ struct Selection {
 };
 
 // Arguments of one call. Scores, vector and parts are `(batch, parts)`; vector is read by `hvp` only. What is not wanted
-// is nowhere.
+// is a null pointer.
 template <class T>
 struct Call {
   const T* scores;
@@ -99,7 +99,7 @@ struct Call {
   }
 };
 
-// Four sentences that are computed together; -1 stands for nobody.
+// Four sentences that are computed together; -1 stands for none.
 struct Group {
   int64_t items[kLanes];
   int64_t lengths[kLanes];

@@ -5,7 +5,7 @@
 
 namespace structattn {
 
-// An array of a batch, and how far apart its sentences are; nowhere if it is not given, or not wanted.
+// An array of a batch, and how far apart its sentences are; null if it is not given, or not wanted.
 template <class T>
 struct Rows {
   T* data;
