@@ -147,7 +147,7 @@ def test_pairs_start_from_the_pretrained_heads(pretrained: Path, tmp_path: Path)
     )
     run(config)
     mine, theirs = load(tmp_path / "pairs"), load(pretrained)
-    scorers = [one.encoder.contextualizer.inside.attention.state_dict() for one in (mine, theirs)]  # type: ignore[union-attr, operator]
+    scorers = [one.encoder.contextualizer.inside.state_dict() for one in (mine, theirs)]  # type: ignore[union-attr, operator]
     assert all(torch.allclose(value, scorers[1][name], atol=1e-6) for name, value in scorers[0].items())
     tables = [one.encoder.embedder.weight for one in (mine, theirs)]  # type: ignore[union-attr]
     places = [one.vocabulary["cat"] for one in (mine, theirs)]

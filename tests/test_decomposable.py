@@ -85,9 +85,9 @@ def test_words_score_and_projected_words_are_looked_at() -> None:
     states = encoder.embedder(batch)
     trees = sa.encoders.latent_trees(encoder, batch)
     values = core.project(states)
-    root = core.inside.attention.root_value.expand(len(states), 1, -1)
+    root = core.inside.reader.root_value.expand(len(states), 1, -1)
     expected = trees.marginals() @ torch.cat([root, values], 1)
-    assert torch.allclose(core.inside(states, batch, values=values), expected, atol=1e-6)
+    assert torch.allclose(core.inside(states, batch, values=values)[0], expected, atol=1e-6)
     # What is looked at does not say where to look.
     torch.nn.init.zeros_(core.project.weight)
     assert torch.equal(sa.encoders.latent_trees(encoder, batch).marginals(), trees.marginals())
@@ -107,7 +107,7 @@ def test_number_of_parameters_of_the_paper() -> None:
     own = sum(parameter.numel() for parameter in encoder.contextualizer.parameters())
     classifier = 600 * 300 + 300 + 300 * 300 + 300 + 300 * 3 + 3
     assert own + classifier == 812_703
-    parser = build("decomposable", vocab_size=3, inside="projective", dim=300).contextualizer.inside.attention.scorer
+    parser = build("decomposable", vocab_size=3, inside="projective", dim=300).contextualizer.inside.scorer
     assert sum(parameter.numel() for parameter in parser.parameters()) == 401_200
 
 

@@ -123,7 +123,7 @@ def test_a_linear_start_leaves_the_softmax_out() -> None:
 def test_a_linear_start_of_a_chain_passes_means_forward(potentials: Any) -> None:
     keys, values, mask, query = random_facts(steps=3)
     torch.manual_seed(0)
-    chain = FactChain(3, potentials=potentials)
+    chain = FactChain(3, 3, potentials=potentials)
     chain.is_linear.fill_(True)
     output, weights = chain(keys, values, mask, query)
     assert not weights[1, 0, :, 3].any()
@@ -140,7 +140,7 @@ def test_a_linear_start_of_a_chain_passes_means_forward(potentials: Any) -> None
                     now[fact] = now[fact] + sum(pairs) / number
             assert torch.allclose(weights[row, 0, step, :number], now, atol=1e-5)
             context = context + now @ values[row, step, :number]
-            last, state, before = state, chain.next_query(state), now
+            last, state, before = state, chain.scorer.next_query(state), now
         assert torch.allclose(output[row], context + last, atol=1e-4)
 
 
@@ -149,12 +149,12 @@ def test_a_linear_start_of_a_chain_passes_means_forward(potentials: Any) -> None
 def test_chains_against_all_sequences(steps: int, potentials: Any) -> None:
     keys, values, mask, query = random_facts(steps=steps)
     torch.manual_seed(0)
-    chain = FactChain(3, potentials=potentials)
+    chain = FactChain(3, steps, potentials=potentials)
     output, weights = chain(keys, values, mask, query)
     best = chain.best(keys, values, mask, query)
     queries = [query]
     while len(queries) < steps:
-        queries.append(chain.next_query(queries[-1]))
+        queries.append(chain.scorer.next_query(queries[-1]))
     for row, number in enumerate((4, 3)):
         scores = {}
         for sequence in itertools.product(range(number), repeat=steps):
@@ -183,9 +183,9 @@ def test_chains_against_all_sequences(steps: int, potentials: Any) -> None:
 def test_no_facts_give_zeros_and_no_nan() -> None:
     keys, values, mask, query = random_facts()
     keys.requires_grad_()
-    linear = FactChain(3)
+    linear = FactChain(3, 2)
     linear.is_linear.fill_(True)
-    for selection in (MemoryHops(), FactChain(3), linear):
+    for selection in (MemoryHops(), FactChain(3, 2), linear):
         output, weights = selection(keys, values, torch.zeros_like(mask), query)
         assert not weights.any()
         assert output.isfinite().all()

@@ -19,24 +19,24 @@ from structattn.distributions import (
     IndependentSelection,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
+    Segmentation,
 )
 from structattn.inspection import attention_maps
 from structattn.layers import (
     AdditiveScores,
-    ChainAttention,
     ChainScorer,
-    ConstituencyAttention,
     DependencyScorer,
     GumbelNoise,
+    HeadReader,
     PartDistribution,
-    Segmentation,
-    SegmentationAttention,
+    PhraseReader,
     SegmentationScorer,
+    SelectionReader,
     SigmoidSelection,
     SoftmaxSelection,
     SpanScorer,
     StraightThroughSample,
-    SyntacticAttention,
+    StructuredAttention,
     TwoStateChain,
     binary_potentials,
     independent_heads,
@@ -44,7 +44,7 @@ from structattn.layers import (
     straight_through_argmax,
     unary_potentials,
 )
-from structattn.layers.constituency_attention import word_weights
+from structattn.layers.span_scorer import word_weights
 from structures_by_hand import all_binary_trees, all_heads
 
 DIM, QUERY_DIM, STEPS = 4, 3, 3
@@ -78,33 +78,41 @@ class Layer:
 
 
 def segmentation(selection: Callable[[], nn.Module], **options: object) -> nn.Module:
-    return SegmentationAttention(
-        DIM, scorer=SegmentationScorer(DIM, QUERY_DIM, selection=selection()), total=2.0, **options
-    )
+    scorer = SegmentationScorer(DIM, QUERY_DIM, selection=selection())
+    return StructuredAttention(scorer, reader=SelectionReader(2.0), **options)
 
 
 def chain(steps: int, potentials: Callable[..., tuple[Tensor, Tensor]], **options: object) -> nn.Module:
     scorer = ChainScorer(DIM, steps, query_dim=QUERY_DIM, potentials=potentials)
-    return ChainAttention(DIM, steps, scorer=scorer, **options)
+    return StructuredAttention(scorer, **options)
 
 
 def syntactic(family: Callable[..., PartDistribution], **options: object) -> nn.Module:
-    return SyntacticAttention(DIM, DependencyScorer(DIM, 5, family=family), with_children=True, **options)
+    scorer = DependencyScorer(DIM, 5, family=family)
+    return StructuredAttention(scorer, reader=HeadReader(DIM, with_children=True), **options)
 
 
-ASKED, QUESTION = (("queries", QUERIES),), (("query", QUERIES[:, 0]),)
+def plain(scorer: type[nn.Module], **options: object) -> nn.Module:
+    return StructuredAttention(scorer(DIM), **options)
+
+
+def phrases(total: float, **options: object) -> nn.Module:
+    return StructuredAttention(SpanScorer(DIM), reader=PhraseReader(total), **options)
+
+
+ASKED, QUESTION = (("queries", QUERIES),), (("queries", QUERIES[:, 0]),)
 LAYERS = {
     "segments": Layer(partial(segmentation, TwoStateChain), ASKED),
     "sigmoid": Layer(partial(segmentation, SigmoidSelection), ASKED),
     "softmax": Layer(partial(segmentation, SoftmaxSelection), ASKED),
-    "segments, asked by words": Layer(partial(SegmentationAttention, DIM)),
+    "segments, asked by words": Layer(partial(plain, SegmentationScorer)),
     "simple heads": Layer(partial(syntactic, independent_heads)),
     **{name: Layer(partial(syntactic, family)) for name, (family, _) in FAMILIES.items()},
     "binary chain": Layer(partial(chain, STEPS, binary_potentials), QUESTION),
     "unary chain": Layer(partial(chain, STEPS, unary_potentials), QUESTION),
     "one step": Layer(partial(chain, 1, binary_potentials), QUESTION),
-    "phrases": Layer(partial(ConstituencyAttention, DIM)),
-    "phrases, normalised": Layer(partial(ConstituencyAttention, DIM, total=1.0)),
+    "phrases": Layer(partial(plain, SpanScorer)),
+    "phrases, normalised": Layer(partial(phrases, 1.0)),
 }
 over_layers = pytest.mark.parametrize("name", LAYERS)
 
@@ -197,11 +205,67 @@ def test_the_gradient_of_soft_attention_is_that_of_differences(name: str) -> Non
     assert torch.autograd.gradcheck(lambda s: layer(s, MASK[3:, :3], **inputs)[0], [states])
 
 
+# Masks
+
+
+HOLES = torch.tensor([[True, False, True, True], [False, True, False, False], [False] * 4, [False, False, True, True]])
+
+
+@over_layers
+def test_words_that_a_mask_leaves_out_might_as_well_be_absent(name: str) -> None:
+    layer = layer_of(name)
+    states = torch.randn(4, 4, DIM, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
+    inputs = dict(LAYERS[name].inputs)
+    output, weights = layer(states, HOLES, **inputs, need_weights=True)
+    for row, left in enumerate(HOLES):
+        if not left.any():
+            assert not output[row].any()
+            assert not weights[row].any()
+            continue
+        own = {key: value[row : row + 1] for key, value in inputs.items()}
+        alone, own_weights = layer(states[row : row + 1, left], **own, need_weights=True)
+        asks = torch.ones(own_weights.shape[2], dtype=torch.bool) if inputs else left
+        expected = torch.zeros_like(weights[row])
+        expected[:, asks.unsqueeze(-1) & left] = own_weights[0].flatten(1)
+        torch.testing.assert_close(weights[row], expected)
+        torch.testing.assert_close(output[row] if inputs else output[row, left], alone[0])
+        assert inputs or not output[row, ~left].any()
+    (gradient,) = torch.autograd.grad((output * torch.randn_like(output)).sum(), states)
+    assert gradient[HOLES].any()
+    assert not gradient[~HOLES].any()
+
+
+@pytest.mark.parametrize("name", ["simple heads", *FAMILIES, "segments, asked by words", "phrases"])
+def test_the_distribution_is_over_the_words_that_are_left(name: str) -> None:
+    layer, mask = layer_of(name), torch.tensor([[True, False, True, True]])
+    there = layer.distribution(STATES[:1], mask)
+    alone = layer.distribution(STATES[:1, mask[0]])
+    if name in FAMILIES:
+        torch.testing.assert_close(there.log_partition(), alone.log_partition())
+    left = alone.marginals()
+    torch.testing.assert_close(there.marginals()[..., : left.shape[-2], : left.shape[-1]], left)
+
+
+@over_layers
+def test_states_alone_with_a_mask_and_with_a_batch(name: str) -> None:
+    layer, inputs = layer_of(name), dict(LAYERS[name].inputs)
+    mask = torch.ones(4, 4, dtype=torch.bool)
+    batch = sa.SentenceBatch(mask.long(), mask, mask.sum(1))
+    alone = layer(STATES, **inputs)[0]
+    assert torch.equal(layer(STATES, mask, **inputs)[0], alone)
+    assert torch.equal(layer(STATES, batch, **inputs)[0], alone)
+
+
+def test_a_scorer_without_a_reader_of_its_own() -> None:
+    with pytest.raises(TypeError, match="expects a reader for the parts of GivenScores, got none"):
+        StructuredAttention(GivenScores(DependencyCRF(torch.zeros(1, 2, 3))))
+
+
 # Numbers made by hand
 
 
 def test_two_words_two_coins_and_a_link_by_hand() -> None:
-    attention = SegmentationAttention(1)
+    attention = StructuredAttention(SegmentationScorer(1))
     with torch.no_grad():
         attention.scorer.bilinear.weight.fill_(1.0)
         attention.scorer.selection.transition[1, 1] = math.log(3)
@@ -239,22 +303,22 @@ class GivenScores(nn.Module):
 def test_the_three_words_of_the_golden_numbers() -> None:
     scores = torch.tensor([[[1, 0, 0.5, -1.5], [0, 1.5, 0, 1], [-1, 0.5, -1.5, 0]]])
     scorer = GivenScores(DependencyCRF(scores, torch.tensor([3])))
-    attention = SyntacticAttention(3, scorer, with_children=True)
-    nn.init.zeros_(attention.root)
+    attention = StructuredAttention(scorer, reader=HeadReader(3, with_children=True))
+    nn.init.zeros_(attention.reader.root)
     states, mask = torch.eye(3).unsqueeze(0), torch.ones(1, 3, dtype=torch.bool)
     output, weights = attention(states, mask, need_weights=True)
     expected = torch.tensor([[0, 0.055803, 0.012573], [0.588283, 0, 0.356812], [0.686452, 0.078556, 0]])
     torch.testing.assert_close(weights[0, 0], expected, atol=1e-6, rtol=0)
     torch.testing.assert_close(output[0], torch.cat([expected, expected.T], -1), atol=1e-6, rtol=0)
-    assert attention.output_dim == output.shape[-1]
+    assert attention.reader.output_dim == output.shape[-1]
     torch.testing.assert_close(1 - weights.sum(-1)[0, 0], torch.tensor([0.931624, 0.054906, 0.234991]))
 
 
 def test_two_words_under_a_root_by_hand() -> None:
     # Trees 0 0, 0 1 and 2 0 with weights 1, 2 and 1.
     scores = torch.tensor([[[0.0, 9.0, 0.0], [0.0, math.log(2), 9.0]]])
-    attention = SyntacticAttention(1, GivenScores(DependencyCRF(scores, torch.tensor([2]))))
-    nn.init.constant_(attention.root, 100.0)
+    attention = StructuredAttention(GivenScores(DependencyCRF(scores, torch.tensor([2]))), reader=HeadReader(1))
+    nn.init.constant_(attention.reader.root, 100.0)
     output, weights = attention(torch.tensor([[[1.0], [2.0]]]), torch.tensor([[True, True]]), need_weights=True)
     torch.testing.assert_close(weights[0, 0], torch.tensor([[0.0, 0.25], [0.5, 0.0]]))
     torch.testing.assert_close(output, torch.tensor([[[75.5], [50.5]]]))
@@ -264,10 +328,12 @@ def test_two_and_three_words_under_phrases_by_hand() -> None:
     mask, states = torch.ones(1, 3, dtype=torch.bool), torch.tensor([[[0.0], [6.0], [12.0]]])
     scores = torch.zeros(1, 4, 4)
     scores[0, 0, 2] = math.log(3)
-    output, _ = ConstituencyAttention(1, GivenScores(ConstituencyCRF(scores, torch.tensor([3]))))(states, mask)
+    given = GivenScores(ConstituencyCRF(scores, torch.tensor([3])))
+    output, _ = StructuredAttention(given, reader=PhraseReader())(states, mask)
     # The phrase (0, 2) with mean 3 has probability 3/4, (1, 3) with mean 9 has 1/4, the sentence with mean 6 has 1.
     torch.testing.assert_close(output, torch.tensor([[[0 + 2.25 + 6], [6 + 2.25 + 2.25 + 6], [12 + 2.25 + 6]]]))
-    two = ConstituencyAttention(1, GivenScores(ConstituencyCRF(scores[:, :3, :3], torch.tensor([2]))))
+    given = GivenScores(ConstituencyCRF(scores[:, :3, :3], torch.tensor([2])))
+    two = StructuredAttention(given, reader=PhraseReader())
     torch.testing.assert_close(two(states[:, :2], mask[:, :2])[0], torch.tensor([[[3.0], [9.0]]]))
 
 
@@ -277,7 +343,7 @@ def test_two_and_three_words_under_phrases_by_hand() -> None:
 @torch.no_grad()
 def test_segmentation_is_a_sum_over_all_selections() -> None:
     layer = layer_of("segments")
-    layer.total = None
+    layer.reader.total = None
     scores = layer.scorer.bilinear(QUERIES) @ STATES.mT
     transition = layer.scorer.selection.transition
     expected = torch.zeros(4, 2, DIM, dtype=torch.float64)
@@ -301,7 +367,7 @@ def test_syntactic_attention_is_a_sum_over_all_trees(name: str) -> None:
     scorer = layer.scorer.scores
     expected = torch.zeros(4, 4, 2 * DIM, dtype=torch.float64)
     for row, length in enumerate(LENGTHS):
-        nodes = torch.cat([layer.root[None], STATES[row, :length]])
+        nodes = torch.cat([layer.reader.root[None], STATES[row, :length]])
         hidden = torch.tanh(scorer.first(nodes)[:, None] + scorer.second(nodes)[None])
         theta = torch.tanh(hidden @ scorer.score.weight[0])  # [head, word], as in the paper
         trees = all_heads(length, **FAMILIES[name][1])
@@ -318,8 +384,8 @@ def test_syntactic_attention_is_a_sum_over_all_trees(name: str) -> None:
 @torch.no_grad()
 def test_chain_attention_is_a_sum_over_all_sequences_of_facts(name: str) -> None:
     layer = layer_of(name)
-    keys = torch.einsum("bnd,kqd->bknq", STATES, layer.scorer.keys.weight.view(STEPS, QUERY_DIM, DIM))
-    values = torch.einsum("bnd,ked->bkne", STATES, layer.values.weight.view(STEPS, DIM, DIM))
+    keys = torch.einsum("bnd,kqd->bknq", STATES, layer.scorer.keys.linear.weight.view(STEPS, QUERY_DIM, DIM))
+    values = torch.einsum("bnd,ked->bkne", STATES, layer.reader.values.linear.weight.view(STEPS, DIM, DIM))
     expected = torch.zeros(4, DIM, dtype=torch.float64)
     for row, length in enumerate(LENGTHS):
         u = [QUERIES[row, 0]]
@@ -391,8 +457,8 @@ def test_temperature_sharpens_and_noise_perturbs(name: str) -> None:
 def test_hard_attention_has_the_values_of_a_structure_and_the_gradient_of_the_marginals(name: str) -> None:
     hard, soft = layer_of(name, expectation=straight_through_argmax), layer_of(name)
     for layer in (hard, soft):
-        if getattr(layer, "total", None) is not None:
-            layer.total = None
+        if getattr(layer.reader, "total", None) is not None:
+            layer.reader.total = None
     assert hard.expectation is straight_through_argmax
     (hard_weights, soft_weights) = (run(layer, name)[1] for layer in (hard, soft))
     if "phrases" not in name:
@@ -426,7 +492,6 @@ def test_random_selections_are_as_frequent_as_they_are_probable() -> None:
     assert ((drawn.mean(0) - p).abs() <= 4 * (p * (1 - p) / 4000).sqrt()).all()
     chain = Segmentation(LinearChainCRF(torch.stack([torch.zeros(4), scores], -1), torch.zeros(2, 2)))
     assert chain.sample((5,), torch.Generator().manual_seed(0)).shape == (5, 4)
-    assert coins.sample(3).shape == (3, 4)
     assert isinstance(coins, PartDistribution)
     assert isinstance(chain, PartDistribution)
 
@@ -439,10 +504,10 @@ def test_a_generator_makes_sampled_attention_repeatable() -> None:
 
 def test_variants_share_a_scorer() -> None:
     scores = AdditiveScores(DIM)
-    soft = SyntacticAttention(DIM, DependencyScorer(DIM))
-    simple = SyntacticAttention(DIM, DependencyScorer(DIM, family=independent_heads))
+    soft = StructuredAttention(DependencyScorer(DIM))
+    simple = StructuredAttention(DependencyScorer(DIM, family=independent_heads))
     soft.scorer.scores = simple.scorer.scores = scores
-    hard = SyntacticAttention(DIM, soft.scorer, expectation=straight_through_argmax)
+    hard = StructuredAttention(soft.scorer, straight_through_argmax)
     assert {id(p) for p in scores.parameters()} <= {id(p) for layer in (soft, simple, hard) for p in layer.parameters()}
     assert soft.distribution(STATES.float(), MASK).entropy().shape == (4,)
     assert copy.deepcopy(hard).expectation is straight_through_argmax
@@ -450,7 +515,7 @@ def test_variants_share_a_scorer() -> None:
 
 def test_chains_over_too_few_facts_give_zeros() -> None:
     layer = chain(2, binary_potentials)
-    output, weights = layer(torch.ones(1, 1, DIM), torch.tensor([[True]]), query=torch.ones(1, 3), need_weights=True)
+    output, weights = layer(torch.ones(1, 1, DIM), torch.tensor([[True]]), queries=torch.ones(1, 3), need_weights=True)
     assert not output.any()
     assert not weights.any()
     with pytest.raises(ValueError, match="at least 1 step, got 0"):
@@ -476,7 +541,7 @@ class Model(nn.Module):
         self.attention = attention
 
     def forward(self, batch: sa.SentenceBatch) -> Tensor:
-        return self.attention(self.embedding(batch.tokens), batch.mask)[0]
+        return self.attention(self.embedding(batch.tokens), batch)[0]
 
 
 @pytest.mark.parametrize("name", ["segments, asked by words", *FAMILIES, "simple heads", "phrases"])

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from structattn.distributions import DependencyCRF, IndependentChoice, IndependentSelection
 from structattn.layers import (
     DependencyScorer,
+    HeadReader,
     LearnedBoundary,
     MeanBoundary,
     SegmentationScorer,
-    SyntacticAttention,
+    StructuredAttention,
     TwoStateChain,
     binary_potentials,
     double_counted_potentials,
@@ -68,18 +69,18 @@ def test_counted_twice_is_once_more_for_the_first_and_the_last_fact() -> None:
 
 
 def test_heads_are_scored_by_states_and_looked_at_as_values() -> None:
-    attention = SyntacticAttention(4, DependencyScorer(4), with_children=True, value_dim=2)
+    attention = StructuredAttention(DependencyScorer(4), reader=HeadReader(4, with_children=True, value_dim=2))
     states, values = torch.randn(2, 3, 4), torch.randn(2, 3, 2)
     mask = torch.tensor([[True, True, True], [True, False, False]])
     output, weights = attention(states, mask, values=values, need_weights=True)
     parents = weights.squeeze(1)
-    by_root = (1 - parents.sum(-1, keepdim=True)) * mask.unsqueeze(-1) * attention.root_value
+    by_root = (1 - parents.sum(-1, keepdim=True)) * mask.unsqueeze(-1) * attention.reader.root_value
     torch.testing.assert_close(output, torch.cat([parents @ values + by_root, parents.mT @ values], -1))
-    assert attention.output_dim == 4 == output.shape[-1]
-    with pytest.raises(ValueError, match="expects values of width 2, got none"):
+    assert attention.reader.output_dim == 4 == output.shape[-1]
+    with pytest.raises(ValueError, match="expects values of width 2, got 4"):
         attention(states, mask)
-    with pytest.raises(ValueError, match="expects no values, got some"):
-        SyntacticAttention(4)(states, mask, values=values)
+    with pytest.raises(ValueError, match="expects values of width 4, got 2"):
+        StructuredAttention(DependencyScorer(4))(states, mask, values=values)
 
 
 def test_the_gradient_of_the_squared_norm_is_the_strength() -> None:

@@ -3,7 +3,7 @@
 They follow ``torch.distributions`` and know nothing of sentences: scores and lengths in, parts out.
 """
 
-from structattn.distributions.chain import LinearChainCRF
+from structattn.distributions.chain import LinearChainCRF, Segmentation
 from structattn.distributions.constituency import ConstituencyCRF
 from structattn.distributions.dependency import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.distributions.distribution import StructuredDistribution
@@ -17,6 +17,7 @@ __all__ = [
     "IndependentSelection",
     "LinearChainCRF",
     "NonProjectiveDependencyCRF",
+    "Segmentation",
     "SemiMarkovCRF",
     "StructuredDistribution",
 ]

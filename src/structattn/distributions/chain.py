@@ -4,11 +4,12 @@ Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Kim
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Generator, Tensor
 
 from structattn import kernels
 from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
@@ -161,3 +162,36 @@ class LinearChainCRF(StructuredDistribution):
         wrong = int((count != (torch.arange(len(count)) < length)).nonzero()[0])
         end = "" if wrong < length else ", beyond the end,"
         return f"word {wrong + 1}{end} has {int(count[wrong])} states"
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """A chain of two states, of which only the second one, *selected*, is a part.
+
+    Attributes:
+        chain: the whole distribution, for its entropy and whatever else is asked of it.
+
+    Example:
+        >>> Segmentation(LinearChainCRF(torch.zeros(3, 2), torch.zeros(2, 2))).marginals()
+        tensor([0.5000, 0.5000, 0.5000])
+    """
+
+    chain: LinearChainCRF
+
+    def marginals(self) -> Float[Tensor, "*batch key"]:
+        """``p(z_i = 1)``."""
+        return self.chain.marginals()[..., 1]
+
+    def argmax(self) -> Float[Tensor, "*batch key"]:
+        """A best selection."""
+        return self.chain.argmax()[..., 1]
+
+    def sample(
+        self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
+    ) -> Float[Tensor, "*sample_and_batch key"]:
+        """Independent exact samples."""
+        return self.chain.sample(sample_shape, generator)[..., 1]
+
+    def entropy(self) -> Float[Tensor, "*batch"]:
+        """Entropy of the selection."""
+        return self.chain.entropy()

@@ -274,20 +274,21 @@ class StructuredDistribution(Distribution, ABC):
     def _batched(self, dtype: torch.dtype | None = None) -> list[Tensor]:
         """The arrays with one batch axis; in single or double precision, which the kernels read."""
         found = []
-        for array, shared, (axes, _) in zip(self._arrays, self._is_shared(), self._axes, strict=True):
-            own = array if shared else self._one_batch_axis(array, axes)
+        for array, shared in zip(self._arrays, self._is_shared(), strict=True):
+            own = array if shared else self._one_batch_axis(array)
             wanted = dtype or (own.dtype if own.dtype in (torch.float32, torch.float64) else torch.float32)
             found.append(own if own.dtype == wanted else own.to(wanted))
         return found
 
     def _batched_lengths(self) -> Tensor:
-        return self._one_batch_axis(self.lengths, 0)
+        return self._one_batch_axis(self.lengths)
 
-    def _one_batch_axis(self, tensor: Tensor, axes: int) -> Tensor:
+    def _one_batch_axis(self, tensor: Tensor) -> Tensor:
         # A view costs as much as a short sentence: none is made where there is one batch axis already.
         if len(self._batch_shape) == 1:
             return tensor
-        return tensor.reshape(self._batch_shape.numel(), *tensor.shape[tensor.dim() - axes :])
+        # Flattened, not reshaped: in a graph the size of the batch then stays open.
+        return tensor.flatten(0, len(self._batch_shape) - 1) if self._batch_shape else tensor.unsqueeze(0)
 
     def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
         if sample_shape or len(self._batch_shape) != 1:

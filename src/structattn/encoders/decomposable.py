@@ -8,6 +8,7 @@ Reference: Parikh et al. (2016), A decomposable attention model for natural lang
 """
 
 from functools import partial
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,7 +19,14 @@ from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
 from structattn.encoders.structured import ReadingScorer
 from structattn.functional import masked_softmax
-from structattn.layers import DependencyScorer, SyntacticAttention, WordEmbedding, glorot_linear, independent_heads
+from structattn.layers import (
+    DependencyScorer,
+    HeadReader,
+    StructuredAttention,
+    WordEmbedding,
+    glorot_linear,
+    independent_heads,
+)
 from structattn.syntax.errors import ConfigError
 
 INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
@@ -36,10 +44,12 @@ class GivenHead(nn.Module):
         >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
         >>> layer = GivenHead(1)
         >>> values = torch.tensor([[[3.0], [5.0]]])
-        >>> heads = layer(values, batch, values=values)
-        >>> heads[0, 0].item(), bool(heads[0, 1] == layer.root)
-        (5.0, True)
+        >>> heads, weights = layer(values, batch, values=values, need_weights=True)
+        >>> heads[0, 0].item(), bool(heads[0, 1] == layer.root), weights.tolist()
+        (5.0, True, [[[[0.0, 1.0], [0.0, 0.0]]]])
     """
+
+    weights_axes: ClassVar[str] = "head query key"
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -51,36 +61,19 @@ class GivenHead(nn.Module):
         batch: SentenceBatch,
         *,
         values: Float[Tensor, "batch word dim"],
-    ) -> Float[Tensor, "batch word dim"]:
-        """The value of each word's head, whatever the states; padding gets zeros."""
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
+        """The value of each word's head, whatever the states; padding gets zeros. The weights leave the root out."""
         parents = batch.require("dependency", wanted_by="GivenHead").parents
         own = torch.arange(parents.shape[1], device=parents.device)
+        is_root = parents == own
         heads = values.gather(1, parents.unsqueeze(-1).expand_as(values))
-        heads = torch.where((parents == own).unsqueeze(-1), self.root.to(values.dtype), heads)
-        return heads.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
-
-
-class LatentHead(nn.Module):
-    """The expected head of each word in a latent tree, in place of its head in a given tree.
-
-    Args:
-        attention: ``(states, mask, values=...)`` to ``(output, weights)``.
-    """
-
-    def __init__(self, attention: nn.Module) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(
-        self,
-        states: Float[Tensor, "batch word width"],
-        batch: SentenceBatch,
-        *,
-        values: Float[Tensor, "batch word dim"],
-    ) -> Float[Tensor, "batch word output"]:
-        """The attention output of each word: scores from the states, values from ``values``."""
-        output: Tensor = self.attention(states, batch.mask, values=values)[0]
-        return output
+        heads = torch.where(is_root.unsqueeze(-1), self.root.to(values.dtype), heads)
+        heads = heads.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+        if not need_weights:
+            return heads, None
+        chosen = (parents.unsqueeze(-1) == own) & (batch.mask & ~is_root).unsqueeze(-1)
+        return heads, chosen.to(values.dtype).unsqueeze(1)
 
 
 class Decomposable(nn.Module):
@@ -93,8 +86,9 @@ class Decomposable(nn.Module):
     Args:
         width: width of the word vectors.
         dim: width of the projected words and of the hidden layers.
-        inside: ``(states, batch, values=...)`` to what is concatenated to each word: heads are scored by the word
-            vectors, and projected words are the values, as in Kim et al. (2017), section 4.4. Nothing if ``None``.
+        inside: attention ``(states, batch, values=...)``, whose output is concatenated to each word: heads are scored
+            by the word vectors, and projected words are the values, as in Kim et al. (2017), section 4.4. Nothing if
+            ``None``.
         dropout: before each linear map of ``F`` and ``G``.
     """
 
@@ -134,7 +128,8 @@ class Decomposable(nn.Module):
         projected: Tensor = self.project(states)
         if self.inside is None:
             return projected
-        return torch.cat([projected, self.inside(states, batch, values=projected)], -1)
+        heads, _ = self.inside(states, batch, values=projected)
+        return torch.cat([projected, heads], -1)
 
 
 class SumPooling(nn.Module):
@@ -201,7 +196,7 @@ def decomposable(
         }[inside]
         scorer = DependencyScorer(2 * hidden, family=family)  # type: ignore[arg-type]  # one signature
         reader = ReadingScorer(width, hidden, scorer=scorer)
-        layer = LatentHead(SyntacticAttention(width, reader, value_dim=dim))
+        layer = StructuredAttention(reader, reader=HeadReader(width, value_dim=dim))
     embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
     contextualizer = Decomposable(width, dim, inside=layer, dropout=dropout)
     return SentenceEncoder(embedding, contextualizer, pooler=SumPooling(), output_dim=2 * dim)

@@ -14,12 +14,13 @@ from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
 from structattn.layers import (
-    ConstituencyAttention,
     DependencyScorer,
+    HeadReader,
     MeanPooling,
     PartDistribution,
+    PhraseReader,
     SpanScorer,
-    SyntacticAttention,
+    StructuredAttention,
     WordEmbedding,
     bidirectional_lstm,
     independent_heads,
@@ -64,12 +65,12 @@ class ConcatContext(nn.Module):
     """The contextualizer: each word's state, concatenated with the output of attention.
 
     Args:
-        attention: ``(states, mask)`` to ``(output, weights)``; no attention if ``None``.
+        attention: ``(states, batch)`` to ``(output, weights)``; no attention if ``None``.
 
     Example:
         >>> import structattn as sa
         >>> batch = sa.collate([sa.Sentence(["a", "dog"])], sa.Vocabulary(["a", "dog"]))
-        >>> ConcatContext(SyntacticAttention(3))(torch.ones(1, 2, 3), batch).states.shape
+        >>> ConcatContext(StructuredAttention(DependencyScorer(3)))(torch.ones(1, 2, 3), batch).states.shape
         torch.Size([1, 2, 6])
     """
 
@@ -80,7 +81,7 @@ class ConcatContext(nn.Module):
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Put ``[x_j; context_j]`` for every word; padded states come out zero."""
         if self.attention is not None:
-            context, _ = self.attention(states, batch.mask)
+            context, _ = self.attention(states, batch)
             states = torch.cat([states, context], -1)
         return Encoding(states.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
 
@@ -91,7 +92,7 @@ def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribu
     In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors.
 
     Args:
-        encoder: one with a single `SyntacticAttention`, over the states of its embedder.
+        encoder: one with a single `StructuredAttention` to heads, over the states of its embedder.
         batch: sentences.
 
     Raises:
@@ -104,13 +105,17 @@ def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribu
         >>> round(trees.log_count().exp().item())
         3
     """
-    found = [module for module in encoder.modules() if isinstance(module, SyntacticAttention)]
+    found = [
+        module
+        for module in encoder.modules()
+        if isinstance(module, StructuredAttention) and isinstance(module.reader, HeadReader)
+    ]
     if len(found) != 1:
         raise ConfigError(
             f"expected an encoder that attends to heads, such as structured or decomposable with a latent tree, "
             f"got one with {len(found)} such attentions"
         )
-    return found[0].distribution(encoder.embedder(batch), batch.mask)
+    return found[0].distribution(encoder.embedder(batch), batch)
 
 
 def structured(
@@ -166,7 +171,8 @@ def structured(
     layer: nn.Module | None = None
     output = dim
     if attention == "constituency":
-        layer = ConstituencyAttention(dim, ReadingScorer(dim, width, scorer=SpanScorer(2 * width, bound=bound)))
+        spans = ReadingScorer(dim, width, scorer=SpanScorer(2 * width, bound=bound))
+        layer = StructuredAttention(spans, reader=PhraseReader())
         output = 2 * dim
     elif attention != "none":
         families: dict[str, Callable[[Tensor, Tensor], PartDistribution]] = {
@@ -175,7 +181,7 @@ def structured(
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
         }
         scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, family=families[attention], bound=bound))
-        found = SyntacticAttention(dim, scorer, with_children=with_children)
-        layer, output = found, dim + found.output_dim
+        reader = HeadReader(dim, with_children=with_children)
+        layer, output = StructuredAttention(scorer, reader=reader), dim + reader.output_dim
     embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
     return SentenceEncoder(embedding, ConcatContext(layer), pooler=MeanPooling(), output_dim=output)

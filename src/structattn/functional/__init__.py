@@ -1,5 +1,6 @@
-"""Plain functions under every layer: masked softmax and pooling, feature-wise attention, accumulation over trees."""
+"""Plain functions under every layer: attention, masked softmax and pooling, accumulation over trees."""
 
+from structattn.functional.attention import attention
 from structattn.functional.hierarchical_accumulation import accumulate, hierarchical_accumulation
 from structattn.functional.masking import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
 from structattn.functional.rows import take_rows
@@ -13,6 +14,7 @@ __all__ = [
     "TreeOperator",
     "accumulate",
     "additive_mask",
+    "attention",
     "hierarchical_accumulation",
     "masked_max",
     "masked_mean",

@@ -89,6 +89,13 @@ def token2token_weights(
     """
     _check(a, b_keys, bias, values=b_keys, allowed=allowed, scale=scale)
     queries, keys = _at_least_single(a) + _at_least_single(bias), _at_least_single(b_keys)
+    weights: Tensor = _weights(queries, keys, allowed, float(scale))
+    return weights.to(a.dtype)
+
+
+@torch.library.custom_op("structattn::token2token_weights", mutates_args=())
+def _weights(queries: Tensor, keys: Tensor, allowed: Tensor, scale: float) -> Tensor:
+    """One node of a graph: tiles do not depend on shapes alone."""
     curve = curve_of(scale)
     memory = queries.new_empty(tile_size(queries, keys))
     highest, total = highest_of(queries, keys, allowed, curve=curve), torch.zeros_like(queries)
@@ -96,13 +103,18 @@ def token2token_weights(
         bent = curved(tile, queries, keys, curve=curve, memory=memory)
         total[tile.sentences, tile.queries] += exponentials(bent, tile, curve, highest=highest, out=bent).sum(1)
     inverse = inverse_(total)
-    weights = queries.new_zeros(len(a), a.shape[1], b_keys.shape[1])
+    weights = queries.new_zeros(len(queries), queries.shape[1], keys.shape[1])
     for tile in tiles(queries, keys, allowed):
         bent = curved(tile, queries, keys, curve=curve, memory=memory)
         shares = exponentials(bent, tile, curve, highest=highest, out=bent)
         shares *= inverse[tile.sentences, None, tile.queries]
         weights[tile.sentences, tile.queries, tile.keys] = shares.mean(-1).transpose(1, 2)
-    return weights.to(a.dtype)
+    return weights
+
+
+_weights.register_fake(
+    lambda queries, keys, allowed, scale: queries.new_empty(queries.shape[0], queries.shape[1], keys.shape[1])
+)
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

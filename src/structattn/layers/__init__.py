@@ -3,15 +3,16 @@
 from structattn.layers.additive_scores import AdditiveScores
 from structattn.layers.attention import MultiHeadAttention
 from structattn.layers.backbone import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
-from structattn.layers.chain_attention import (
-    ChainAttention,
+from structattn.layers.chain_scorer import (
     ChainScorer,
+    StepMaps,
+    StepReader,
     binary_potentials,
     double_counted_potentials,
     unary_potentials,
 )
-from structattn.layers.constituency_attention import ConstituencyAttention, SpanScorer
 from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
+from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
 from structattn.layers.embedding import WordEmbedding
 from structattn.layers.expectations import (
     GumbelNoise,
@@ -37,18 +38,17 @@ from structattn.layers.relative import (
     offsets_to_pairs,
     pairs_to_offsets,
 )
-from structattn.layers.scaled_dot_product import scaled_dot_product
-from structattn.layers.segmentation_attention import (
+from structattn.layers.segmentation import (
     LearnedBoundary,
     MeanBoundary,
-    Segmentation,
-    SegmentationAttention,
     SegmentationScorer,
+    SelectionReader,
     SigmoidSelection,
     SoftmaxSelection,
     TwoStateChain,
 )
-from structattn.layers.syntactic_attention import DependencyScorer, SyntacticAttention, independent_heads
+from structattn.layers.span_scorer import PhraseReader, SpanScorer
+from structattn.layers.structured_attention import Reader, Scorer, StructuredAttention
 from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention, tree_operator
 from structattn.layers.tree_cross_attention import TreeCrossAttention
 from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
@@ -61,12 +61,10 @@ __all__ = [
     "AttentivePooling",
     "BackboneEmbedding",
     "CausalAttention",
-    "ChainAttention",
     "ChainScorer",
     "ChildSumTreeLSTM",
     "Children",
     "Concat",
-    "ConstituencyAttention",
     "ConstituencyTreeLSTM",
     "CrossAttention",
     "CrossSource",
@@ -78,6 +76,7 @@ __all__ = [
     "FusionGate",
     "GumbelNoise",
     "HasEntropy",
+    "HeadReader",
     "HierarchicalAccumulation",
     "LearnedBoundary",
     "MaxPooling",
@@ -86,21 +85,25 @@ __all__ = [
     "MemoryHops",
     "MultiHeadAttention",
     "PartDistribution",
+    "PhraseReader",
     "PretrainedBackbone",
     "ProjectedFusionGate",
+    "Reader",
     "RelationHeads",
     "RelativePosition",
-    "Segmentation",
-    "SegmentationAttention",
+    "Scorer",
     "SegmentationScorer",
+    "SelectionReader",
     "ShawPosition",
     "SigmoidSelection",
     "SinusoidalPositions",
     "SoftmaxSelection",
     "Source2Token",
     "SpanScorer",
+    "StepMaps",
+    "StepReader",
     "StraightThroughSample",
-    "SyntacticAttention",
+    "StructuredAttention",
     "Token2Token",
     "TreeAttention",
     "TreeCrossAttention",
@@ -122,7 +125,6 @@ __all__ = [
     "read_both_ways",
     "relation_loss",
     "roots",
-    "scaled_dot_product",
     "sinusoids",
     "squared_norm",
     "straight_through_argmax",

@@ -7,13 +7,14 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
+from structattn.functional import attention
+from structattn.layers.inputs import batch_of
 from structattn.layers.linear import glorot_linear
 from structattn.layers.relative import RelativePosition
-from structattn.layers.scaled_dot_product import scaled_dot_product
 from structattn.priors import AttentionBias, Prior
 
 
@@ -89,24 +90,30 @@ class MultiHeadAttention(nn.Module):
         return names if len(names) == self.num_heads else names * self.num_heads
 
     def forward(
-        self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch, *, need_weights: bool = False
+        self,
+        states: Float[Tensor, "batch word dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        *,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch head word word"] | None]:
-        """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
+        """Attend.
+
+        Args:
+            states: the words' states.
+            batch: the sentences; a word mask is enough unless the prior reads more, and ``None`` means no padding.
+            need_weights: also return the weights, those before dropout.
+        """
         num, length, _ = states.shape
-        if (num, length) != batch.mask.shape:
-            raise ValueError(
-                f"MultiHeadAttention got states of {num} sentences with {length} words, "
-                f"but the batch has {batch.mask.shape[0]} with {batch.mask.shape[1]}"
-            )
+        batch = batch_of(states, batch, wanted_by="MultiHeadAttention")
         projected = self.project(states).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         allowed, bias = self._attention_bias(queries, keys, batch)
-        heads, weights = scaled_dot_product(
+        heads, weights = attention(
             queries,
             keys,
             values,
-            allowed=allowed,
-            bias=bias,
+            allowed,
+            bias,
             dropout=self.dropout if self.training else 0.0,
             term=self.position.values if self.position is not None and self.position.needs_weights else None,
             need_weights=need_weights,

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from structattn.functional import attention
 from structattn.layers.linear import glorot_linear
-from structattn.layers.scaled_dot_product import scaled_dot_product
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,11 @@ class CrossAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch target dim"], Float[Tensor, "batch head target node"] | None]:
         """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
         (queries,) = _heads(self.of_queries(targets), 1, self.num_heads)
-        heads, weights = scaled_dot_product(
+        heads, weights = attention(
             queries,
             source.keys,
             source.values,
-            allowed=source.mask[:, None, None, :],
+            source.mask[:, None, None, :],
             dropout=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )
@@ -118,11 +118,11 @@ class CausalAttention(nn.Module):
         remembered = torch.cat((before, torch.stack(own, 1)), dim=3)
         total, new = remembered.shape[3], states.shape[1]
         allowed = torch.ones(new, total, dtype=torch.bool, device=states.device).tril(total - new)
-        heads, _ = scaled_dot_product(
+        heads, _ = attention(
             queries,
             remembered[:, 0],
             remembered[:, 1],
-            allowed=allowed[None, None],
+            allowed[None, None],
             dropout=self.dropout if self.training else 0.0,
         )
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))

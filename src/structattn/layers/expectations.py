@@ -119,18 +119,6 @@ class GumbelNoise(nn.Module):
         return scores - self.scale * exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
 
 
-def checked_temperature(temperature: float, *, wanted_by: str) -> float:
-    """The temperature, checked; all scores are divided by it.
-
-    Example:
-        >>> checked_temperature(0.5, wanted_by="SpanScorer")
-        0.5
-    """
-    if temperature <= 0:
-        raise ValueError(f"{wanted_by} expects a temperature above 0, got {temperature}")
-    return temperature
-
-
 def normalised(weights: Float[Tensor, "*batch key"], total: float | None) -> Float[Tensor, "*batch key"]:
     """Weights scaled to sum to ``total``, unless it is ``None``; Kim et al. (2017), section 4.2. Rows of zeros stay.
 

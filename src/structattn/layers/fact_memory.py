@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from structattn.distributions import LinearChainCRF
 from structattn.functional import masked_softmax
-from structattn.layers.chain_attention import ChainPotentials, binary_potentials
-from structattn.layers.linear import glorot_linear
+from structattn.layers.chain_scorer import ChainPotentials, ChainScorer, StepReader, binary_potentials
+from structattn.layers.structured_attention import StructuredAttention
 
 
 class FactEmbedding(nn.Module):
@@ -120,22 +120,31 @@ class FactChain(nn.Module):
 
     Args:
         dim: width of the vectors.
+        num_steps: number of facts that are selected.
         potentials: `binary_potentials` or `unary_potentials`.
 
     Example:
         >>> keys = torch.ones(1, 2, 3, 4)
-        >>> output, weights = FactChain(4)(keys, keys, torch.tensor([[True, True, False]]), torch.zeros(1, 4))
+        >>> output, weights = FactChain(4, 2)(keys, keys, torch.tensor([[True, True, False]]), torch.zeros(1, 4))
         >>> output[0, 0], weights[0, 0]
         (tensor(2., grad_fn=...), tensor([[0.5000, 0.5000, 0.0000], [0.5000, 0.5000, 0.0000]], grad_fn=...))
     """
 
     is_linear: Tensor
 
-    def __init__(self, dim: int, *, potentials: ChainPotentials = binary_potentials) -> None:
+    def __init__(self, dim: int, num_steps: int, *, potentials: ChainPotentials = binary_potentials) -> None:
         super().__init__()
         self.register_buffer("is_linear", torch.tensor(False))
-        self.next_query = glorot_linear(dim, dim, bias=False)
-        self.potentials = potentials
+        # The keys and values of each step are those of the memory.
+        scorer = ChainScorer(dim, num_steps, keys=nn.Identity(), potentials=potentials)
+        self.attention = StructuredAttention(scorer, reader=StepReader(nn.Identity()))
+
+    @property
+    def scorer(self) -> ChainScorer:
+        """What gives the distribution over sequences of facts."""
+        scorer = self.attention.scorer
+        assert isinstance(scorer, ChainScorer)  # as it was made
+        return scorer
 
     def distribution(
         self,
@@ -144,8 +153,9 @@ class FactChain(nn.Module):
         query: Float[Tensor, "batch dim"],
     ) -> tuple[LinearChainCRF, Float[Tensor, "batch dim"]]:
         """The distribution over sequences of facts, and the query of the last step."""
-        unary, transition, last = self._scores(keys, query)
-        return LinearChainCRF(unary.masked_fill(~mask.unsqueeze(1), -torch.inf), transition), last
+        queries = self.scorer.queries(query)
+        chain: LinearChainCRF = self.scorer(keys, mask, queries)
+        return chain, queries[:, -1]
 
     def forward(
         self,
@@ -155,14 +165,13 @@ class FactChain(nn.Module):
         query: Float[Tensor, "batch dim"],
     ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch 1 step fact"]]:
         """Answer vector, and the marginals of each step."""
+        queries = self.scorer.queries(query)
         if self.is_linear:
-            unary, transition, last = self._scores(keys, query)
-            weights = _messages_forward(unary, transition, mask)
+            parts = _messages_forward(*self.scorer.potentials(keys, queries), mask)
+            context, weights = self.attention.reader(parts, values, None)
         else:
-            chain, last = self.distribution(keys, mask, query)
-            weights = chain.marginals()
-        context = (weights.unsqueeze(-2) @ values).squeeze(-2).sum(1)
-        return context + last, weights.unsqueeze(1)
+            context, weights = self.attention(keys, mask, queries=queries, values=values, need_weights=True)
+        return context + queries[:, -1], weights
 
     def best(
         self,
@@ -174,14 +183,6 @@ class FactChain(nn.Module):
         """The most probable sequence of facts."""
         chain, _ = self.distribution(keys, mask, query)
         return chain.argmax().argmax(-1)
-
-    def _scores(
-        self, keys: Float[Tensor, "batch step fact dim"], query: Float[Tensor, "batch dim"]
-    ) -> tuple[Float[Tensor, "batch step fact"], Float[Tensor, "batch step-1 fact fact"], Float[Tensor, "batch dim"]]:
-        queries = [query]
-        while len(queries) < keys.shape[1]:
-            queries.append(self.next_query(queries[-1]))
-        return *self.potentials(keys, torch.stack(queries, 1)), queries[-1]
 
 
 def _messages_forward(

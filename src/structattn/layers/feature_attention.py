@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.functional import masked_softmax, token2token, token2token_weights
 from structattn.layers.gates import FusionGate
+from structattn.layers.inputs import batch_of, mask_of
 from structattn.layers.linear import glorot_linear
 from structattn.priors import Backward, Forward, NotSelf, Prior
 
@@ -86,7 +87,7 @@ class Token2Token(nn.Module):
             batch: the sentences; their mask is enough unless the prior wants more, and ``None`` means no padding.
             need_weights: whether to compute the weights as well.
         """
-        batch = _as_batch(states, batch)
+        batch = batch_of(states, batch, wanted_by="Token2Token")
         allowed = self._allowed(batch)
         states = states.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
         dropped = self.dropout(states)
@@ -161,7 +162,7 @@ class DirectionalSelfAttention(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word hidden"], Float[Tensor, "batch 1 word word"] | None]:
         """Contextualise the words; arguments and weights are those of :class:`Token2Token`."""
-        batch = _as_batch(states, batch)
+        batch = batch_of(states, batch, wanted_by="DirectionalSelfAttention")
         entered = self.activation(self.enter(self.dropout(states)))
         attended, weights = self.attention(entered, batch, need_weights=need_weights)
         output, _ = self.gate(entered, attended)
@@ -194,11 +195,12 @@ class Source2Token(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key feature"],
-        mask: Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool the real states, all of them if ``mask`` is ``None``; no real state gives the zero vector."""
+        mask = mask_of(states, mask, wanted_by=type(self).__name__)
         return _pool(states, mask, self.scorer(states), need_weights=need_weights)
 
 
@@ -228,11 +230,12 @@ class AdditivePooling(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key feature"],
-        mask: Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool the real states, all of them if ``mask`` is ``None``; the weights repeat over the features."""
+        mask = mask_of(states, mask, wanted_by=type(self).__name__)
         return _pool(states, mask, self.scorer(states), need_weights=need_weights)
 
 
@@ -246,8 +249,7 @@ def _scorer(dim: int, outputs: int, activation: nn.Module, *, dropout: float, bi
     )
 
 
-def _pool(states: Tensor, mask: Tensor | None, scores: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-    mask = states.new_ones(states.shape[:2], dtype=torch.bool) if mask is None else mask
+def _pool(states: Tensor, mask: Tensor, scores: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
     weights = masked_softmax(scores, mask.unsqueeze(-1), dim=1)
     # Zero weight does not silence an infinite state, so padding is cleared as well.
     vector = (weights * states.masked_fill(~mask.unsqueeze(-1), 0.0)).sum(1)
@@ -265,16 +267,3 @@ def _prior(mask: str | Prior) -> Prior:
         raise ValueError(f"Token2Token expects a mask among {', '.join(_DIRECTIONS)} or a prior, got {mask!r}")
     prior, options = _DIRECTIONS[mask]
     return prior(**options)
-
-
-def _as_batch(states: Tensor, batch: SentenceBatch | Tensor | None) -> SentenceBatch:
-    """A batch that has at least a word mask."""
-    if not isinstance(batch, SentenceBatch):
-        mask = states.new_ones(states.shape[:2], dtype=torch.bool) if batch is None else batch
-        batch = SentenceBatch(mask.long(), mask, mask.sum(1))
-    if batch.mask.shape != states.shape[:2]:
-        raise ValueError(
-            f"feature-wise attention got states of {states.shape[0]} sentences with {states.shape[1]} words, "
-            f"but the batch has {batch.mask.shape[0]} with {batch.mask.shape[1]}"
-        )
-    return batch

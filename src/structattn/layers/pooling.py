@@ -1,7 +1,8 @@
 """Poolers: many states become one vector.
 
-Each takes ``(states, mask)`` and returns ``(vector, weights)``, the weights of shape ``(batch, key, feature)`` and
-only on request, so that any of them fits any encoder. A sentence without words gives the zero vector.
+Each takes ``(states)``, ``(states, mask)`` or ``(states, batch)`` and returns ``(vector, weights)``, the weights of
+shape ``(batch, key, feature)`` and only on request, so that any of them fits any encoder. A sentence without words
+gives the zero vector.
 """
 
 from collections.abc import Iterable
@@ -11,8 +12,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from structattn.data import SentenceBatch
 from structattn.functional import masked_max, masked_mean, masked_softmax
 from structattn.layers.feedforward import FeedForward
+from structattn.layers.inputs import mask_of
 
 
 class AttentivePooling(nn.Module):
@@ -40,9 +43,14 @@ class AttentivePooling(nn.Module):
         self.scorer = FeedForward(dim, dim if hidden is None else hidden, dropout=dropout)
 
     def forward(
-        self, states: Float[Tensor, "batch key feature"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
+        self,
+        states: Float[Tensor, "batch key feature"],
+        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        *,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; the weights sum to one over the real states, feature by feature. Padding must be finite."""
+        mask = mask_of(states, mask, wanted_by="AttentivePooling")
         weights = masked_softmax(self.scorer(states), mask.unsqueeze(-1), dim=1)
         return (weights * states).sum(1), weights if need_weights else None
 
@@ -61,9 +69,14 @@ class MaxPooling(nn.Module):
     weights_axes: ClassVar[str] = "key feature"
 
     def forward(
-        self, states: Float[Tensor, "batch key feature"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
+        self,
+        states: Float[Tensor, "batch key feature"],
+        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        *,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; of equal values the first one counts as the winner."""
+        mask = mask_of(states, mask, wanted_by="MaxPooling")
         vector = masked_max(states, mask)
         if not need_weights:
             return vector, None
@@ -83,9 +96,14 @@ class MeanPooling(nn.Module):
     weights_axes: ClassVar[str] = "key feature"
 
     def forward(
-        self, states: Float[Tensor, "batch key feature"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
+        self,
+        states: Float[Tensor, "batch key feature"],
+        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        *,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; the weights are equal over the real states."""
+        mask = mask_of(states, mask, wanted_by="MeanPooling")
         vector = masked_mean(states, mask)
         if not need_weights:
             return vector, None
@@ -115,7 +133,11 @@ class Concat(nn.Module):
             raise ValueError("Concat expects at least one pooler, got none")
 
     def forward(
-        self, states: Float[Tensor, "batch key dim"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
+        self,
+        states: Float[Tensor, "batch key dim"],
+        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        *,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool with each; the weights, too, stand side by side along the features."""
         pooled = [pooler(states, mask, need_weights=need_weights) for pooler in self.poolers]

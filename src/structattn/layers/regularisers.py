@@ -38,7 +38,7 @@ def entropy_term(distribution: HasEntropy, strength: float) -> Float[Tensor, ""]
     """``strength`` times the mean entropy: a positive strength favours peaked distributions, a negative one flat ones.
 
     Args:
-        distribution: what a scorer or ``SyntacticAttention.distribution`` returns.
+        distribution: what a scorer or ``StructuredAttention.distribution`` returns.
         strength: weight of the term, in the unit of the loss for each nat.
 
     Example:

@@ -6,13 +6,13 @@ Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", 
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, TreeBatch
-from structattn.functional import TreeOperator, accumulate
+from structattn.functional import TreeOperator, accumulate, attention
+from structattn.layers.inputs import batch_of
 from structattn.layers.linear import glorot_linear
-from structattn.layers.scaled_dot_product import scaled_dot_product
 from structattn.priors import Prior, Subtree
 
 _SUBTREE = Subtree()
@@ -156,9 +156,24 @@ class TreeAttention(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, states: Float[Tensor, "batch node dim"], batch: SentenceBatch, *, need_weights: bool = False
+        self,
+        states: Float[Tensor, "batch node dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch node"] | None = None,
+        *,
+        need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch node dim"], Float[Tensor, "batch head node node"] | None]:
-        """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
+        """Attend.
+
+        Args:
+            states: of the words, then of the phrases.
+            batch: the sentences; only these have trees.
+            need_weights: also return the weights, those before dropout.
+
+        Raises:
+            MissingStructure: if a sentence has no phrase tree, or there is no batch.
+        """
+        if not isinstance(batch, SentenceBatch):
+            batch = batch_of(states, batch, wanted_by="TreeAttention")
         trees = batch.require("constituency", wanted_by="TreeAttention")
         if states.shape[:2] != trees.mask.shape:
             raise ValueError(
@@ -170,12 +185,12 @@ class TreeAttention(nn.Module):
         leaves, nodes = values.split([trees.num_leaves, values.shape[2] - trees.num_leaves], dim=2)
         nodes = self.accumulation(states[:, : trees.num_leaves], leaves, nodes, trees)
         allowed, bias = self._attention_bias(batch, trees)
-        heads, weights = scaled_dot_product(
+        heads, weights = attention(
             queries,
             keys,
             torch.cat((leaves, nodes), dim=2),
-            allowed=allowed,
-            bias=bias,
+            allowed,
+            bias,
             dropout=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )

@@ -17,8 +17,8 @@ from structattn.data import SubwordBatch, parse_mask
 from structattn.encoders.backbone import cls_encoder, read_backbone
 from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.functional import attention
 from structattn.layers import PretrainedBackbone
-from structattn.layers.scaled_dot_product import scaled_dot_product
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.inject import inject
 from structattn.pretrained.injection import InjectedModel
@@ -97,9 +97,8 @@ class GuidedLayer(nn.Module):
         """Attend where allowed and mix; the weights are those before dropout, or ``None`` if they are not asked for."""
         dropout = self.dropout if self.training else 0.0
         projected = self.project(states).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        heads, weights = scaled_dot_product(
-            *projected, allowed=allowed[:, None], dropout=dropout, need_weights=need_weights
-        )
+        queries, keys, values = projected.unbind()
+        heads, weights = attention(queries, keys, values, allowed[:, None], dropout=dropout, need_weights=need_weights)
         update = F.dropout(self.output(heads.transpose(1, 2).flatten(2)), dropout)
         guided = self.ffn(self.norm(states + update), dropout=dropout)
         first, second = self.shares.softmax(0)

@@ -126,7 +126,7 @@ def build_decoder(name: str, encoder: SentenceEncoder, vocab_size: int, **option
     Example:
         >>> from structattn.encoders import build
         >>> encoder = build("lstm", vocab_size=5, dim=4)
-        >>> build_decoder("lstm", encoder, 7, attention="segmentation").attention.total
+        >>> build_decoder("lstm", encoder, 7, attention="segmentation").attention.reader.total
         2.0
     """
     function = decoder_builder(name)

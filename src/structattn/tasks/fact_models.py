@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from torch import Tensor
 
 from structattn.encoders.build import fits
-from structattn.layers.chain_attention import binary_potentials, unary_potentials
+from structattn.layers.chain_scorer import binary_potentials, unary_potentials
 from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.fact_reader import FactReader
@@ -52,7 +52,7 @@ def chain(
         potentials: from keys and queries to the scores of facts and of pairs of facts.
     """
     reader = FactReader(vocab_size, dim, num_steps=num_steps, num_facts=num_facts)
-    return reader, FactChain(dim, potentials=potentials)
+    return reader, FactChain(dim, num_steps, potentials=potentials)
 
 
 FACT_MODELS: Mapping[str, Callable[..., tuple[FactReader, MemoryHops | FactChain]]] = {

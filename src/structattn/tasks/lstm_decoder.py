@@ -15,13 +15,14 @@ from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.layers import (
-    SegmentationAttention,
     SegmentationScorer,
+    SelectionReader,
     SigmoidSelection,
     SoftmaxSelection,
+    StructuredAttention,
+    TwoStateChain,
     glorot_linear,
 )
-from structattn.layers.segmentation_attention import TwoStateChain
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.search import State
 
@@ -42,7 +43,8 @@ class LSTMDecoder(nn.Module):
         dropout: on the tokens, between the layers and before the scores.
 
     Example:
-        >>> decoder = LSTMDecoder(7, 4, source_dim=6, attention=SegmentationAttention(6, 4, total=2.0))
+        >>> attention = StructuredAttention(SegmentationScorer(6, 4), reader=SelectionReader(2.0))
+        >>> decoder = LSTMDecoder(7, 4, source_dim=6, attention=attention)
         >>> mask = torch.ones(2, 3, dtype=torch.bool)
         >>> source = SentenceBatch(mask.long(), mask, mask.sum(1))
         >>> decoder(Encoding(torch.ones(2, 3, 6), mask), source, torch.tensor([[2, 4], [2, 5]])).shape
@@ -147,7 +149,7 @@ def lstm_decoder(
         selection = {"simple": SoftmaxSelection, "sigmoid": SigmoidSelection, "segmentation": TwoStateChain}[attention]
         scorer = SegmentationScorer(source_dim, width, selection=selection())
         chosen = 2.0 if total is None and attention == "segmentation" else total
-        layer = SegmentationAttention(source_dim, width, scorer=scorer, total=chosen)
+        layer = StructuredAttention(scorer, reader=SelectionReader(chosen))
     return LSTMDecoder(
         vocab_size,
         width,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from structattn.data import Example, SentenceBatch
 from structattn.encoders import latent_trees
-from structattn.layers import SyntacticAttention
+from structattn.layers import HeadReader
 from structattn.layers.modes import evaluating
 from structattn.tasks import SequenceBatch, TaskBatch, TaskModel
 
@@ -28,7 +28,7 @@ def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: i
         >>> tree_entropy(model, [Example([sa.Sentence(["dull"])])])
         0.0
     """
-    if not any(isinstance(module, SyntacticAttention) for module in model.encoder.modules()):
+    if not any(isinstance(module, HeadReader) for module in model.encoder.modules()):
         return None
     device = next(model.parameters()).device
     entropy, words = 0.0, 0

@@ -1,12 +1,10 @@
-"""Attention of each word to the words of the phrases around it in a latent phrase tree.
+"""Phrases of a latent tree: scores of all spans, and what each word reads from the phrases around it.
 
 The parts of the structure are spans; their marginals are distributed over words.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3 (the general form; the paper itself has no such
 layer); Stern, Andreas and Klein (2017), section 3 (trees over scored spans).
 """
-
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,16 +13,11 @@ from torch.nn import functional as F
 
 from structattn.distributions import ConstituencyCRF
 from structattn.layers.additive_scores import AdditiveScores
-from structattn.layers.expectations import (
-    Expectation,
-    PartDistribution,
-    checked_temperature,
-    marginals,
-    normalised,
-)
+from structattn.layers.expectations import normalised
+from structattn.layers.structured_attention import Reader, Scorer
 
 
-class SpanScorer(nn.Module):
+class SpanScorer(Scorer):
     r"""Scores of all spans from their first and last words, and a distribution over binary trees.
 
     ``theta(i, k) = tanh( s^T tanh(W_1 x_i + W_2 x_{k-1} + b) )`` for the span of the words ``i .. k - 1``: the scorer
@@ -55,63 +48,50 @@ class SpanScorer(nn.Module):
         temperature: float = 1.0,
         noise: nn.Module | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(temperature=temperature, noise=noise)
         self.scores = AdditiveScores(dim, hidden, bound=bound)
-        self.temperature = checked_temperature(temperature, wanted_by="SpanScorer")
-        self.noise = nn.Identity() if noise is None else noise
+
+    def reader(self) -> "PhraseReader":
+        """Each word reads the means of the phrases around it."""
+        return PhraseReader()
 
     def forward(self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]) -> ConstituencyCRF:
         """A distribution over binary trees."""
-        scores = self.noise(self.scores(states, states)) / self.temperature
+        scores = self.adjusted(self.scores(states, states))
         # From (first word, last word) to fenceposts: the last word k - 1 ends before fencepost k.
         return ConstituencyCRF(F.pad(scores, (1, 0, 0, 1)), mask.sum(-1))
 
 
-class ConstituencyAttention(nn.Module):
-    r"""The expected phrase context of each word under a distribution over phrase trees.
+class PhraseReader(Reader):
+    r"""The expected phrase context of each word.
 
     ``context_j = sum over spans (i, k) around j of p(i, k) mean(x_i .. x_{k-1})``: in the general form
     ``E_z[f(x, z)]`` of Kim et al. (2017), section 3, with ``f`` the sum of the means of all spans that hold the word,
     itself and the whole sentence among them. As weights, ``a_jl = sum over spans around j and l of p(i, k) / (k - i)``;
     a row sums to the expected number of these spans, unless ``total`` is given.
 
-    Padding, which is on the right, gives zeros.
-
     Args:
-        dim: width of the states.
-        scorer: module ``(states, mask)`` to a distribution over spans; a `SpanScorer` if ``None``.
-        expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
         total: the sum that the weights of a word are scaled to; unscaled if ``None``.
 
     Example:
-        >>> attention = ConstituencyAttention(4, total=1.0)
-        >>> output, weights = attention(torch.ones(1, 2, 4), torch.tensor([[True, True]]), need_weights=True)
-        >>> weights[0, 0]
-        tensor([[0.7500, 0.2500], [0.2500, 0.7500]], grad_fn=...)
+        >>> spans = torch.tensor([[[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]])
+        >>> PhraseReader(total=1.0)(spans, torch.ones(1, 2, 4), None)[1]
+        tensor([[[[0.7500, 0.2500], [0.2500, 0.7500]]]])
     """
 
-    weights_axes: ClassVar[str] = "head query key"
-
-    def __init__(
-        self,
-        dim: int,
-        scorer: nn.Module | None = None,
-        *,
-        expectation: Expectation = marginals,
-        total: float | None = None,
-    ) -> None:
+    def __init__(self, total: float | None = None) -> None:
         super().__init__()
-        self.scorer = SpanScorer(dim) if scorer is None else scorer
-        self.expectation = expectation
         self.total = total
 
     def forward(
-        self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"], *, need_weights: bool = False
-    ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
-        """Attend to the phrases around each word."""
-        distribution: PartDistribution = self.scorer(states, mask)
-        weights = normalised(word_weights(self.expectation(distribution)), self.total)
-        return weights @ states, weights.unsqueeze(1) if need_weights else None
+        self,
+        parts: Float[Tensor, "batch fencepost fencepost"],
+        values: Float[Tensor, "batch word value"],
+        mask: Bool[Tensor, "batch word"] | None,
+    ) -> tuple[Float[Tensor, "batch word value"], Float[Tensor, "batch 1 word word"]]:
+        """What each word reads from the phrases around it."""
+        weights = normalised(word_weights(parts), self.total)
+        return weights @ values, weights.unsqueeze(1)
 
 
 def word_weights(spans: Float[Tensor, "*batch fencepost fencepost"]) -> Float[Tensor, "*batch word word"]:

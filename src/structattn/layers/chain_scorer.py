@@ -1,4 +1,4 @@
-"""Attention that selects one fact after another: a linear chain over steps, whose states are the facts.
+"""One fact after another: a linear chain over steps, whose states are the facts, and what is read from them.
 
 Each step has embeddings of its own.
 
@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.distributions import LinearChainCRF
-from structattn.layers.expectations import Expectation, PartDistribution, checked_temperature, marginals
 from structattn.layers.linear import glorot_linear
+from structattn.layers.structured_attention import Reader, Scorer
 
 ChainPotentials = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -77,7 +77,31 @@ def double_counted_potentials(
     return 2 * unary, binary_potentials(keys, queries)[1]
 
 
-class ChainScorer(nn.Module):
+class StepMaps(nn.Module):
+    """A linear map of its own for each step: ``x_i^k = W_k x_i``.
+
+    Args:
+        dim: width of the facts.
+        num_steps: number of steps.
+        output_dim: width of what they are mapped to.
+
+    Example:
+        >>> StepMaps(4, 2, 3)(torch.ones(1, 5, 4)).shape
+        torch.Size([1, 2, 5, 3])
+    """
+
+    def __init__(self, dim: int, num_steps: int, output_dim: int) -> None:
+        super().__init__()
+        self.num_steps = num_steps
+        self.linear = glorot_linear(dim, num_steps * output_dim, bias=False, blocks=num_steps)
+
+    def forward(self, states: Float[Tensor, "batch fact dim"]) -> Float[Tensor, "batch step fact output"]:
+        """Map facts, once for each step."""
+        mapped: Tensor = self.linear(states).unflatten(-1, (self.num_steps, -1)).transpose(1, 2)
+        return mapped
+
+
+class ChainScorer(Scorer):
     r"""Scores of sequences of ``num_steps`` facts, and a distribution over them: Kim et al. (2017), section 4.3.
 
     ``m_i^k = M_k x_i``, ``u^1 = query`` and ``u^{k+1} = Q u^k``.
@@ -86,6 +110,7 @@ class ChainScorer(nn.Module):
         dim: width of the facts.
         num_steps: how many facts are selected, ``K`` in the paper.
         query_dim: width of the query; ``dim`` if ``None``.
+        keys: module from the facts to their keys at each step; a linear map for each step if ``None``.
         potentials: `binary_potentials`, `unary_potentials` or `double_counted_potentials`.
         temperature: all scores are divided by it.
         noise: changes the scores of the facts, as `GumbelNoise` does.
@@ -100,93 +125,84 @@ class ChainScorer(nn.Module):
         6
     """
 
+    needs_words_first: ClassVar[bool] = False
+
     def __init__(
         self,
         dim: int,
         num_steps: int,
         *,
         query_dim: int | None = None,
+        keys: nn.Module | None = None,
         potentials: ChainPotentials = binary_potentials,
         temperature: float = 1.0,
         noise: nn.Module | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(temperature=temperature, noise=noise)
         if num_steps < 1:
             raise ValueError(f"ChainScorer expects at least 1 step, got {num_steps}")
         query_dim = dim if query_dim is None else query_dim
+        self.dim = dim
         self.num_steps = num_steps
-        self.keys = glorot_linear(dim, num_steps * query_dim, bias=False, blocks=num_steps)
+        self.keys = StepMaps(dim, num_steps, query_dim) if keys is None else keys
         # A single step has no next one.
         self.next_query = glorot_linear(query_dim, query_dim, bias=False) if num_steps > 1 else nn.Identity()
         self.potentials = potentials
-        self.temperature = checked_temperature(temperature, wanted_by="ChainScorer")
-        self.noise = nn.Identity() if noise is None else noise
 
-    def forward(
-        self,
-        states: Float[Tensor, "batch fact dim"],
-        mask: Bool[Tensor, "batch fact"],
-        query: Float[Tensor, "batch query_dim"],
-    ) -> LinearChainCRF:
-        """A distribution over sequences of facts; its words are the steps, its states the facts."""
-        keys = self.keys(states).unflatten(-1, (self.num_steps, -1)).transpose(1, 2)
+    def reader(self) -> "StepReader":
+        """Each step reads a linear map of the facts of its own."""
+        return StepReader(StepMaps(self.dim, self.num_steps, self.dim))
+
+    def queries(self, query: Float[Tensor, "batch query_dim"]) -> Float[Tensor, "batch step query_dim"]:
+        """The queries of all steps: ``u^{k+1} = Q u^k``."""
         queries = [query]
         while len(queries) < self.num_steps:
             queries.append(self.next_query(queries[-1]))
-        unary, transition = self.potentials(keys, torch.stack(queries, 1))
+        return torch.stack(queries, 1)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch *step fact dim"],
+        mask: Bool[Tensor, "batch fact"],
+        queries: Float[Tensor, "batch query_dim"] | Float[Tensor, "batch step query_dim"],
+    ) -> LinearChainCRF:
+        """A distribution over sequences of facts; its words are the steps, its states the facts.
+
+        Args:
+            states: the facts.
+            mask: which of them are real.
+            queries: the first query ``u^1``, or those of all steps.
+        """
+        unary, transition = self.potentials(self.keys(states), queries if queries.dim() == 3 else self.queries(queries))
         unary = self.noise(unary).masked_fill(~mask.unsqueeze(1), -torch.inf)
         return LinearChainCRF(unary / self.temperature, transition / self.temperature)
 
 
-class ChainAttention(nn.Module):
-    r"""Soft selection of a sequence of facts for a query: Kim et al. (2017), section 4.3.
+class StepReader(Reader):
+    r"""The facts that the steps select: Kim et al. (2017), section 4.3.
 
     ``context = sum_k sum_i p(z_k = i) o_i^k`` with ``o_i^k = O_k x_i``. The weights ``(batch, 1, step, fact)`` have a
     row for each step. Where no sequence is allowed, such as two steps over a single fact, the output is zero.
 
     Args:
-        dim: width of the facts and of the output.
-        num_steps: how many facts are selected.
-        query_dim: width of the query; ``dim`` if ``None``.
-        scorer: module ``(states, mask, query)`` to a distribution; a `ChainScorer` if ``None``.
-        expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
+        values: module from the facts to their values at each step, such as `StepMaps`.
 
     Example:
-        >>> attention = ChainAttention(4, 2)
-        >>> facts, mask = torch.ones(1, 3, 4), torch.tensor([[True, True, False]])
-        >>> output, weights = attention(facts, mask, query=torch.ones(1, 4), need_weights=True)
-        >>> output.shape, weights[0, 0]
-        (torch.Size([1, 4]), tensor([[0.5000, 0.5000, 0.0000], [0.5000, 0.5000, 0.0000]], grad_fn=...))
+        >>> reader = StepReader(nn.Identity())
+        >>> reader(torch.full((1, 2, 3), 0.5), torch.ones(1, 2, 3, 4), None)[0]
+        tensor([[3., 3., 3., 3.]])
     """
 
-    weights_axes: ClassVar[str] = "head query key"
-
-    def __init__(
-        self,
-        dim: int,
-        num_steps: int,
-        *,
-        query_dim: int | None = None,
-        scorer: nn.Module | None = None,
-        expectation: Expectation = marginals,
-    ) -> None:
+    def __init__(self, values: nn.Module) -> None:
         super().__init__()
-        self.num_steps = num_steps
-        self.scorer = ChainScorer(dim, num_steps, query_dim=query_dim) if scorer is None else scorer
-        self.values = glorot_linear(dim, num_steps * dim, bias=False, blocks=num_steps)
-        self.expectation = expectation
+        self.values = values
 
     def forward(
         self,
-        states: Float[Tensor, "batch fact dim"],
-        mask: Bool[Tensor, "batch fact"],
-        *,
-        query: Float[Tensor, "batch query_dim"],
-        need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "batch 1 step fact"] | None]:
-        """Select facts."""
-        distribution: PartDistribution = self.scorer(states, mask, query)
-        weights = self.expectation(distribution)
-        values = self.values(states).unflatten(-1, (self.num_steps, -1)).transpose(1, 2)
-        output = (weights.unsqueeze(-2) @ values).squeeze(-2).sum(1)
-        return output, weights.unsqueeze(1) if need_weights else None
+        parts: Float[Tensor, "batch step fact"],
+        values: Float[Tensor, "batch *step fact value"],
+        mask: Bool[Tensor, "batch fact"] | None,
+    ) -> tuple[Float[Tensor, "batch output"], Float[Tensor, "batch 1 step fact"]]:
+        """The sum of what the steps select."""
+        output = (parts.unsqueeze(-2) @ self.values(values)).squeeze(-2).sum(1)
+        return output, parts.unsqueeze(1)

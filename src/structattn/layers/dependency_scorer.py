@@ -1,4 +1,4 @@
-"""Attention of each word to its head in a latent dependency tree.
+"""Heads of words in a latent dependency tree: scores of all arcs, and what each word reads from its head.
 
 Words do not choose independently: their heads must form a tree.
 
@@ -6,7 +6,6 @@ Reference: Kim et al. (2017), Structured attention networks, sections 3.2, 4.1 a
 """
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,7 +13,8 @@ from torch import Tensor, nn
 
 from structattn.distributions import DependencyCRF, IndependentChoice
 from structattn.layers.additive_scores import AdditiveScores
-from structattn.layers.expectations import Expectation, PartDistribution, checked_temperature, marginals
+from structattn.layers.expectations import PartDistribution
+from structattn.layers.structured_attention import Reader, Scorer
 
 DependencyFamily = Callable[[Tensor, Tensor], PartDistribution]
 
@@ -36,7 +36,7 @@ def independent_heads(scores: Float[Tensor, "batch word head_id"], lengths: Int[
     return IndependentChoice(scores, (head[1:, None] <= lengths[:, None, None]) & (head <= lengths[:, None, None]))
 
 
-class DependencyScorer(nn.Module):
+class DependencyScorer(Scorer):
     r"""Scores of all arcs, and a distribution over trees: Kim et al. (2017), sections 3.2 and 4.1.
 
     ``theta_ij = tanh( s^T tanh(W_1 h_i + W_2 h_j + b) )`` for the head ``i`` of word ``j``. The paper's states ``h``
@@ -74,60 +74,46 @@ class DependencyScorer(nn.Module):
         temperature: float = 1.0,
         noise: nn.Module | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(temperature=temperature, noise=noise)
+        self.dim = dim
         self.scores = AdditiveScores(dim, hidden, bound=bound)
         self.family = family
-        self.temperature = checked_temperature(temperature, wanted_by="DependencyScorer")
-        self.noise = nn.Identity() if noise is None else noise
+
+    def reader(self) -> "HeadReader":
+        """Each word reads the state of its head."""
+        return HeadReader(self.dim)
 
     def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
         """A distribution over the heads of the words; the state of the root comes first."""
         # The head is the first of the pair, as in the paper; rows are words here.
-        scores = self.noise(self.scores(states, states[:, 1:]).mT) / self.temperature
-        return self.family(scores, mask.sum(-1))
+        return self.family(self.adjusted(self.scores(states, states[:, 1:]).mT), mask.sum(-1))
 
 
-class SyntacticAttention(nn.Module):
-    r"""The expected head of each word under a distribution over dependency trees: Kim et al. (2017), section 3.2.
+class HeadReader(Reader):
+    r"""The expected head of each word: Kim et al. (2017), section 3.2.
 
     ``parent_j = sum_i p(z_ij = 1) x_i``, and with ``with_children`` also ``child_i = sum_j p(z_ij = 1) x_j``. The
     output is ``parent``, or ``[parent; child]``; the paper puts the word itself in front. ``x_0`` is the learned state
     of the root. The weights ``(batch, 1, word, word)`` leave it out: what is missing to one in a row is its share.
 
-    Padding, which is on the right, gives zeros.
-
     Args:
         dim: width of the states.
-        scorer: module ``(states with the root in front, mask)`` to a distribution; a `DependencyScorer` if ``None``.
-        expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
         with_children: whether the expected sum of the children stands next to the expected head.
         value_dim: width of the values, if they differ from the states that score heads; in the paper
             (section 4.4) a BiLSTM scores, and projected word vectors are the values. The states themselves if ``None``.
 
     Raises:
-        ValueError: if values come without ``value_dim``, or do not come with it.
+        ValueError: in ``forward``, for values of another width.
 
     Example:
-        >>> attention = SyntacticAttention(4)
-        >>> output, weights = attention(torch.ones(1, 2, 4), torch.tensor([[True, True]]), need_weights=True)
-        >>> output.shape, weights.shape, weights[0, 0].diagonal()
-        (torch.Size([1, 2, 4]), torch.Size([1, 1, 2, 2]), tensor([0., 0.], grad_fn=...))
+        >>> reader = HeadReader(4)
+        >>> output, weights = reader(torch.tensor([[[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]]), torch.eye(2, 4)[None], None)
+        >>> output.tolist(), weights.tolist()
+        ([[[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]], [[[[0.0, 1.0], [1.0, 0.0]]]])
     """
 
-    weights_axes: ClassVar[str] = "head query key"
-
-    def __init__(
-        self,
-        dim: int,
-        scorer: nn.Module | None = None,
-        *,
-        expectation: Expectation = marginals,
-        with_children: bool = False,
-        value_dim: int | None = None,
-    ) -> None:
+    def __init__(self, dim: int, *, with_children: bool = False, value_dim: int | None = None) -> None:
         super().__init__()
-        self.scorer = DependencyScorer(dim) if scorer is None else scorer
-        self.expectation = expectation
         self.with_children = with_children
         self.root = nn.Parameter(torch.randn(dim) / dim**0.5)
         self.root_value = None if value_dim is None else nn.Parameter(torch.randn(value_dim) / value_dim**0.5)
@@ -135,35 +121,30 @@ class SyntacticAttention(nn.Module):
     @property
     def output_dim(self) -> int:
         """Width of the output."""
-        root = self.root if self.root_value is None else self.root_value
-        return len(root) * (2 if self.with_children else 1)
+        return len(self._looked_at) * (2 if self.with_children else 1)
 
-    def distribution(
-        self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
-    ) -> PartDistribution:
-        """The distribution over trees, for its entropy, its best tree or a supervised loss."""
-        trees: PartDistribution = self.scorer(_behind(self.root, states), mask)
-        return trees
+    @property
+    def _looked_at(self) -> Tensor:
+        return self.root if self.root_value is None else self.root_value
+
+    def enter(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "batch node dim"]:
+        """The states, behind that of the root."""
+        return _behind(self.root, states)
 
     def forward(
         self,
-        states: Float[Tensor, "batch word dim"],
-        mask: Bool[Tensor, "batch word"],
-        *,
-        values: Float[Tensor, "batch word value"] | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch 1 word word"] | None]:
-        """Attend to heads; ``values`` are the states themselves if not given."""
-        root = self.root if self.root_value is None else self.root_value
-        if (values is None) != (self.root_value is None):
-            wanted = "no values" if self.root_value is None else f"values of width {len(root)}"
-            raise ValueError(f"SyntacticAttention expects {wanted}, got {'none' if values is None else 'some'}")
-        looked_at = states if values is None else values
-        parents = self.expectation(self.distribution(states, mask))
-        output = parents @ _behind(root, looked_at)
+        parts: Float[Tensor, "batch word head_id"],
+        values: Float[Tensor, "batch word value"],
+        mask: Bool[Tensor, "batch word"] | None,
+    ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch 1 word word"]]:
+        """What each word reads from its head, and from its children."""
+        root = self._looked_at
+        if values.shape[-1] != len(root):
+            raise ValueError(f"HeadReader expects values of width {len(root)}, got {values.shape[-1]}")
+        output = parts @ _behind(root, values)
         if self.with_children:
-            output = torch.cat([output, parents[..., 1:].mT @ looked_at], -1)
-        return output, parents[:, None, :, 1:] if need_weights else None
+            output = torch.cat([output, parts[..., 1:].mT @ values], -1)
+        return output, parts[:, None, :, 1:]
 
 
 def _behind(root: Tensor, states: Tensor) -> Tensor:

@@ -1,59 +1,18 @@
-"""Attention that selects segments of words: a two-state linear chain over the positions.
+"""Segments of words: scores of words for a query, distributions over selections, and what is read from them.
 
 Several words may be selected, and neighbouring choices depend on each other.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.1 and section 4.2.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF
-from structattn.layers.expectations import (
-    Expectation,
-    PartDistribution,
-    checked_temperature,
-    marginals,
-    normalised,
-)
+from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF, Segmentation
+from structattn.layers.expectations import PartDistribution, normalised
 from structattn.layers.linear import glorot_linear
-
-
-@dataclass(frozen=True, eq=False)
-class Segmentation:
-    """A chain of two states, of which only the second one, *selected*, is a part.
-
-    Attributes:
-        chain: the whole distribution, for its entropy and whatever else is asked of it.
-
-    Example:
-        >>> Segmentation(LinearChainCRF(torch.zeros(3, 2), torch.zeros(2, 2))).marginals()
-        tensor([0.5000, 0.5000, 0.5000])
-    """
-
-    chain: LinearChainCRF
-
-    def marginals(self) -> Float[Tensor, "*batch key"]:
-        """``p(z_i = 1)``."""
-        return self.chain.marginals()[..., 1]
-
-    def argmax(self) -> Float[Tensor, "*batch key"]:
-        """A best selection."""
-        return self.chain.argmax()[..., 1]
-
-    def sample(
-        self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
-    ) -> Float[Tensor, "*sample_and_batch key"]:
-        """Independent exact samples."""
-        return self.chain.sample(sample_shape, generator)[..., 1]
-
-    def entropy(self) -> Float[Tensor, "*batch"]:
-        """Entropy of the selection."""
-        return self.chain.entropy()
+from structattn.layers.structured_attention import Reader, Scorer
 
 
 class MeanBoundary(nn.Module):
@@ -161,7 +120,7 @@ class SoftmaxSelection(nn.Module):
         return IndependentChoice(scores / temperature, _real(lengths, scores))
 
 
-class SegmentationScorer(nn.Module):
+class SegmentationScorer(Scorer):
     r"""Bilinear scores ``theta_i = x_i^T W q`` and a distribution over selections: Kim et al. (2017), 2 and 4.2.
 
     Args:
@@ -190,77 +149,56 @@ class SegmentationScorer(nn.Module):
         temperature: float = 1.0,
         noise: nn.Module | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(temperature=temperature, noise=noise)
         self.bilinear = glorot_linear(dim if query_dim is None else query_dim, dim, bias=False)
         self.selection = TwoStateChain() if selection is None else selection
-        self.temperature = checked_temperature(temperature, wanted_by="SegmentationScorer")
-        self.noise = nn.Identity() if noise is None else noise
+
+    def reader(self) -> "SelectionReader":
+        """Each query reads the sum of what it selects."""
+        return SelectionReader()
 
     def forward(
         self,
         states: Float[Tensor, "batch key dim"],
         mask: Bool[Tensor, "batch key"],
-        queries: Float[Tensor, "batch query query_dim"],
+        queries: Float[Tensor, "batch query query_dim"] | None = None,
     ) -> PartDistribution:
-        """A distribution over selections of keys, for each query."""
-        scores = self.noise(self.bilinear(queries) @ states.mT)
+        """A distribution over selections of keys, for each query; without queries every key is one."""
+        scores = self.noise(self.bilinear(states if queries is None else queries) @ states.mT)
         selection: PartDistribution = self.selection(scores, mask.sum(-1), temperature=self.temperature)
         return selection
 
 
-class SegmentationAttention(nn.Module):
-    r"""Soft selection of several words for each query: Kim et al. (2017), sections 3.1 and 4.2.
+class SelectionReader(Reader):
+    r"""The sum of the words that a query selects: Kim et al. (2017), sections 3.1 and 4.2.
 
     ``context_t = sum_i a_i x_i`` with ``a_i = p(z_i = 1 | x, q_t)``; with ``total``, the paper's lambda,
     ``a_i = total p(z_i = 1) / sum_k p(z_k = 1)``, which keeps the chain from selecting everything (the paper takes 2).
-
-    All queries of a sentence, such as the steps of a decoder, are one batch of chains. Padding is on the right.
+    All queries of a sentence, such as the steps of a decoder, are one batch of chains.
 
     Args:
-        dim: width of the states.
-        query_dim: width of the queries; ``dim`` if ``None``.
-        scorer: module ``(states, mask, queries)`` to a distribution; a `SegmentationScorer` if ``None``.
-        expectation: from the distribution to weights: `marginals`, `straight_through_argmax`, `StraightThroughSample`.
         total: the sum that the weights of a query are scaled to; unscaled if ``None``.
 
     Example:
-        >>> attention = SegmentationAttention(4, 6, total=2.0)
-        >>> mask = torch.tensor([[True, True, False]])
-        >>> output, weights = attention(torch.ones(1, 3, 4), mask, queries=torch.zeros(1, 5, 6), need_weights=True)
-        >>> output.shape, weights.shape, weights[0, 0, 0]
-        (torch.Size([1, 5, 4]), torch.Size([1, 1, 5, 3]), tensor([1., 1., 0.], grad_fn=...))
+        >>> output, weights = SelectionReader(total=2.0)(torch.tensor([[[0.5, 0.5, 0.0]]]), torch.ones(1, 3, 1), None)
+        >>> output.tolist(), weights.tolist()
+        ([[[2.0]]], [[[[1.0, 1.0, 0.0]]]])
     """
 
-    weights_axes: ClassVar[str] = "head query key"
-
-    def __init__(
-        self,
-        dim: int,
-        query_dim: int | None = None,
-        *,
-        scorer: nn.Module | None = None,
-        expectation: Expectation = marginals,
-        total: float | None = None,
-    ) -> None:
+    def __init__(self, total: float | None = None) -> None:
         super().__init__()
-        self.scorer = SegmentationScorer(dim, query_dim) if scorer is None else scorer
-        self.expectation = expectation
         self.total = total
 
     def forward(
         self,
-        states: Float[Tensor, "batch key dim"],
-        mask: Bool[Tensor, "batch key"],
-        *,
-        queries: Float[Tensor, "batch query query_dim"] | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "batch query_or_key dim"], Float[Tensor, "batch 1 query_or_key key"] | None]:
-        """Select; without queries every word is a query, and padding gets zeros."""
-        weights = self.expectation(self.scorer(states, mask, states if queries is None else queries))
-        if queries is None:
-            weights = weights.masked_fill(~mask.unsqueeze(-1), 0.0)
+        parts: Float[Tensor, "batch query key"],
+        values: Float[Tensor, "batch key value"],
+        mask: Bool[Tensor, "batch query"] | None,
+    ) -> tuple[Float[Tensor, "batch query value"], Float[Tensor, "batch 1 query key"]]:
+        """What each query reads; padded queries get zeros."""
+        weights = parts if mask is None else parts.masked_fill(~mask.unsqueeze(-1), 0.0)
         weights = normalised(weights, self.total)
-        return weights @ states, weights.unsqueeze(1) if need_weights else None
+        return weights @ values, weights.unsqueeze(1)
 
 
 def _real(lengths: Tensor, scores: Tensor) -> Tensor:

@@ -1,0 +1,202 @@
+"""Attention through a latent structure: scores to a distribution, its parts to weights, weights to an output.
+
+Reference: Kim et al. (2017), Structured attention networks, section 3.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch
+from structattn.layers.expectations import Expectation, PartDistribution, marginals
+from structattn.layers.inputs import mask_of
+
+
+class Reader(nn.Module, ABC):
+    """What the parts of a structure mean for attention: from their weights to an output and ``(query, key)`` weights.
+
+    Its ``forward`` takes the weight of every part, the values (the states themselves unless others are given), and
+    the mask of the queries where these are the words; it returns the output and weights ``(batch, 1, query, key)``.
+    """
+
+    def enter(self, states: Float[Tensor, "batch *step word dim"]) -> Float[Tensor, "batch *step node dim"]:
+        """The states that the scorer reads, such as those of the words behind that of a root."""
+        return states
+
+    @abstractmethod
+    def forward(
+        self,
+        parts: Float[Tensor, "batch ..."],
+        values: Float[Tensor, "batch *step word value"],
+        mask: Bool[Tensor, "batch word"] | None,
+    ) -> tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch 1 query key"]]:
+        """Read the values."""
+
+
+class Scorer(nn.Module, ABC):
+    """Scores of the parts of a structure, and a distribution over structures.
+
+    Args:
+        temperature: all scores are divided by it.
+        noise: changes the scores, as `GumbelNoise` does.
+
+    Raises:
+        ValueError: if the temperature is not positive.
+    """
+
+    #: Whether the words that count must come first, as they do in a batch; otherwise any mask will do.
+    needs_words_first: ClassVar[bool] = True
+
+    def __init__(self, *, temperature: float = 1.0, noise: nn.Module | None = None) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise ValueError(f"{type(self).__name__} expects a temperature above 0, got {temperature}")
+        self.temperature = temperature
+        self.noise = nn.Identity() if noise is None else noise
+
+    def adjusted(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Scores with noise, divided by the temperature."""
+        noisy: Tensor = self.noise(scores)
+        return noisy / self.temperature
+
+    @abstractmethod
+    def reader(self) -> Reader:
+        """A new reader of the parts that it scores, with default options."""
+
+
+class StructuredAttention(nn.Module):
+    r"""Attention under a distribution over structures: ``context = E_{z ~ p(z | x, q)} [ f(x, z) ]``.
+
+    Kim et al. (2017), section 3. Which structure is decided by the scorer, what becomes of its distribution by the
+    expectation, and how its parts are read by the reader:
+
+    ===================  =========================================================  ============================
+    structure            scorer                                                     reader
+    ===================  =========================================================  ============================
+    heads of words       `DependencyScorer`, trees or independent heads (3.2, 4.1)  `HeadReader`
+    segments of words    `SegmentationScorer`, a two-state chain (3.1, 4.2)         `SelectionReader`
+    phrases around       `SpanScorer`, binary trees                                 `PhraseReader`
+    a sequence of facts  `ChainScorer`, a chain over steps (4.3)                    `StepReader`
+    ===================  =========================================================  ============================
+
+    Padding gives zeros. So do words that a mask leaves out, wherever they stand: the answer for the others is exactly
+    that of the sentence without them.
+
+    Args:
+        scorer: module ``(states, mask)``, or ``(states, mask, queries)``, to a distribution over structures.
+        expectation: from the distribution to weights of parts: `marginals`, `straight_through_argmax`,
+            `StraightThroughSample`.
+        reader: from weights of parts to the output; ``scorer.reader()`` if ``None``.
+
+    Raises:
+        TypeError: without a reader, for a scorer that has none of its own.
+
+    Example:
+        >>> import torch
+        >>> from structattn.layers import DependencyScorer
+        >>> attention = StructuredAttention(DependencyScorer(4))
+        >>> output, weights = attention(torch.ones(1, 2, 4), need_weights=True)
+        >>> output.shape, weights.shape, weights[0, 0].diagonal()
+        (torch.Size([1, 2, 4]), torch.Size([1, 1, 2, 2]), tensor([0., 0.], grad_fn=...))
+    """
+
+    weights_axes: ClassVar[str] = "head query key"
+
+    def __init__(
+        self, scorer: nn.Module, expectation: Expectation = marginals, *, reader: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.scorer = scorer
+        self.expectation = expectation
+        if reader is None:
+            if not isinstance(scorer, Scorer):
+                raise TypeError(
+                    f"StructuredAttention expects a reader for the parts of {type(scorer).__name__}, got none"
+                )
+            reader = scorer.reader()
+        self.reader = reader
+
+    def distribution(
+        self,
+        states: Float[Tensor, "batch *step word dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        *,
+        queries: Float[Tensor, "batch ..."] | None = None,
+    ) -> PartDistribution:
+        """The distribution over structures, for its entropy, its best structure or a supervised loss.
+
+        Where a mask has holes, it is over the words that are left, in their order.
+        """
+        words = self._words(states, batch)
+        return self._distribution(words.first(states), words.mask, queries)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch *step word dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        *,
+        queries: Float[Tensor, "batch ..."] | None = None,
+        values: Float[Tensor, "batch *step word value"] | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch 1 query key"] | None]:
+        """Attend.
+
+        Args:
+            states: of the words, which the scorer reads.
+            batch: the sentences, or a mask that is ``True`` at the words that count; all of them if ``None``.
+            queries: who attends, for scorers that take queries; the words themselves if ``None``.
+            values: what is attended to; the states themselves if ``None``.
+            need_weights: also return the weights.
+        """
+        words = self._words(states, batch)
+        parts = self.expectation(self._distribution(words.first(states), words.mask, queries))
+        looked_at = states if values is None else values
+        output, weights = self.reader(parts, words.first(looked_at), words.mask if queries is None else None)
+        if queries is None:
+            output = words.back(output)
+        if not need_weights:
+            return output, None
+        weights = words.back(weights.mT.squeeze(1)).mT
+        return output, (words.back(weights) if queries is None else weights).unsqueeze(1)
+
+    def _distribution(self, states: Tensor, mask: Tensor, queries: Tensor | None) -> PartDistribution:
+        asked = () if queries is None else (queries,)
+        enter: Callable[[Tensor], Tensor] = self.reader.enter  # type: ignore[assignment]  # torch: a tensor or module
+        distribution: PartDistribution = self.scorer(enter(states), mask, *asked)
+        return distribution
+
+    def _words(self, states: Tensor, batch: SentenceBatch | Tensor | None) -> "_Words":
+        needs_order = getattr(self.scorer, "needs_words_first", True)
+        if states.dim() > 3:  # states of each step
+            states = states[:, 0]
+        mask = mask_of(states, batch, wanted_by="StructuredAttention")
+        return _Words(mask, mask.cumsum(1) - 1 if needs_order and isinstance(batch, Tensor) else None)
+
+
+class _Words:
+    """The words that count, brought to the front and back again; as they stand if there is no rank.
+
+    Args:
+        mask: which states are words that count.
+        rank: for each of these, how many come before it; ``None`` if they come first already.
+    """
+
+    def __init__(self, mask: Bool[Tensor, "batch word"], rank: Tensor | None) -> None:
+        self._mask, self._rank = mask, None if rank is None else rank.clamp(min=0)
+        self._order = None if rank is None else (~mask).int().argsort(dim=1, stable=True)
+        #: the mask of the words at the front.
+        self.mask = mask if self._order is None else mask.gather(1, self._order)
+
+    def first(self, states: Tensor) -> Tensor:
+        """The states of the words that count, then the others."""
+        return states if self._order is None else states.gather(1, self._order.unsqueeze(-1).expand_as(states))
+
+    def back(self, states: Tensor) -> Tensor:
+        """Rows where their words stand; zero for those that do not count."""
+        if self._rank is None:
+            return states
+        rows = states.gather(1, self._rank.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
+        return rows.masked_fill(~self._mask.unsqueeze(-1), 0.0)

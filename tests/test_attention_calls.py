@@ -1,0 +1,96 @@
+"""One way to call attention: states alone, with a mask, with a batch; and as a function of queries, keys and values."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import structattn as sa
+from attention_layers import DIM, LAYERS, LONG, MIDDLE, ON_TREES, SHORT, VOCABULARY
+from structattn.functional import attention
+from structattn.layers import MultiHeadAttention
+from structattn.syntax import MissingStructure
+
+BATCH = sa.collate([LONG, SHORT], VOCABULARY)
+STATES = torch.randn(2, 4, DIM, generator=torch.Generator().manual_seed(0))
+
+
+def layer_of(name: str) -> nn.Module:
+    torch.manual_seed(3)
+    return LAYERS[name]()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_mask_says_as_much_as_a_batch(name: str) -> None:
+    layer = layer_of(name)
+    by_batch, by_mask = (layer(STATES, given, need_weights=True) for given in (BATCH, BATCH.mask))
+    for own, other in zip(by_mask, by_batch, strict=True):
+        assert torch.equal(own, other)
+    assert layer(STATES, BATCH)[1] is None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_states_alone_are_all_words(name: str) -> None:
+    layer, full = layer_of(name), sa.collate([LONG, LONG], VOCABULARY)
+    alone = layer(STATES, need_weights=True)
+    for given in (full, full.mask):
+        for own, other in zip(alone, layer(STATES, given, need_weights=True), strict=True):
+            torch.testing.assert_close(own, other)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_another_number_of_words_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="states of 2 sentences with 4 words, but the batch has 2 with 3"):
+        layer_of(name)(STATES, sa.collate([MIDDLE, SHORT], VOCABULARY))
+
+
+@pytest.mark.parametrize("name", ON_TREES)
+def test_what_reads_trees_names_itself_where_there_are_none(name: str) -> None:
+    asker, build = ON_TREES[name]
+    for given in ((), (BATCH.mask,)):
+        with pytest.raises(MissingStructure, match=f"{asker} needs .* is a mask or bare tensors; pass a batch"):
+            build()(STATES, *given)
+
+
+def test_the_first_call_of_a_newcomer() -> None:
+    output, weights = MultiHeadAttention(8, 2)(torch.randn(3, 5, 8), torch.ones(3, 5, dtype=torch.bool))
+    assert output.shape == (3, 5, 8)
+    assert weights is None
+
+
+def arguments() -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    queries, keys = (torch.randn(2, 3, number, 4, generator=generator, dtype=torch.float64) for number in (5, 6))
+    return queries, keys, torch.randn(2, 3, 6, 7, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_the_function_is_the_equation(has_mask: bool, has_bias: bool, need_weights: bool) -> None:
+    queries, keys, values = arguments()
+    allowed = torch.arange(6) % 3 != 1 if has_mask else None
+    allowed = None if allowed is None else (allowed & (torch.arange(5) != 2)[:, None])
+    bias = torch.linspace(-1, 1, 6, dtype=torch.float64).expand(5, 6) if has_bias else None
+    found, weights = attention(queries, keys, values, allowed, bias, need_weights=need_weights)
+    scores = torch.einsum("bhqc,bhkc->bhqk", queries, keys) / math.sqrt(4)
+    exponentials = (scores if bias is None else scores + bias).exp()
+    exponentials = exponentials if allowed is None else exponentials * allowed
+    expected = exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-300)
+    torch.testing.assert_close(found, expected @ values)
+    if has_mask:
+        assert not found[:, :, 2].any(), "a query without any key"
+    if need_weights:
+        torch.testing.assert_close(weights, expected)
+    else:
+        assert weights is None
+
+
+def test_dropout_leaves_the_weights_that_are_returned() -> None:
+    queries, keys, values = arguments()
+    torch.manual_seed(0)
+    dropped, weights = attention(queries, keys, values, dropout=0.5, need_weights=True)
+    whole, same = attention(queries, keys, values, need_weights=True)
+    assert torch.equal(weights, same)
+    assert not torch.allclose(dropped, whole)
