@@ -160,15 +160,17 @@ def test_structures_and_parts_translate_into_each_other(family: Family) -> None:
 
 
 @every_family
-def test_samples_are_drawn_with_their_probabilities(family: Family) -> None:
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
+def test_samples_are_drawn_with_their_probabilities(family: Family, forbidden: float) -> None:
     n, draws = 3, 20_000
-    potentials = family.random(n, 1, seed=12, spread=1.0)
+    potentials = family.random(n, 1, seed=37, spread=1.0, forbidden=forbidden)
     ours, twin = build(family, potentials), family.by_hand(potentials, n, n)
     samples = ours.sample((draws,), generator=torch.Generator().manual_seed(1)).flatten(2)[:, 0]
     shown = twin.used[:, : samples.shape[-1]]
     counts = (samples @ shown.T == shown.sum(-1)).sum(0).double()
     assert counts.sum() == draws
     expected = twin.probabilities()[0] * draws
+    assert (counts[expected == 0] == 0).all()
     common = expected > 5
     chi_square = ((counts - expected).square() / expected)[common].sum()
     degrees = int(common.sum()) - 1

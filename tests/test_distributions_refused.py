@@ -98,6 +98,13 @@ def test_scores_are_floating_point_numbers(family: Family, dtype: torch.dtype) -
         unchecked(kind, *[[[0.0]] for _ in potentials])
 
 
+@every_family
+def test_a_generator_is_one_of_torch(family: Family) -> None:
+    for ours in (family.build(*family.random(3)), IndependentChoice(torch.zeros(2), torch.ones(2, dtype=torch.bool))):
+        with pytest.raises(ValueError, match=r"generator of type int: expected a torch\.Generator"):
+            question("sample")(ours, 2, 5)
+
+
 @pytest.mark.parametrize("kind", [IndependentChoice, IndependentSelection])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
 def test_scores_of_independent_keys_are_floating_point_numbers(kind: type, dtype: torch.dtype) -> None:

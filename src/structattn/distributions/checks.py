@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
-from torch import Tensor
+from torch import Generator, Tensor
 
 from structattn.kernels.operators import is_eager
 
@@ -185,6 +185,29 @@ def checked_sample_shape(shape: Any) -> torch.Size:
     if None in sizes or any(size < 0 for size in sizes if size is not None):
         raise ValueError(f"sample_shape of {shape!r}: expected whole numbers from 0 on, such as (2, 3) or 5")
     return torch.Size(size for size in sizes if size is not None)
+
+
+def checked_generator(generator: Any) -> Generator | None:
+    """The source of randomness; None is torch's own.
+
+    Args:
+        generator: what came.
+
+    Raises:
+        ValueError: if it is no generator of torch's.
+
+    Example:
+        >>> checked_generator(0)
+        Traceback (most recent call last):
+        ...
+        ValueError: generator of type int: expected a torch.Generator, as in torch.Generator().manual_seed(0)
+    """
+    if generator is None or isinstance(generator, Generator):
+        return generator
+    raise ValueError(
+        f"generator of type {type(generator).__name__}: expected a torch.Generator, "
+        "as in torch.Generator().manual_seed(0)"
+    )
 
 
 def _listed(shape: Any) -> list[Any]:

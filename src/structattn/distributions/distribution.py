@@ -18,6 +18,7 @@ from torch.distributions import Distribution, register_kl
 
 from structattn.distributions.checks import (
     checked_count,
+    checked_generator,
     checked_sample_shape,
     is_below_infinity,
     refuse_undefined_scores,
@@ -155,11 +156,11 @@ class StructuredDistribution(Distribution, ABC):
             generator: source of randomness; torch's own if not given.
 
         Raises:
-            ValueError: if the shape is no shape.
+            ValueError: if the shape is no shape, or the generator no generator of torch's.
         """
         shape = checked_sample_shape(sample_shape)
         lengths = self._batched_lengths()
-        own = streams(len(lengths), generator=generator, device=lengths.device)
+        own = streams(len(lengths), generator=checked_generator(generator), device=lengths.device)
         parts = self._operators.sample(self._batched(), lengths, own, self._options, shape.numel())
         return self._shaped(parts, *shape)
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from structattn.distributions.checks import checked_sample_shape, checked_scores
+from structattn.distributions.checks import checked_generator, checked_sample_shape, checked_scores
 from structattn.functional import masked_softmax, very_negative
 
 
@@ -63,7 +63,7 @@ class IndependentChoice(_IndependentRows):
         """Independent samples, by the Gumbel-max trick."""
         with torch.no_grad():
             scores = self.scores.expand(*checked_sample_shape(sample_shape), *self.scores.shape)
-            exponential = torch.empty_like(scores).exponential_(generator=generator)
+            exponential = torch.empty_like(scores).exponential_(generator=checked_generator(generator))
             perturbed = scores - exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
             return IndependentChoice(perturbed, self.allowed.expand_as(perturbed)).argmax()
 
@@ -104,10 +104,10 @@ class IndependentSelection(_IndependentRows):
         """Independent samples."""
         with torch.no_grad():
             probabilities = self.marginals().expand(*checked_sample_shape(sample_shape), *self.scores.shape)
-            uniform = torch.rand(
-                probabilities.shape, generator=generator, dtype=probabilities.dtype, device=probabilities.device
-            )
-            return (uniform < probabilities).to(probabilities.dtype)
+            own = checked_generator(generator)
+            dtype, device = probabilities.dtype, probabilities.device
+            uniform = torch.rand(probabilities.shape, generator=own, dtype=dtype, device=device)
+            return (uniform < probabilities).to(dtype)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """Sum of the entropies of the Bernoulli variables."""
