@@ -97,6 +97,24 @@ def test_only_the_chosen_layers_have_priors():
     assert (injected[2] - plain[2]).abs().max() > 1e-4
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_activation_checkpointing_changes_nothing(kind, use_reentrant):
+    """Also where two texts are read before the gradient of either is taken: layers run again with their own bias."""
+    gradients = []
+    for is_checkpointed in (False, True):
+        injected = inject(tiny(kind), NAMES).train()
+        if is_checkpointed:
+            injected.model.activation_checkpointing_enable({"use_reentrant": use_reentrant})
+            injected.model.enable_input_require_grads()
+        torch.manual_seed(0)  # of dropout
+        first, second = (injected(subwords_of(text)).last_hidden_state for text in (BALLGAME, SHORT))
+        (first.square().mean() + 2 * second.square().mean()).backward()
+        gradients.append([None if one.grad is None else one.grad.clone() for one in injected.parameters()])
+    for plain, again in zip(*gradients, strict=True):
+        torch.testing.assert_close(again, plain)
+
+
 def test_padding_changes_nothing():
     injected = inject(tiny("bert"), NAMES)
     together = states_of(injected, subwords_of(BALLGAME, SHORT))

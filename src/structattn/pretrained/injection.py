@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import inspect
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -104,7 +104,8 @@ class InjectedModel(nn.Module):
         segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
         # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
         mask = None if subwords.mask.is_meta else subwords.mask.long()
-        with self._biased(self.attention_bias(subwords)):
+        bias = self.attention_bias(subwords)
+        with self._biased(bias), self._biased_again(bias):
             return self.model(input_ids=subwords.ids, attention_mask=mask, **segments, **inputs)
 
     def tokenize(self, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]) -> SubwordBatch:
@@ -199,6 +200,30 @@ class InjectedModel(nn.Module):
             yield
         finally:
             self._bias = before
+
+    @contextlib.contextmanager
+    def _biased_again(self, bias: AttentionBias) -> Iterator[None]:
+        """Activation checkpointing runs layers once more in the backward pass: then, too, with this pass's bias."""
+        name = "_gradient_checkpointing_func"
+        checkpoints = [(module, vars(module)[name]) for module in self.model.modules() if name in vars(module)]
+
+        def remembering(checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+            def run(function: Callable[..., Any], *arguments: Any) -> Any:
+                def biased(*again: Any) -> Any:
+                    with self._biased(bias):
+                        return function(*again)
+
+                return checkpoint(biased, *arguments)
+
+            return run
+
+        for module, checkpoint in checkpoints:
+            setattr(module, name, remembering(checkpoint))
+        try:
+            yield
+        finally:
+            for module, checkpoint in checkpoints:
+                setattr(module, name, checkpoint)
 
     def _add_mask(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._bias is None:
