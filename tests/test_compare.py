@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from small_models import sentence_model
 from structattn.cli import main
-from structattn.syntax import ConfigError
+from structattn.data import Vocabulary
+from structattn.syntax import ConfigError, ParseError
 from structattn.syntax.folders import write_json, write_json_lines
-from structattn.tasks import METRICS, metric
+from structattn.tasks import METRICS, get_task, metric
 from structattn.training import DataConfig, RunConfig, RunFolder, compare, compare_answers, save_config
 
 Answer = str | float
@@ -80,6 +83,33 @@ def test_on_test_the_development_data_choose_among_seeds(tmp_path: Path, capsys:
     assert best.split()[-2:] == ["0.6000", "0.3000"]
     assert half.split()[-2:] == ["0.4000", "0.2000"]
     assert compare(tmp_path / "runs" / "seed0").groups[0].chosen == {}
+
+
+def test_best_models_answer_other_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = get_task("trec")
+    runs, models = [], []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        run = write_run(tmp_path / f"seed{seed}", list("ab"), list("ab"))
+        options = {"dim": 4}
+        model = sentence_model("emb_s2t", task, vocabulary=Vocabulary(["who", "where"]), labels="ab", options=options)
+        model.save_pretrained(RunFolder(run).best)
+        runs.append(run)
+        models.append(model.eval())
+    data = tmp_path / "new.txt"
+    data.write_text("a who\nb where\nb what\na where who\n", encoding="utf-8")
+    result = compare(*runs, data=str(data), samples=100)
+    assert (result.split, result.num_examples) == (str(data), 4)
+    examples = list(task.read(str(data)))
+    assert [group.values[0] for group in result.groups] == [
+        model.evaluate(examples).metrics["accuracy"] for model in models
+    ]
+    assert main(["compare", *map(str, runs), "--data", str(data)]) == 0
+    assert f"accuracy on {data}, 4 examples" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="a split of the runs' own predictions, or other data, not both"):
+        compare(*runs, data=str(data), split="dev")
+    with pytest.raises(ParseError, match="No such file"):
+        compare(*runs, data=str(tmp_path / "nowhere.txt"))
 
 
 def test_scores_compare_too(tmp_path: Path) -> None:

@@ -298,6 +298,13 @@ def test_an_encoder_alone_goes_into_another_model(tmp_path: Path) -> None:
     assert same(other.predict(SENTENCES), model.predict(SENTENCES))
 
 
+def test_an_adapter_is_no_whole_model(tmp_path: Path) -> None:
+    add_heads(tiny("bert"), HydraConfig(num_heads=2)).save_pretrained(tmp_path / "run" / "best")
+    for folder in (tmp_path / "run", tmp_path / "run" / "best"):
+        with pytest.raises(ConfigError, match=r"got an adapter; add it to its backbone with structattn\.pretrained"):
+            sa.load(folder)
+
+
 def test_what_was_put_together_by_hand_cannot_be_saved(tmp_path: Path) -> None:
     parts = sa.encoders.build("disan", vocab_size=8, dim=4)
     encoder = SentenceEncoder(parts.embedder, parts.contextualizer, pooler=parts.pooler, output_dim=8)

@@ -129,10 +129,15 @@ def read_model(
 
     Raises:
         ParseError: if a file is missing or damaged, or its tensors are not those of the model; the message names it.
-        ConfigError: if the folder holds another kind of model or several runs, was written by another version, or names
-            code that is not trusted.
+        ConfigError: if the folder holds another kind of model, an adapter or several runs, was written by another
+            version, or names code that is not trusted.
     """
     path = model_folder(folder)
+    if not (path / MODEL.config).is_file() and (model_folder(folder, layout=ADAPTER) / ADAPTER.config).is_file():
+        raise ConfigError(
+            f"{path}: expected a whole model, got an adapter; add it to its backbone with "
+            "structattn.pretrained.add_heads or load_injection"
+        )
     config = read_model_config(path, kinds, trust_code=trust_code)
     with described_by(path / MODEL.config):
         model = build_and_load(lambda: kinds[config["kind"]](config, path), path / MODEL.weights, prefix=MODEL.prefix)
