@@ -37,6 +37,7 @@ from structattn.training.averaging import Averaging
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.optimization import OptimizationConfig, build_optimizer, build_schedule
+from structattn.training.progress import Bar, Watcher, curves, short
 from structattn.training.sampler import BatchSampler
 from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
 
@@ -160,14 +161,14 @@ class _Loop:
         self.norm: float | Tensor = 0.0
         self.rate: float = config.learning_rate
         self.started = time.monotonic()
-        self.watchers: list[_Watcher] = []
+        self.watchers: list[Watcher] = []
 
     def run(self, measure_first: bool) -> History:
         self._restore()
         if machine.is_first():
             # What was logged after the last checkpoint will be logged again.
             write_json_lines(self.folder.metrics, self.history.rows)
-            self.watchers = [_Bar(self.step, self.steps * self.config.epochs), *_curves(self.folder)]
+            self.watchers = [Bar(self.step, self.steps * self.config.epochs), *curves(self.folder)]
         if measure_first and not self.history.rows:
             self._evaluate(loss=None)
         try:
@@ -249,7 +250,7 @@ class _Loop:
                 measured.keep()
         if machine.is_first():
             write_json_lines(self.folder.metrics, self.history.rows)
-            LOGGER.info("%s", " ".join(f"{name} {_short(value)}" for name, value in self.history.last.items()))
+            LOGGER.info("%s", " ".join(f"{name} {short(value)}" for name, value in self.history.last.items()))
         training: dict[str, float | None] = {"loss": loss, "learning_rate": self.rate, "grad_norm": float(self.norm)}
         for watcher in self.watchers:
             watcher.evaluated(self.step, training, measured.metrics)
@@ -285,63 +286,3 @@ class _Loop:
             self.step = self.logged = int(states["step"])
             self.started -= self.history.last["seconds"]
             set_random_state(states["random"][machine.index() % len(states["random"])])
-
-
-@runtime_checkable
-class _Watcher(Protocol):
-    """Shows a run while it goes on."""
-
-    def step(self) -> None: ...
-
-    def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _Bar:
-    """A bar on stderr, on terminals only; ``TQDM_DISABLE=1`` turns it off."""
-
-    def __init__(self, done: int, total: int) -> None:
-        from tqdm import tqdm  # type: ignore[import-untyped]
-
-        self.bar = tqdm(total=total, initial=done, disable=None, unit="step", dynamic_ncols=True)
-
-    def step(self) -> None:
-        self.bar.update(1)
-
-    def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
-        self.bar.set_postfix({name: _short(value) for name, value in metrics.items()})
-
-    def close(self) -> None:
-        self.bar.close()
-
-
-class _Curves:
-    """Curves for TensorBoard."""
-
-    def __init__(self, writer: Any) -> None:
-        self.writer = writer
-
-    def step(self) -> None: ...
-
-    def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
-        for room, values in (("train", training), ("dev", metrics)):
-            for name, value in values.items():
-                if value is not None:
-                    self.writer.add_scalar(f"{room}/{name}", value, step)
-
-    def close(self) -> None:
-        self.writer.close()
-
-
-def _curves(folder: RunFolder) -> list[_Curves]:
-    """Curves for TensorBoard, where it is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return []
-    return [_Curves(SummaryWriter(str(folder.path / "tensorboard")))]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
