@@ -1,0 +1,168 @@
+"""The training loop by hand: steps, accumulated and clipped gradients, when it measures, and when it stops."""
+
+import itertools
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from structattn.layers.devices import Hardware
+from structattn.syntax.errors import StructAttnError
+from structattn.tasks import metric
+from structattn.training import machine
+from structattn.training.folder import RunFolder
+from structattn.training.history import History
+from structattn.training.loop import Measured, fit
+from structattn.training.optimization import OptimizationConfig
+
+
+class Fixed:
+    """The same batches in every epoch."""
+
+    def __init__(self, *batches: list[int]) -> None:
+        self.batches = batches
+        self.epochs: list[int] = []
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epochs.append(epoch)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.batches)
+
+
+class Slope(nn.Module):
+    """``w x``; the loss is the mean of ``(w x - y)^2``, whose gradient is ``2 mean((w x - y) x)``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * x
+
+
+class Toy:
+    """Points on a line of slope 3; measured by a list of values, one after the other."""
+
+    def __init__(self, values: Sequence[float] = (), points: Sequence[float] = (1.0, 2.0, 3.0, 4.0)) -> None:
+        self.module: nn.Module = Slope()
+        self.points = torch.tensor(points)
+        self.values = iter(values)
+        self.measured_at: list[float] = []
+        self.kept: list[int] = []
+
+    def batch(self, rows: list[int]) -> Tensor:
+        return self.points[rows]
+
+    def loss(self, module: nn.Module, batch: Tensor) -> Tensor:
+        loss: Tensor = (module(batch) - 3 * batch).square().mean()
+        return loss
+
+    def begin_epoch(self, epoch: int) -> None:
+        pass
+
+    def measure(self) -> Measured:
+        number = len(self.measured_at)
+        self.measured_at.append(float(self.module.weight.detach()))
+        return Measured({"accuracy": next(self.values, 0.0)}, {"number": number}, lambda: self.kept.append(number))
+
+
+def optimization(**options: object) -> OptimizationConfig:
+    plain = {
+        "optimizer": "sgd",
+        "learning_rate": 0.01,
+        "momentum": 0.0,
+        "weight_decay": 0.0,
+        "clip": None,
+        "patience": None,
+        "epochs": 1,
+    }
+    return OptimizationConfig(**{**plain, **options})  # type: ignore[arg-type]
+
+
+def trained(toy: Toy, sampler: Fixed, place: Path, *, first: bool = False, **options: object) -> History:
+    folder = RunFolder(place)
+    accelerator = machine.accelerator_of(Hardware("cpu"))
+    chosen = metric("accuracy")
+    with folder.claimed():
+        config = optimization(**options)
+        return fit(toy, sampler, config, folder=folder, accelerator=accelerator, metric=chosen, measure_first=first)
+
+
+def by_hand(batches: Sequence[Sequence[float]], *, rate: float = 0.01) -> list[float]:
+    """The slope after each batch, by plain gradient descent."""
+    slopes = [0.0]
+    for batch in batches:
+        gradient = sum(2 * (slopes[-1] * x - 3 * x) * x for x in batch) / len(batch)
+        slopes.append(slopes[-1] - rate * gradient)
+    return slopes[1:]
+
+
+def test_a_step_for_each_batch(tmp_path: Path) -> None:
+    toy, sampler = Toy(), Fixed([0], [1, 2])
+    history = trained(toy, sampler, tmp_path / "run", epochs=2, evaluations_per_epoch=2)
+    assert toy.measured_at == pytest.approx(by_hand([[1.0], [2.0, 3.0]] * 2))
+    assert sampler.epochs == [0, 1]
+    assert [row["step"] for row in history.rows] == [1, 2, 3, 4]
+    assert [row["epoch"] for row in history.rows] == [0.5, 1.0, 1.5, 2.0]
+    slopes = [0.0, *toy.measured_at[:-1]]
+    batches = [[1.0], [2.0, 3.0]] * 2
+    losses = [sum((w * x - 3 * x) ** 2 for x in xs) / len(xs) for w, xs in zip(slopes, batches, strict=True)]
+    assert [row["loss"] for row in history.rows] == pytest.approx(losses)
+
+
+def test_accumulated_batches_make_one_step_of_their_mean(tmp_path: Path) -> None:
+    """An incomplete step at the end of an epoch is the mean of the batches that there are."""
+    toy = Toy()
+    history = trained(toy, Fixed([0], [1], [2]), tmp_path / "run", gradient_accumulation=2, evaluations_per_epoch=2)
+    assert toy.measured_at == pytest.approx(by_hand([[1.0, 2.0], [3.0]]))
+    assert [row["step"] for row in history.rows] == [1, 2]
+
+
+def test_the_gradient_is_clipped_as_one(tmp_path: Path) -> None:
+    toy = Toy()
+    trained(toy, Fixed([3], [2]), tmp_path / "run", clip=5.0, evaluations_per_epoch=2)
+    assert toy.measured_at == pytest.approx([0.05, 0.1])  # both gradients are longer than 5
+
+
+def test_patience_counts_evaluations_without_a_better_one(tmp_path: Path) -> None:
+    toy = Toy([0.1, 0.3, 0.2, 0.3, 0.9])
+    history = trained(toy, Fixed([0]), tmp_path / "run", epochs=9, patience=2)
+    assert [row["is_best"] for row in history.rows] == [True, True, False, False]
+    assert toy.kept == [0, 1]
+    assert history.best["number"] == 1
+
+
+def test_a_first_evaluation_may_be_the_best(tmp_path: Path) -> None:
+    toy = Toy([0.5, 0.1])
+    history = trained(toy, Fixed([0]), tmp_path / "run", first=True)
+    assert (history.best["step"], history.best["loss"], toy.kept) == (0, None, [0])
+
+
+def test_averages_are_measured_and_the_own_parameters_go_on(tmp_path: Path) -> None:
+    toy = Toy()
+    trained(toy, Fixed([0]), tmp_path / "run", epochs=3, average=2)
+    slopes = by_hand([[1.0]] * 3)
+    assert toy.measured_at == pytest.approx([slopes[0], *(sum(pair) / 2 for pair in itertools.pairwise(slopes))])
+    assert float(toy.module.weight.detach()) == pytest.approx(slopes[-1])
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(StructAttnError, match=r"the training loss is inf at step 1; try a lower learning rate"):
+        trained(Toy(points=(1e30,)), Fixed([0]), tmp_path / "run")
+
+
+def test_the_module_is_handed_back_as_it_came(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    toy, folder = Toy(), RunFolder(tmp_path / "run")
+    before = toy.module.forward
+    with folder.claimed(), caplog.at_level(logging.INFO, "structattn.training"):
+        accelerator = machine.accelerator_of(Hardware("cpu", "bf16"))
+        fit(toy, Fixed([0]), optimization(), folder=folder, accelerator=accelerator)
+    assert toy.module.forward == before
+    assert "step 1 epoch 1 loss 9" in caplog.text
