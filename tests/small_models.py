@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structattn.data import Vocabulary
-from structattn.tasks import AttachmentModel, SentenceModel, Task
-from structattn.tasks.model import build_encoder
+from structattn.tasks import AttachmentModel, ModelConfig, SentenceModel, Task
 
 
 def sentence_model(
@@ -15,10 +14,11 @@ def sentence_model(
     vocabulary: Vocabulary,
     labels: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    embedder: Mapping[str, Any] | None = None,
     **parts: Any,
 ) -> SentenceModel:
     """A fresh sentence model; ``parts`` are further arguments of ``SentenceModel``."""
-    built = build_encoder(encoder, vocabulary, options or {})
+    built = ModelConfig(encoder, options or {}, embedder or {}).build_encoder(vocabulary)
     return SentenceModel(built, task, labels, vocabulary=vocabulary, **parts)
 
 
@@ -26,4 +26,5 @@ def attachment_model(
     encoder: str, task: Task, *, vocabulary: Vocabulary, options: Mapping[str, Any] | None = None
 ) -> AttachmentModel:
     """A fresh model that answers with trees."""
-    return AttachmentModel(build_encoder(encoder, vocabulary, options or {}), task, vocabulary=vocabulary)
+    built = ModelConfig(encoder, options or {}).build_encoder(vocabulary)
+    return AttachmentModel(built, task, vocabulary=vocabulary)

@@ -18,7 +18,9 @@ from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
 from structattn.cli.train import parse_seeds
 from structattn.encoders.build import options_of
+from structattn.encoders.embedders import EMBEDDERS
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import known_options
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.fact_models import fact_model_options
 from structattn.training.questions import question_optimization
@@ -207,7 +209,10 @@ MISTAKES = {
     "missing option": (["eval", "{run}"], "missing --data; see structattn eval --help"),
     "no runs": (["compare"], "missing RUNS"),
     "wrong type": (["train", "--seed", "x"], "--seed: expected int, got x"),
-    "wrong choice": (["list", "verbs"], "WHAT: expected one of 'encoders', 'tasks', 'priors', 'structures', got verbs"),
+    "wrong choice": (
+        ["list", "verbs"],
+        "WHAT: expected one of 'encoders', 'embedders', 'tasks', 'priors', 'structures', got verbs",
+    ),
     "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "--config: File does not exist"),
     "broken configuration": (["train", "--config", "{corpus}/broken.yaml"], "broken.yaml: expected YAML with keys and"),
     "configuration of one word": (["train", "--config={corpus}/word.yaml"], "word.yaml: expected YAML with keys and"),
@@ -223,7 +228,7 @@ MISTAKES = {
     ),
     "encoder option of another type": (
         ["{train}", "--options.dim", "wide"],
-        "option 'dim' of encoder 'emb_s2t': expected int, got 'wide'",
+        "option 'dim' of encoder 'emb_s2t': expected int | None, got 'wide'",
     ),
     "encoder option out of range": (["{train}", "--options.dropout", "1.5"], "encoder 'emb_s2t': dropout probability"),
     "vectors of other words": (
@@ -531,6 +536,8 @@ def test_list_options_shows_every_option_with_its_default(call: Call) -> None:
     shown = call("list", "encoders", "--options")[1]
     assert "dropout: 0.25" in shown
     assert "    learnable_alpha: False" in shown
+    assert "    accumulation.max_horizontal: 100" in shown
+    assert "num_frozen: 0" in call("list", "embedders", "--options")[1]
 
 
 def test_doctor(call: Call) -> None:
@@ -548,6 +555,32 @@ def test_doctor_says_how_to_install_what_is_missing(call: Call, monkeypatch: pyt
     assert next(line for line in lines if line.startswith("extra plot")).split(maxsplit=2)[2] == (
         "missing typst: pip install 'structattn[plot]'"
     )
+
+
+def test_groups_of_options_have_dotted_names(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "task: sst5\nencoder: tree_transformer\noptions: {accumulation: {max_vertical: 0, mode: ref}}\n",
+        encoding="utf-8",
+    )
+    words = ["--config", str(file), "--data.train", "x"]
+    for given, options, embedder in (
+        ([], {"accumulation": {"max_vertical": 0, "mode": "ref"}}, {}),
+        (
+            ["--options.accumulation.mode=paper", "--options.accumulation.max-horizontal", "3", "--options.dim", "8"],
+            {"accumulation": {"max_vertical": 0, "mode": "paper", "max_horizontal": 3}, "dim": 8},
+            {},
+        ),
+        (
+            ["--embedder.dim", "8", "--embedder.num_frozen", "2", "--options.accumulation", "{mode: paper}"],
+            {"accumulation": {"mode": "paper"}},
+            {"dim": 8, "num_frozen": 2},
+        ),
+    ):
+        values = arguments.parse(train_command, [*words, *given], verb="train")
+        assert values is not None
+        assert values["config"].options == options
+        assert values["config"].embedder == embedder
 
 
 # Configurations of published rows.
@@ -587,8 +620,10 @@ def test_paper_configurations(path: Path) -> None:
     values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], verb="train")
     assert values is not None
     config = values["config"]
-    known = fact_model_options if config.encoder in FACT_MODELS else options_of
-    assert set(config.options) <= set(known(config.encoder))
+    known = fact_model_options() if config.encoder in FACT_MODELS else options_of(config.encoder)
+    assert set(config.options) <= set(known)
+    chosen = config.embedder.get("name", "words")
+    assert set(config.embedder) <= {"name", *known_options(EMBEDDERS[chosen])}
     assert config.task in TASKS
     assert "# Published: " in text
     assert f"--config papers/{path.parent.name}/{path.name} " in text

@@ -19,7 +19,7 @@ from small_models import sentence_model as new_sentence_model
 from structattn.data import Vocabulary
 from structattn.data.tensors import build_and_load, load_tensors, save_tensors
 from structattn.data.text_vocabulary import TextVocabulary
-from structattn.encoders.build import BUILDERS, build, options_of
+from structattn.encoders.build import BUILDERS, build, needs_backbone, options_of
 from structattn.layers import load_backbone
 from structattn.parsing import build_parser, load_parser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads, inject, load_injection
@@ -44,8 +44,8 @@ def sentence_model(folder: Path) -> None:
 
 
 def backbone_model(folder: Path) -> None:
-    options = {"backbone": backbone_folder(folder.with_name("backbone"))}
-    new_sentence_model("backbone", SENTIMENT, vocabulary=VOCABULARY, options=options).save_pretrained(folder)
+    embedder = {"folder": backbone_folder(folder.with_name("backbone"))}
+    new_sentence_model("backbone", SENTIMENT, vocabulary=VOCABULARY, embedder=embedder).save_pretrained(folder)
 
 
 def sequence_model(folder: Path) -> None:
@@ -261,14 +261,13 @@ def test_a_model_that_its_weights_do_not_fit_gets_no_memory(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", sorted(BUILDERS))
 def test_every_encoder_can_be_planned_without_memory(name: str, folders: Path) -> None:
     options: dict[str, Any] = {}
-    if "backbone" in options_of(name):
-        options["backbone"] = backbone_folder(folders / "backbone" / "backbone")
+    embedder = {"folder": backbone_folder(folders / "backbone" / "backbone")} if needs_backbone(name) else {}
     if "adapter" in options_of(name):
         options["adapter"] = str(folders / "adapter")
-    if name in ("ms_san_backbone", "injected"):
+    if name == "injected":
         options["heads"] = ["forward/word", "backward/word"]
     with torch.device("meta"):
-        encoder = build(name, vocab_size=5, **options)
+        encoder = build(name, embedder=embedder, vocab_size=5, **options)
     assert {tensor.device.type for tensor in encoder.state_dict().values()} == {"meta"}
 
 

@@ -38,7 +38,7 @@ def encoder_of(inside: str, **options: Any) -> SentenceEncoder:
 
 @pytest.mark.parametrize("inside", ["none", "hard"])
 def test_by_hand(inside: str) -> None:
-    encoder = encoder_of(inside, embedding_dim=7)
+    encoder = encoder_of(inside, embedder={"dim": 7})
     core = encoder.contextualizer
     vectors = encoder(*batches()).vector
 
@@ -80,7 +80,7 @@ def test_company_and_padding_change_nothing(inside: str) -> None:
 
 
 def test_words_score_and_projected_words_are_looked_at() -> None:
-    encoder = encoder_of("projective", embedding_dim=7)
+    encoder = encoder_of("projective", embedder={"dim": 7})
     core, batch = encoder.contextualizer, batches()[0]
     states = encoder.embedder(batch)
     trees = sa.encoders.latent_trees(encoder, batch)

@@ -76,7 +76,7 @@ def test_parameter_counts_of_the_parts() -> None:
 
 
 def test_word_vectors_of_another_width_enter_the_blocks_directly() -> None:
-    disan = build("disan", vocab_size=7, dim=6, embedding_dim=4)
+    disan = build("disan", vocab_size=7, dim=6, embedder={"dim": 4})
     assert disan.embedder.weight.shape == (7, 4)
     assert size(disan.embedder) == 7 * 4
     assert disan.contextualizer.blocks[0].enter.in_features == 4

@@ -11,14 +11,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import structattn as sa
 from structattn.data.generated import agreement_treebank
-from structattn.encoders.build import BUILDERS, build, options_of
+from structattn.encoders.build import BUILDERS, build, builder, needs_backbone, options_of
 from structattn.syntax import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
-# Those on a pretrained backbone read subwords and have their own tests.
-# Neither those that need a backbone, nor those that read pairs.
-NAMES = sorted(name for name in BUILDERS if "backbone" not in options_of(name) and name != "decomposable")
+# Those on a pretrained backbone and those that read pairs have tests of their own.
+NAMES = sorted(name for name in BUILDERS if not needs_backbone(name) and name != "decomposable")
 
 
 def tiny(name: str) -> sa.encoders.SentenceEncoder:
@@ -181,6 +180,126 @@ def test_the_state_of_the_random_generator_decides_the_weights(name: str) -> Non
         assert torch.equal(left, right)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_embedder_of_another_width_is_read(name: str) -> None:
+    """A linear map without bias, or the encoder's own layers, take the embedder's states to the width of the encoder's;
+    nothing else depends on them."""
+    torch.manual_seed(0)
+    known = options_of(name)
+    options = {"dim": 12, "dropout": 0.0, **({"num_heads": 2} if "num_heads" in known else {})}
+    encoder = build(name, embedder={"dim": 8}, vocab_size=len(VOCABULARY), **options)
+    usual = build(name, vocab_size=len(VOCABULARY), **options)
+    assert encoder.embedder.output_dim == 8
+    assert (encoder.output_dim, encoder.state_dim) == (usual.output_dim, usual.state_dim)
+    encoding = encode(encoder, SENTENCES)
+    assert encoding.vector is not None
+    assert encoding.vector.shape == (len(SENTENCES), usual.output_dim)
+    if isinstance(encoder.project, torch.nn.Linear):
+        assert encoder.project.bias is None
+        assert encoder.project.weight.shape == (12, 8)
+        states = encoder.embed(sa.collate(SENTENCES, VOCABULARY))
+        expected = encoder.embedder(sa.collate(SENTENCES, VOCABULARY)) @ encoder.project.weight.T
+        torch.testing.assert_close(states, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_encoder_is_saved_with_its_options_and_its_embedder(name: str, tmp_path: Path) -> None:
+    options = {"dim": 12, **({"num_heads": 2} if "num_heads" in options_of(name) else {})}
+    if name == "tree_transformer":
+        options["accumulation"] = {"max_vertical": 0, "mode": "ref"}
+    embedder = {"dim": 8, "num_frozen": 2, "dropout": 0.1}
+    encoder = build(name, embedder=embedder, vocab_size=len(VOCABULARY), **options).eval()
+    encoder.embedder.load_vectors(torch.randn(len(VOCABULARY), 8))
+    encoder.save_pretrained(tmp_path / "encoder")
+    again = sa.load(tmp_path / "encoder")
+    assert again.config == encoder.config
+    assert again.config["embedder"] == {"name": "words", **embedder}
+    assert again.config["options"] == options
+    assert torch.equal(encode(again, SENTENCES).vector, encode(encoder, SENTENCES).vector)
+    assert torch.equal(again.embedder.frozen, encoder.embedder.frozen)
+
+
+def test_an_encoder_over_a_module_of_ones_own_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"cannot be saved: expected one .* over word vectors or a pretrained backbone"
+    ):
+        build("disan", embedder=Letters()).save_pretrained(tmp_path / "encoder")
+
+
+class Letters(torch.nn.Module):
+    """An embedder of one's own: how often each of five letters is in a word."""
+
+    output_dim = 5
+
+    def forward(self, batch: sa.SentenceBatch) -> torch.Tensor:
+        states = torch.zeros(*batch.mask.shape, 5)
+        for row, sentence in enumerate(batch.sentences):
+            for place, word in enumerate(sentence.words):
+                states[row, place] = torch.tensor([float(word.count(letter)) for letter in "aeiou"])
+        return states
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_of_ones_own_serves_as_embedder(name: str) -> None:
+    options = {"dim": 12, **({"num_heads": 2} if "num_heads" in options_of(name) else {})}
+    encoder = build(name, embedder=Letters(), **options)
+    assert encode(encoder, SENTENCES).vector.shape == (len(SENTENCES), encoder.output_dim)  # type: ignore[union-attr]
+    direct = builder(name)(Letters(), **options)
+    assert [one.shape for one in direct.parameters()] == [one.shape for one in encoder.parameters()]
+
+
+def test_the_room_has_every_builder_by_its_name() -> None:
+    for name in BUILDERS:
+        assert name in sa.encoders.__all__
+        assert getattr(sa.encoders, name) is builder(name)
+    with pytest.raises(AttributeError, match=r"module 'structattn.encoders' has no attribute 'lstms'"):
+        sa.encoders.lstms  # noqa: B018
+
+
+def test_embedders_are_refused_with_the_known_ones() -> None:
+    for embedder, message in (
+        ({"name": "word"}, "unknown embedder 'word'; known: words, backbone"),
+        ({"name": ["words"]}, r"unknown embedder \['words'\]; known: words, backbone"),
+        ({"dims": 3}, r"unknown option 'dims' for embedder 'words' \(did you mean 'dim'\?\); known: dim, dropout, num"),
+        ({"dim": "wide"}, "option 'dim' of embedder 'words': expected int, got 'wide'"),
+        ({"num_frozen": 9}, "embedder 'words': .* got vocab_size=5 and num_frozen=9"),
+        ({"dropout": 2.0}, "embedder 'words': dropout probability has to be between 0 and 1"),
+        ({"name": "backbone"}, "needs the folder of a Hugging Face encoder"),
+        (torch.nn.Linear(2, 3), "expected an embedder with the width of its states as output_dim, got Linear without"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            build("disan", embedder=embedder, vocab_size=5)
+    with pytest.raises(ConfigError, match="word vectors need the number of words: pass vocab_size="):
+        build("disan")
+    with pytest.raises(
+        ConfigError, match="encoder 'hydra': expected the embedder BackboneEmbedding, got WordEmbedding"
+    ):
+        build("hydra", embedder={"name": "words"}, vocab_size=5)
+    with pytest.raises(
+        ConfigError, match="pooler expects att_max, or att_cls over a pretrained backbone; got 'att_cls'"
+    ):
+        build("ms_san", vocab_size=5, pooler="att_cls")
+
+
+def test_groups_of_options_are_mappings() -> None:
+    assert options_of("tree_transformer")["accumulation"] == {
+        "max_vertical": 50,
+        "max_horizontal": 100,
+        "mode": "paper",
+    }
+    for options, message in (
+        ({"accumulation": {"mod": "ref"}}, r"unknown option 'accumulation.mod' .* mean 'accumulation.mode'\?\)"),
+        ({"accumulation": {"max_vertical": "a"}}, "option 'accumulation.max_vertical' .* expected int, got 'a'"),
+        ({"accumulation": 3}, "option 'accumulation' .* expected a mapping, got 3"),
+        (
+            {"accumulation": {"mode": "other"}},
+            "option 'accumulation.mode' .* expected one of 'paper', 'ref', got 'other'",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            build("tree_transformer", vocab_size=5, **options)
+
+
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"unknown encoder 'disann' \(did you mean 'disan'\?\); known: .*ms_san"):
         build("disann", vocab_size=5)
@@ -193,10 +312,9 @@ import structattn as sa
 
 WIDTH = 4
 
-def words(vocab_size, *, dim=WIDTH, scale: float = 1.0):
+def words(embedder, *, dim=WIDTH, scale: float = 1.0):
     alone = sa.encoders.NoContext()
-    embedder = sa.layers.WordEmbedding(vocab_size, dim)
-    return sa.encoders.SentenceEncoder(embedder, alone, pooler=sa.layers.MeanPooling(), output_dim=dim)
+    return sa.encoders.SentenceEncoder(embedder, alone, pooler=sa.layers.MeanPooling(), output_dim=dim, input_dim=dim)
 """
 
 
@@ -226,8 +344,8 @@ def test_encoders_of_ones_own_are_named_by_their_place(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("transformer", {"dim": "wide"}, "option 'dim' of encoder 'transformer': expected int, got 'wide'"),
-        ("transformer", {"dim": 12.0}, "expected int, got 12.0"),
+        ("transformer", {"dim": "wide"}, r"option 'dim' of encoder 'transformer': expected int \| None, got 'wide'"),
+        ("transformer", {"dim": 12.0}, r"expected int \| None, got 12.0"),
         ("transformer", {"hidden": [3]}, r"option 'hidden' .* expected int \| None, got \[3\]"),
         ("transformer", {"dim": 0}, "option 'dim' .* expected at least 1, got 0"),
         ("transformer", {"num_layers": -1}, "option 'num_layers' .* expected at least 1, got -1"),

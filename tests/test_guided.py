@@ -35,20 +35,20 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_injected_encoder_is_the_injected_model(backbone: str) -> None:
     encoder = build(
-        "injected", vocab_size=2, backbone=backbone, heads=["dependency", "word"], layers=[0], alpha=4.0
+        "injected", embedder={"folder": backbone}, heads=["dependency", "word"], layers=[0], alpha=4.0
     ).eval()
     injected = inject(tiny("bert"), ["dependency", "word"] * 2, [0], alpha=4.0)
     subwords = collate_subwords([KIDS], minilm_tokenizer())
     batch = sa.collate([KIDS], NOTHING)
     torch.testing.assert_close(encoder(batch).vector, injected(subwords).last_hidden_state[:, 0])
-    plain = build("backbone", vocab_size=2, backbone=backbone).eval()(batch).vector
+    plain = build("backbone", embedder={"folder": backbone}).eval()(batch).vector
     assert (encoder(batch).vector - plain).abs().max() > 1e-6
-    none = build("injected", vocab_size=2, backbone=backbone, heads=["none"]).eval()
+    none = build("injected", embedder={"folder": backbone}, heads=["none"]).eval()
     torch.testing.assert_close(none(batch).vector, plain)
 
 
 def test_alphas_are_learnt_and_counted_once(backbone: str) -> None:
-    encoder = build("injected", vocab_size=2, backbone=backbone, heads=["word"], learnable_alpha=True, is_frozen=True)
+    encoder = build("injected", embedder={"folder": backbone, "is_frozen": True}, heads=["word"], learnable_alpha=True)
     trained = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
     assert [parameter.numel() for parameter in trained] == [4]
     encoder(sa.collate([KIDS], NOTHING)).vector.square().sum().backward()
@@ -60,9 +60,9 @@ def test_sentences_without_trees(backbone: str) -> None:
     batch = sa.collate([BARE], NOTHING)
     for name, options in (("injected", {"heads": ["dependency"]}), ("sgnet", {})):
         with pytest.raises(MissingStructure, match="dependency"):
-            build(name, vocab_size=2, backbone=backbone, **options)(batch)
-    free = build("injected", vocab_size=2, backbone=backbone, heads=["dependency"], missing_trees="none").eval()
-    plain = build("backbone", vocab_size=2, backbone=backbone).eval()
+            build(name, embedder={"folder": backbone}, **options)(batch)
+    free = build("injected", embedder={"folder": backbone}, heads=["dependency"], missing_trees="none").eval()
+    plain = build("backbone", embedder={"folder": backbone}).eval()
     torch.testing.assert_close(free(batch).vector, plain(batch).vector)
 
 
@@ -75,10 +75,10 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
         ("injected", {"heads": ["dependency"], "missing_trees": "none"}),
         ("sgnet", {}),
     ):
-        encoder = build(name, vocab_size=2, backbone=backbone, **options).eval()
+        encoder = build(name, embedder={"folder": backbone}, **options).eval()
         assert encoder(sa.collate([empty], NOTHING)).vector.isfinite().all()
     for name, options in (("backbone", {}), ("hydra", {"adapter": str(tmp_path / "adapter")})):
-        encoder = build(name, vocab_size=2, backbone=backbone, **options).eval()
+        encoder = build(name, embedder={"folder": backbone}, **options).eval()
         cut = encoder(sa.collate([sa.Sentence(long.words)], NOTHING)).vector
         whole = encoder(sa.collate([sa.Sentence(long.words[:62])], NOTHING)).vector  # with [CLS] and [SEP] 64 subwords
         torch.testing.assert_close(cut, whole)
@@ -86,11 +86,11 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
 
 def test_mistakes(backbone: str) -> None:
     with pytest.raises(ConfigError, match="heads: 3 of them do not divide the backbone's 4"):
-        build("injected", vocab_size=2, backbone=backbone, heads=["word"] * 3)
+        build("injected", embedder={"folder": backbone}, heads=["word"] * 3)
     with pytest.raises(ConfigError, match="'dependency_distance' is a distance, which forbids nothing"):
-        build("sgnet", vocab_size=2, backbone=backbone, relation="dependency_distance")
+        build("sgnet", embedder={"folder": backbone}, relation="dependency_distance")
     with pytest.raises(ConfigError, match="multiple of num_heads, got 16 and 5"):
-        build("sgnet", vocab_size=2, backbone=backbone, num_heads=5)
+        build("sgnet", embedder={"folder": backbone}, num_heads=5)
 
 
 def test_the_guided_layer_equals_its_equations() -> None:
@@ -124,7 +124,7 @@ def test_the_guided_layer_equals_its_equations() -> None:
 
 def test_the_mask_of_sgnet_is_that_of_the_tree(backbone: str) -> None:
     """Every subword of a word sees the first subwords of the words above it; a later subword is seen by itself only."""
-    encoder = build("sgnet", vocab_size=2, backbone=backbone).eval()
+    encoder = build("sgnet", embedder={"folder": backbone}).eval()
     seen: list[torch.Tensor] = []
     layer = encoder.get_submodule("embedder.reader.layer")
     with layer.register_forward_hook(lambda *call: seen.append(call[1][1])):

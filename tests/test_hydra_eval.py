@@ -60,8 +60,8 @@ def made(request, tmp_path, capsys):
         == 0
     )
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    options = {"backbone": str(tmp_path / "backbone"), "adapter": str(tmp_path / "adapter")}
-    model = sentence_model("hydra", task, vocabulary=sa.Vocabulary([]), options=options)
+    parts = {"options": {"adapter": str(tmp_path / "adapter")}, "embedder": {"folder": str(tmp_path / "backbone")}}
+    model = sentence_model("hydra", task, vocabulary=sa.Vocabulary([]), **parts)
     model.save_pretrained(tmp_path / "same")
     _, layer = heads_of(model.encoder)
     with torch.no_grad():
@@ -115,7 +115,7 @@ def test_mistakes(made, capsys):
     assert main([*words, "--backbone", str(made / "backbone")]) == 2
     assert "expected --backbone BACKBONE --adapter ADAPTER, or --run RUN" in capsys.readouterr().err
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    model = sentence_model("backbone", task, vocabulary=sa.Vocabulary([]), options={"backbone": str(made / "backbone")})
+    model = sentence_model("backbone", task, vocabulary=sa.Vocabulary([]), embedder={"folder": str(made / "backbone")})
     model.save_pretrained(made / "plain")
     assert main([*words, "--run", str(made / "plain")]) == 2
     assert "expected a model with HYDRA heads" in capsys.readouterr().err

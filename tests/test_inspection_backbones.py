@@ -38,11 +38,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model_of(name: str, folder: Path, *, combine: str = "together") -> SentenceModel:
-    options = {"backbone": str(folder / "backbone"), **ENCODERS[name]}
+    options = dict(ENCODERS[name])
     if name == "hydra":
         options["adapter"] = str(folder / "adapter")
     task = Task("t", arity=1 if combine == "single" else 2, combine=combine, labels=("no", "yes"))
-    return SentenceModel(build(name, vocab_size=2, **options), task, vocabulary=sa.Vocabulary([])).train()
+    encoder = build(name, embedder={"folder": str(folder / "backbone")}, **options)
+    return SentenceModel(encoder, task, vocabulary=sa.Vocabulary([])).train()
 
 
 @pytest.mark.parametrize("name", ENCODERS)

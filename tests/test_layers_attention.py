@@ -441,12 +441,3 @@ def test_embedding_rows() -> None:
     assert embedding.weight.grad.any(1).tolist() == [False, False, True, True]
     assert sum(parameter.numel() for parameter in embedding.parameters()) == 8
     assert "frozen" in embedding.state_dict()
-
-
-def test_embedding_of_another_width() -> None:
-    embedding = WordEmbedding(len(VOCABULARY), 6, embedding_dim=3)
-    states = embedding(BATCH)
-    assert states.shape == (4, 5, 6)
-    assert not states[~BATCH.mask].any()
-    assert embedding.project is not None
-    assert embedding.project.bias is None

@@ -19,7 +19,7 @@ SHORT = sa.Sentence(["wash", "hands"], dependency=sa.DependencyTree([0, 1]))
 VOCABULARY = sa.Vocabulary(WORDS)
 SIZE = len(VOCABULARY)
 BATCH = sa.collate([SENTENCE, SHORT], VOCABULARY)
-PAPER = {"dim": 300, "embedding_dim": None}
+PAPER = {"dim": 300}
 
 
 def build(name: str = "ms_san", **options: object) -> SentenceEncoder:
@@ -275,7 +275,7 @@ def test_errors(name: str, options: dict[str, object], message: str) -> None:
 def test_unknown_parts_of_the_transformer(option: str, message: str) -> None:
     # Tests check types at run time, users do not: behind the check stands our own.
     with pytest.raises(ConfigError, match=message):
-        inspect.unwrap(sa.encoders.transformer)(SIZE, dim=12, **{option: "x"})
+        inspect.unwrap(sa.encoders.transformer)(sa.layers.WordEmbedding(SIZE, 12), **{option: "x"})
 
 
 @pytest.mark.parametrize("pooler", ["mean", "max", "attentive"])

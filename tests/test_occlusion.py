@@ -126,7 +126,7 @@ def test_a_vocabulary_may_hold_any_word() -> None:
 def test_backbones_read_their_own_mask(tmp_path: Path) -> None:
     tiny("bert").save_pretrained(tmp_path)
     minilm_tokenizer().save_pretrained(tmp_path)
-    encoder = build("backbone", vocab_size=2, backbone=str(tmp_path))
+    encoder = build("backbone", embedder={"folder": str(tmp_path)})
     model = SentenceModel(encoder, get_task("classification"), labels=("no", "yes"), vocabulary=Vocabulary([]))
     (found,) = leave_one_out(model, Sentence.from_text("Kids don't wash."), label="yes")
     masked = sa.Sentence.from_text("Kids do[MASK] wash.").metadata

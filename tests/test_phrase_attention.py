@@ -82,7 +82,7 @@ def test_uniform_attention_has_the_uniform_share_in_every_head() -> None:
 
 
 def test_without_the_mask_words_look_at_phrases_too() -> None:
-    model = translator(subtree_mask=False)
+    model = translator(mask="none")
     look_at_all_alike(model)
     first, *_ = phrase_attention(model, EXAMPLES)
     assert first.queries == 5 + 6 + 2

@@ -18,7 +18,7 @@ from structattn.cli import main
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
-from structattn.encoders import options_of as builder_options
+from structattn.encoders.build import needs_backbone
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
 from structattn.layers.backbone import max_input_length
 from structattn.pretrained import HydraConfig, add_heads
@@ -259,22 +259,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-ON_A_BACKBONE = sorted(name for name in BUILDERS if "backbone" in builder_options(name))
+ON_A_BACKBONE = ["ms_san", *sorted(filter(needs_backbone, BUILDERS))]
 
 
 def options_of(name: str, folder: Path) -> dict[str, Any]:
-    options: dict[str, Any] = {"backbone": str(folder / "backbone"), "dropout": 0.0}
+    options: dict[str, Any] = {"dropout": 0.0}
     if name == "hydra":
         options["adapter"] = str(folder / "adapter")
-    if name in ("ms_san_backbone", "injected"):
+    if name in ("ms_san", "injected"):
         options["heads"] = ["forward/word", "dependency", "backward", "none"]
     return options
+
+
+def on_backbone(name: str, folder: Path, **embedder: Any) -> dict[str, Any]:
+    """The embedder and the options of an encoder."""
+    return {"embedder": {**source(folder), **embedder}, **options_of(name, folder)}
+
+
+def source(folder: Path) -> dict[str, Any]:
+    return {"name": "backbone", "folder": str(folder / "backbone")}
 
 
 @pytest.mark.parametrize("name", ON_A_BACKBONE)
 def test_encoders_do_not_see_padding(name, folder):
     torch.manual_seed(0)
-    encoder = build(name, vocab_size=2, **options_of(name, folder)).eval()
+    encoder = build(name, **on_backbone(name, folder)).eval()
     together = encoder(sa.collate(TREES, sa.Vocabulary([]))).vector
     for row, sentence in enumerate(TREES):
         alone = encoder(sa.collate([sentence], sa.Vocabulary([]))).vector
@@ -285,14 +294,8 @@ def test_encoders_do_not_see_padding(name, folder):
 def test_ms_san_on_a_backbone_keeps_cls_and_counts():
     """The encoder has ``10 D^2 + 5 D``, pooling ``2 D^2 + 2 D`` parameters; ``r = [r_att ; h_CLS]``."""
     dim, tiny_backbone = 24, tiny("bert", hidden_size=24)
-    from structattn.encoders import backbone as room
-
     source = PretrainedBackbone(tiny_backbone, minilm_tokenizer())
-    original, room.read_backbone = room.read_backbone, lambda *args, **options: source
-    try:
-        encoder = build("ms_san_backbone", vocab_size=2, backbone="any", dropout=0.0).eval()
-    finally:
-        room.read_backbone = original
+    encoder = sa.encoders.ms_san(BackboneEmbedding(source), dropout=0.0).eval()
     own = sum(p.numel() for p in encoder.parameters()) - sum(p.numel() for p in tiny_backbone.parameters())
     assert own == 12 * dim**2 + 7 * dim
     batch = sa.collate(TREES, sa.Vocabulary([]))
@@ -300,10 +303,25 @@ def test_ms_san_on_a_backbone_keeps_cls_and_counts():
     assert vector.shape == (len(TREES), 2 * dim)
     first = source(source.tokenize(TREES))[:, 0]
     torch.testing.assert_close(vector[:, dim:], first)
+    beside_max = sa.encoders.ms_san(BackboneEmbedding(source), pooler="att_max", dropout=0.0).eval()
+    assert sum(p.numel() for p in beside_max.parameters()) == sum(p.numel() for p in encoder.parameters())
+    encoding = beside_max(batch)
+    largest = encoding.states.masked_fill(~encoding.mask[..., None], -torch.inf).amax(1)
+    torch.testing.assert_close(encoding.vector[:, dim:], largest)
+
+
+def test_dropout_of_ms_san_spares_cls():
+    source = PretrainedBackbone(tiny("bert", hidden_size=24), minilm_tokenizer())
+    encoder = sa.encoders.ms_san(BackboneEmbedding(source), dropout=0.5)
+    batch = sa.collate(TREES, sa.Vocabulary([]))
+    encoder.train().embedder.backbone.eval()
+    first, second = encoder(batch).vector, encoder(batch).vector
+    assert torch.equal(first[:, 24:], second[:, 24:])
+    assert not torch.equal(first[:, :24], second[:, :24])
 
 
 def test_hydra_as_an_encoder_is_the_hydra_model(folder):
-    encoder = build("hydra", vocab_size=2, **options_of("hydra", folder)).eval()
+    encoder = build("hydra", **on_backbone("hydra", folder)).eval()
     model = add_heads(tiny("bert"), folder / "adapter").eval()
     subwords = collate_subwords(TREES, minilm_tokenizer())
     # The gate and the output map were not saved, as they had not been trained.
@@ -314,37 +332,33 @@ def test_hydra_as_an_encoder_is_the_hydra_model(folder):
 
 
 def test_the_controls_of_hydra(folder):
-    options = options_of("hydra", folder)
-    trained, again = (build("hydra", vocab_size=2, **options).embedder.reader.layer.heads for _ in range(2))
-    random = build("hydra", vocab_size=2, **options, heads="random").embedder.reader.layer.heads
+    options = on_backbone("hydra", folder)
+    trained, again = (build("hydra", **options).embedder.reader.layer.heads for _ in range(2))
+    random = build("hydra", **options, heads="random").embedder.reader.layer.heads
     assert torch.equal(trained.query.weight, again.query.weight)
     assert not torch.equal(trained.query.weight, random.query.weight)
-    frozen = build("hydra", vocab_size=2, **options, frozen="heads").embedder
+    frozen = build("hydra", **options, frozen_heads=True).embedder
     assert not any(parameter.requires_grad for parameter in frozen.reader.layer.heads.parameters())
     assert all(parameter.requires_grad for parameter in frozen.backbone.parameters())
-    frozen = build("hydra", vocab_size=2, **options, frozen="backbone").embedder
+    frozen = build("hydra", **on_backbone("hydra", folder, is_frozen=True)).embedder
     assert not any(parameter.requires_grad for parameter in frozen.backbone.parameters())
     assert all(parameter.requires_grad for parameter in frozen.reader.layer.parameters())
 
 
-@pytest.mark.parametrize(
-    ("name", "frozen"),
-    [("backbone", {"is_frozen": True}), ("ms_san_backbone", {"is_frozen": True}), ("hydra", {"frozen": "backbone"})],
-)
-def test_encoders_that_keep_states_answer_the_same(name, frozen, folder):
-    options = {**options_of(name, folder), **frozen}
+@pytest.mark.parametrize("name", ["backbone", "ms_san", "hydra", "sgnet"])
+def test_encoders_that_keep_states_answer_the_same(name, folder):
     batch = sa.collate(TREES, sa.Vocabulary([]))
     torch.manual_seed(0)
-    expected = build(name, vocab_size=2, **options).eval()(batch).vector
+    expected = build(name, **on_backbone(name, folder, is_frozen=True)).eval()(batch).vector
     torch.manual_seed(0)
-    encoder = build(name, vocab_size=2, **options, keep_states=True).eval()
+    encoder = build(name, **on_backbone(name, folder, is_frozen=True, keep_states=True)).eval()
     for _ in range(2):
         torch.testing.assert_close(encoder(batch).vector, expected, atol=2e-6, rtol=1e-5)
     assert len(encoder.embedder.backbone.kept) == len({sentence.words for sentence in TREES})
 
 
 def test_pairs_are_read_as_one_text(folder):
-    encoder = build("backbone", vocab_size=2, **options_of("backbone", folder)).eval()
+    encoder = build("backbone", **on_backbone("backbone", folder)).eval()
     first, second = (sa.collate(side, sa.Vocabulary([])) for side in (TREES[:4], TREES[4:]))
     subwords = collate_subwords(list(zip(TREES[:4], TREES[4:], strict=True)), minilm_tokenizer())
     assert set(subwords.segments.unique().tolist()) == {0, 1}
@@ -356,15 +370,20 @@ def test_pairs_are_read_as_one_text(folder):
 
 def test_mistakes_in_options(folder):
     for name, message in (
-        ("backbone", "folder of a Hugging Face encoder, got none"),
-        ("hydra", "hydra pretrain wrote"),
+        ("backbone", "needs the folder of a Hugging Face encoder"),
+        ("hydra", "needs the folder of a Hugging Face encoder"),
     ):
         with pytest.raises(ConfigError, match=message):
             build(name, vocab_size=2)
-    with pytest.raises(ConfigError, match="6 of them do not divide the backbone's width 16"):
-        build("ms_san_backbone", vocab_size=2, backbone=str(folder / "backbone"))
+    with pytest.raises(ConfigError, match="hydra pretrain wrote"):
+        build("hydra", embedder=source(folder))
+    with pytest.raises(ConfigError, match="multiple of the number of heads, got dim=16 for 6 heads"):
+        build("ms_san", embedder=source(folder))
     with pytest.raises((ConfigError, TypeError), match=r"'trained'.*'random'"):
-        build("hydra", vocab_size=2, **options_of("hydra", folder), heads="some")
+        build("hydra", **on_backbone("hydra", folder), heads="some")
+    for name in ("hydra", "injected"):
+        with pytest.raises(ConfigError, match="embedder: expected layer -1, the last one, got 0"):
+            build(name, **on_backbone(name, folder, layer=0))
 
 
 @pytest.mark.parametrize("name", ON_A_BACKBONE)
@@ -374,8 +393,8 @@ def test_a_trained_model_needs_neither_backbone_nor_adapter(name, folder, tmp_pa
     shutil.copytree(folder, tmp_path / "parts")
     labels = ("no", "yes")
     task = sa.tasks.Task("t", labels=labels)
-    options = options_of(name, tmp_path / "parts")
-    model = sentence_model(name, task, vocabulary=sa.Vocabulary([]), options=options)
+    parts = {"options": options_of(name, tmp_path / "parts"), "embedder": source(tmp_path / "parts")}
+    model = sentence_model(name, task, vocabulary=sa.Vocabulary([]), **parts)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.01)
@@ -392,12 +411,31 @@ def test_a_trained_model_needs_neither_backbone_nor_adapter(name, folder, tmp_pa
     assert names[0] == names[1]
 
 
+def test_an_encoder_over_a_backbone_in_memory_is_saved_and_read(tmp_path):
+    memory = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True)
+    encoder = build("ms_san", embedder=BackboneEmbedding(memory, pooling="mean"), heads=["word", "none"]).eval()
+    encoder.save_pretrained(tmp_path / "encoder")
+    again = sa.load(tmp_path / "encoder")
+    batch = sa.collate(TREES, sa.Vocabulary([]))
+    assert torch.equal(again(batch).vector, encoder(batch).vector)
+    assert again.config["embedder"] == {
+        **encoder.config["embedder"],
+        "folder": str(tmp_path / "encoder" / "backbone"),
+    }
+    assert not any(parameter.requires_grad for parameter in again.embedder.backbone.parameters())
+    task = sa.tasks.Task("t", labels=("no", "yes"))
+    model = sa.tasks.SentenceModel(encoder, task, vocabulary=sa.Vocabulary([])).eval()
+    model.save_pretrained(tmp_path / "model")
+    assert sa.load(tmp_path / "model").predict(TREES) == model.predict(TREES)
+
+
 @pytest.mark.parametrize("name", ON_A_BACKBONE)
 def test_transformers_finds_the_backbone_in_the_folder_of_a_trained_model(name, folder, tmp_path, monkeypatch):
     from transformers import AutoModelForSequenceClassification
 
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    model = sentence_model(name, task, vocabulary=sa.Vocabulary([]), options=options_of(name, folder)).eval()
+    parts = {"options": options_of(name, folder), "embedder": source(folder)}
+    model = sentence_model(name, task, vocabulary=sa.Vocabulary([]), **parts).eval()
     model.save_pretrained(tmp_path / "model")
     import structattn.training.hugging_face  # noqa: F401
 
@@ -410,13 +448,21 @@ def test_transformers_finds_the_backbone_in_the_folder_of_a_trained_model(name, 
     assert saved.predict(TREES)[0].probabilities == pytest.approx(again.predict(TREES)[0].probabilities, abs=1e-6)
 
 
-def test_training_from_the_command_line(folder, tmp_path, capsys, caplog):
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--encoder", "hydra", "--adapter", "{folder}/adapter", "--classifier.combine", "together"],
+        ["--encoder", "ms_san", "--options.heads", "[forward, word]", "--embedder.pooling", "mean"],
+    ],
+    ids=lambda options: options[1],
+)
+def test_training_from_the_command_line(options, folder, tmp_path, capsys, caplog):
     rows = [("kids wash", "dogs bark", "entailment"), ("kids wash", "kids sit", "not_entailment")] * 4
     lines = ["index\tsentence1\tsentence2\tlabel"]
     lines += [f"{number}\t" + "\t".join(row) for number, row in enumerate(rows)]
     (tmp_path / "rte.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    words = ["train", "--task", "rte", "--encoder", "hydra", "--backbone", str(folder / "backbone")]
-    words += ["--adapter", str(folder / "adapter"), "--classifier.combine", "together", "--device", "cpu"]
+    words = ["train", "--task", "rte", "--backbone", str(folder / "backbone"), "--device", "cpu"]
+    words += [word.format(folder=folder) for word in options]
     words += ["--data.train", str(tmp_path / "rte.tsv"), "--data.dev", str(tmp_path / "rte.tsv")]
     words += ["--optimization.epochs", "1", "--out", str(tmp_path / "run")]
     with caplog.at_level(logging.ERROR):

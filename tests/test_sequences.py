@@ -18,7 +18,7 @@ from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
-from structattn.encoders.build import options_of
+from structattn.encoders.build import needs_backbone
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
 from structattn.tasks import DecoderConfig, SequenceModel, TextProcessor, build_decoder, get_task, metric
 from structattn.tasks.sequence_metrics import correct_prefix
@@ -337,7 +337,7 @@ def test_bad_models_and_items_are_refused() -> None:
 # Encoders.
 
 
-SINGLE = sorted(name for name in sa.encoders.BUILDERS if "backbone" not in options_of(name) and name != "decomposable")
+SINGLE = sorted(name for name in sa.encoders.BUILDERS if not needs_backbone(name) and name != "decomposable")
 
 
 @pytest.mark.parametrize("name", SINGLE)

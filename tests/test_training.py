@@ -425,10 +425,18 @@ def test_frozen_words_are_those_of_dev_with_a_vector(tmp_path: Path) -> None:
         embedder = model.encoder.embedder
         assert embedder.weight[vocabulary["good"]].tolist() == [1.0, 0.0]
         assert embedder.frozen.tolist() == [[0.0, 1.0], [1.0, 1.0]][: len(words)]
-        assert model.config["options"]["embedding_dim"] == 2
-    narrow = dataclasses.replace(config, options={"dim": 8, "num_heads": 2, "embedding_dim": 3})
-    with pytest.raises(ConfigError, match=r"options.embedding_dim: the vectors of .* have 2 numbers, got 3"):
-        prepare_model(narrow, get_task("classification"), split_of(data))
+        assert model.config["embedder"] == {"name": "words", "dim": 2, "num_frozen": len(words), "dropout": 0.0}
+        assert model.config["options"] == config.options
+        model.save_pretrained(tmp_path / frozen)
+        again = sa.load(tmp_path / frozen)
+        assert torch.equal(again.encoder.embedder.frozen, embedder.frozen)
+        assert again.config == model.config
+    for embedder, message in (
+        ({"dim": 3}, r"embedder.dim: the vectors of .* have 2 numbers, got 3"),
+        ({"name": "backbone"}, "data.vectors: embedder 'backbone' has no table of word vectors"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            prepare_model(dataclasses.replace(config, embedder=embedder), get_task("classification"), split_of(data))
 
 
 def test_uniform_values_reach_all_but_normalisations_given_vectors_and_empty_rows(
@@ -505,7 +513,7 @@ def test_batches_hold_similar_lengths_and_follow_seed_and_epoch() -> None:
 
 def test_only_matrices_decay() -> None:
     vocabulary = Vocabulary(["a", "b"])
-    encoder = sa.encoders.build("transformer", vocab_size=len(vocabulary), dim=8, num_heads=2, embedding_dim=4)
+    encoder = sa.encoders.build("transformer", vocab_size=len(vocabulary), dim=8, num_heads=2, embedder={"dim": 4})
     model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT)
     groups = build_optimizer(model, OptimizationConfig(weight_decay=0.1)).param_groups
     found = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}

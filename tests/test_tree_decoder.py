@@ -104,7 +104,9 @@ def test_what_does_not_fit_is_refused() -> None:
     reader, _ = models("transformer", "transformer")
     with pytest.raises(ConfigError, match=r"heads that divide the 12 features .* got 2 layers and 5 heads"):
         build_decoder("transformer", reader, 7, num_heads=5)
-    with pytest.raises(ConfigError, match="got 0 layers and 2 heads"):
+    with pytest.raises(
+        ConfigError, match="option 'num_layers' of decoder 'tree_transformer': expected at least 1, got 0"
+    ):
         build_decoder("tree_transformer", reader, 7, num_layers=0, num_heads=2)
     writer = build_decoder("tree_transformer", reader, 7, num_heads=2)
     batch = sa.collate(SENTENCES, VOCABULARY)

@@ -49,12 +49,12 @@ def test_the_translation_layer_has_its_published_size() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"subtree_mask": False},
-        {"max_vertical": 0},
-        {"max_horizontal": 0},
-        {"max_vertical": 0, "max_horizontal": 0, "subtree_mask": False},
-        {"mode": "ref"},
-        {"words_see": "own"},
+        {"mask": "none"},
+        {"accumulation": {"max_vertical": 0}},
+        {"accumulation": {"max_horizontal": 0}},
+        {"accumulation": {"max_vertical": 0, "max_horizontal": 0}, "mask": "none"},
+        {"accumulation": {"mode": "ref"}},
+        {"mask": "own"},
         {"norm": "first"},
         {"num_labels": 5},
     ],
@@ -77,8 +77,8 @@ def test_words_do_not_depend_on_the_tree() -> None:
 def test_a_phrase_knows_no_word_around_it_if_words_see_only_themselves() -> None:
     trees = [sa.ConstituencyTree.from_brackets(f"(S (NP (D the) (N dog)) (VP (V {word})))") for word in KNOWN]
     sentences = [sa.Sentence(tree.words, constituency=tree) for tree in trees]
-    for words_see, same in (("own", True), ("all", False)):
-        states = encode(encoder(words_see=words_see), sentences).states
+    for mask, same in (("own", True), ("subtree", False)):
+        states = encode(encoder(mask=mask), sentences).states
         # Words 0 to 2, then S, NP and VP.
         assert torch.allclose(states[0, 4], states[1, 4], atol=1e-5) == same
         assert not torch.allclose(states[0, 3], states[1, 3], atol=1e-2)
@@ -121,7 +121,7 @@ def test_a_forest_is_the_mean_of_its_roots_and_a_root_on_top_sees_all() -> None:
 
 
 def test_deep_and_long_trees_use_the_last_row_of_a_table() -> None:
-    model = encoder(max_vertical=2, max_horizontal=3)
+    model = encoder(accumulation={"max_vertical": 2, "max_horizontal": 3})
     vector = encode(model, with_trees("left")).vector
     # The sum of all features would not do: the last normalisation makes it a constant.
     vector[:, 0].sum().backward()
@@ -134,9 +134,9 @@ def test_deep_and_long_trees_use_the_last_row_of_a_table() -> None:
     ("options", "message"),
     [
         ({"dim": 12, "num_heads": 4}, "dim expects an even multiple of the number of heads, got dim=12 for 4 heads"),
-        ({"words_see": "own", "subtree_mask": False}, "words_see=own expects subtree_mask"),
+        ({"mask": "all"}, "option 'mask' .* expected one of 'subtree', 'own', 'none', got 'all'"),
         ({"num_labels": -1}, "num_labels expects at least 0, got -1"),
-        ({"max_vertical": -1}, "maxima of at least 0, got 16, -1 and 100"),
+        ({"accumulation": {"max_vertical": -1}}, "maxima of at least 0, got 16, -1 and 100"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:

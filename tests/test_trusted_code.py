@@ -351,7 +351,7 @@ def test_skeletons_within_folders_of_ours_bring_no_code(poison: str, tmp_path: P
     backbone = str(tiny_backbone(tmp_path / "source"))
     kids = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
     small_models.sentence_model(
-        "backbone", SENTIMENT, vocabulary=VOCABULARY, options={"backbone": backbone}
+        "backbone", SENTIMENT, vocabulary=VOCABULARY, embedder={"folder": backbone}
     ).save_pretrained(tmp_path / "model")
     build_parser([kids], backbone=backbone).save_pretrained(tmp_path / "parser")
     task = HydraModelForSequenceClassification(add_heads(load_backbone(backbone)[0], HydraConfig(num_heads=2)), 2)

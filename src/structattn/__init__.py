@@ -21,6 +21,7 @@ _NOUNS = {
     "TreeBatch": "data",
     "collate": "data",
     "read_examples": "data",
+    "build": "encoders",
     "load": "training",
     "parse": "parsing",
 }
@@ -50,6 +51,7 @@ __all__ = [
     "TreeBatch",
     "Vocabulary",
     "__version__",
+    "build",
     "collate",
     "data",
     "distributions",
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
         training,
     )
     from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate, read_examples
+    from structattn.encoders.build import build
     from structattn.parsing import parse
     from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
     from structattn.training import load

@@ -18,14 +18,14 @@ from refusing import refuse_numbers
 from structattn.data import SentenceBatch
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.build import BUILDERS, build, options_of
+from structattn.encoders.build import BUILDERS, build, needs_backbone, options_of
 from structattn.pretrained import HydraConfig, add_heads
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 12)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
 BATCHES = [SENTENCES[:4], SENTENCES[3:6], SENTENCES[5:11], SENTENCES[7:12]]
-OWN = sorted(name for name in BUILDERS if "backbone" not in options_of(name))
-ON_A_BACKBONE = sorted(set(BUILDERS) - set(OWN))
+OWN = sorted(name for name in BUILDERS if not needs_backbone(name))
+ON_A_BACKBONE = ["ms_san over a backbone", *sorted(set(BUILDERS) - set(OWN))]
 NAMES = [*OWN, *ON_A_BACKBONE]
 every_encoder = pytest.mark.parametrize("name", NAMES)
 # To trace the others takes ten seconds or more.
@@ -62,10 +62,11 @@ def backbone() -> Any:
 
 def tiny(name: str, backbone: Path) -> SentenceEncoder:
     """A small encoder without dropout."""
-    known = options_of(name)
+    builder = name.partition(" over ")[0]
+    known = options_of(builder)
     options: dict[str, Any] = {"dropout": 0.0}
-    if "backbone" in known:
-        options["backbone"] = str(backbone)
+    if name in ON_A_BACKBONE:
+        options["embedder"] = {"name": "backbone", "folder": str(backbone)}
     else:
         options["dim"] = 12
     if "num_heads" in known and "dim" in options:
@@ -73,7 +74,7 @@ def tiny(name: str, backbone: Path) -> SentenceEncoder:
     if "adapter" in known:
         options["adapter"] = str(backbone / "adapter")
     torch.manual_seed(0)
-    encoder = build(name, vocab_size=len(VOCABULARY), **options)
+    encoder = build(builder, vocab_size=len(VOCABULARY), **options)
     for module in encoder.modules():
         for share in ("p", "dropout", "attention_dropout", "dropout_prob"):
             if isinstance(getattr(module, share, None), float):

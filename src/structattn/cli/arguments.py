@@ -12,13 +12,15 @@ import re
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import jsonargparse
 
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import yaml_text
 from structattn.syntax.options import explain
+
+_IN_GROUP = "\x1f"  # between the names of a group and of its option, while both are one key of a mapping
 
 
 def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, verb: str) -> dict[str, Any] | None:
@@ -46,7 +48,8 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     for file in _configurations(arguments):
         if Path(file).is_file():
             yaml_text(file)  # within its limits
-    words = [_underscored(word) for word in arguments]
+    mappings = [name for kind in whole.values() for name in _mappings(kind)]
+    words = [_joined(_underscored(word), mappings) for word in arguments]
     try:
         # Help and --print_config print and exit with success.
         values = parser.parse_args(words)
@@ -55,6 +58,8 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
                 followed = inspect.signature(kind.usual).parameters
                 parser.set_defaults(_flat(kind.usual(**{name: values[name] for name in followed})))
                 values = parser.parse_args(words)
+        for name in mappings:
+            values[name] = _with_groups(values[name])
         values = parser.instantiate(values)
     except SystemExit:
         return None
@@ -72,6 +77,42 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
 def _underscored(word: str) -> str:
     name, equals, value = word.partition("=")
     return name.replace("-", "_").replace("__", "--", 1) + equals + value if name.startswith("--") else word
+
+
+def _mappings(kind: Any, section: str = "") -> Iterator[str]:
+    """The fields of a configuration, and of its sections, that are mappings, such as the options of an encoder."""
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            yield from _mappings(hint, f"{section}{name}.")
+        elif get_origin(hint) is dict:
+            yield section + name
+
+
+def _joined(word: str, mappings: Sequence[str]) -> str:
+    """``--options.group.name`` as one key of the mapping, as jsonargparse keeps no more than one name of each group."""
+    option, equals, value = word.partition("=")
+    for name in mappings:
+        if option.startswith(f"--{name}."):
+            key = option.removeprefix(f"--{name}.").replace(".", _IN_GROUP)
+            return f"--{name}.{key}{equals}{value}"
+    return word
+
+
+def _with_groups(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A mapping whose joined keys are groups again; they win over what a file says of their group."""
+    if values is None:
+        return None
+    found = {key: value for key, value in values.items() if _IN_GROUP not in key}
+    for key, value in values.items():
+        *groups, name = key.split(_IN_GROUP)
+        place = found
+        for group in groups:
+            before = place.get(group)
+            place[group] = dict(before) if isinstance(before, Mapping) else {}
+            place = place[group]
+        if groups:
+            place[name] = value
+    return found
 
 
 def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargparse.ArgumentParser, dict[str, Any]]:

@@ -4,18 +4,18 @@ import dataclasses
 import inspect
 import json as jsonlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from structattn.tasks import Task
 
-Kind = Literal["encoders", "tasks", "priors", "structures"]
+Kind = Literal["encoders", "embedders", "tasks", "priors", "structures"]
 Entries = dict[str, tuple[str, dict[str, Any]]]
 
 
 def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
-    """The available encoders, tasks, priors or structures, one line each.
+    """The available encoders, embedders, tasks, priors or structures, one line each.
 
     Args:
         what: which of them.
@@ -31,13 +31,29 @@ def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterato
     width = max(map(len, entries))
     for name, (summary, known) in entries.items():
         yield f"{name:<{width}}  {summary}"
-        yield from (f"{'':<{width}}    {option}: {value}" for option, value in known.items() if options)
+        yield from (f"{'':<{width}}    {option}: {value}" for option, value in _dotted(known) if options)
+
+
+def _dotted(options: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, Any]]:
+    """Options as they are named on the command line; those of a group have its name before a dot."""
+    for name, value in options.items():
+        if isinstance(value, dict) and value:
+            yield from _dotted(value, f"{group}{name}.")
+        else:
+            yield f"{group}{name}", value
 
 
 def _encoders() -> Entries:
     from structattn.encoders.build import BUILDERS, builder, options_of
 
     return {name: (_summary(builder(name)), options_of(name)) for name in sorted(BUILDERS)}
+
+
+def _embedders() -> Entries:
+    from structattn.encoders.embedders import EMBEDDERS
+    from structattn.syntax.options import known_options
+
+    return {name: (_summary(builder), known_options(builder)) for name, builder in sorted(EMBEDDERS.items())}
 
 
 def _tasks() -> Entries:
@@ -76,6 +92,7 @@ def _structures() -> Entries:
 
 KINDS: dict[Kind, Callable[[], Entries]] = {
     "encoders": _encoders,
+    "embedders": _embedders,
     "tasks": _tasks,
     "priors": _priors,
     "structures": _structures,

@@ -30,15 +30,18 @@ def command(
     Args:
         config: the configuration.
         seeds: several runs, such as 1..5 or 1,3,7; each in its own folder, below --out if that is given.
-        backbone: folder of a Hugging Face encoder, for encoders on a backbone: the same as --options.backbone.
+        backbone: folder of a Hugging Face encoder, whose states the encoder reads: the same as --embedder.name backbone
+            --embedder.folder.
         adapter: folder of HYDRA heads, for the encoder hydra: the same as --options.adapter.
         resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         trust_code: import and run an encoder module:function that the folder of --init names.
         json: print one JSON object a run.
     """
-    folders = {name: folder for name, folder in (("backbone", backbone), ("adapter", adapter)) if folder is not None}
-    config = dataclasses.replace(config, options={**config.options, **folders})
+    if backbone is not None:
+        config = dataclasses.replace(config, embedder={**config.embedder, "name": "backbone", "folder": backbone})
+    if adapter is not None:
+        config = dataclasses.replace(config, options={**config.options, "adapter": adapter})
     results = []
     for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds)):
         results.append(run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))

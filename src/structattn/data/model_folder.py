@@ -234,17 +234,17 @@ def write_vocabulary(vocabulary: Vocabulary, file: Path) -> None:
     file.write_text(vocabulary.to_json() + "\n", encoding="utf-8")
 
 
-def read_vocabulary(file: Path, *, size: int) -> Vocabulary:
+def read_vocabulary(file: Path, *, size: int | None) -> Vocabulary:
     """Read the vocabulary of a model.
 
     Args:
         file: what :func:`write_vocabulary` wrote.
-        size: how many ids the model was built for.
+        size: how many ids the model was built for; ``None`` for a model that reads no word ids.
 
     Raises:
         ParseError: if the file is missing or damaged, or another model's; the message names it.
     """
     found = Vocabulary.from_file(file)
-    if len(found) != size:
+    if size is not None and len(found) != size:
         raise ParseError(f"expected the {shown(size)} ids that {MODEL.config} names, got {len(found)}", file=file)
     return found

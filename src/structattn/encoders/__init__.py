@@ -1,5 +1,11 @@
-"""Sentence encoders: one file per published system, one table from names to builders."""
+"""Sentence encoders: one file per published system, one table from names to builders.
 
+Every builder that ``structattn list encoders`` shows is here by its name, those of rooms above as well.
+"""
+
+from collections.abc import Callable
+
+from structattn.encoders.backbone import backbone
 from structattn.encoders.bilstm import BiLSTM, bilstm, bilstm_s2t
 from structattn.encoders.build import BUILDERS, build, builder, options_of
 from structattn.encoders.decomposable import Decomposable, decomposable
@@ -12,6 +18,7 @@ from structattn.encoders.disan import (
     emb_s2t,
     mh_s2t,
 )
+from structattn.encoders.embedders import EMBEDDERS
 from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
 from structattn.encoders.lstm import LSTM, LastPooling, lstm
 from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
@@ -20,6 +27,7 @@ from structattn.encoders.structured import ConcatContext, ReadingScorer, latent_
 from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
 from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
 from structattn.encoders.tree_transformer import (
+    Accumulation,
     NoAccumulation,
     TreeTransformer,
     length_matched_transformer,
@@ -29,9 +37,11 @@ from structattn.encoders.tree_transformer import (
 __all__ = [
     "ABLATIONS",
     "BUILDERS",
+    "EMBEDDERS",
     "LSTM",
     "MSSAN",
     "PAPER_HEADS",
+    "Accumulation",
     "BiLSTM",
     "ConcatContext",
     "Decomposable",
@@ -50,6 +60,7 @@ __all__ = [
     "TransformerLayer",
     "TreeLSTM",
     "TreeTransformer",
+    "backbone",
     "bilstm",
     "bilstm_s2t",
     "build",
@@ -61,6 +72,8 @@ __all__ = [
     "emb_additive",
     "emb_s2t",
     "heads_prior",
+    "hydra",
+    "injected",
     "latent_trees",
     "length_matched_transformer",
     "lstm",
@@ -70,8 +83,16 @@ __all__ = [
     "options_of",
     "relative_shaw",
     "relative_xl",
+    "sgnet",
     "structured",
     "transformer",
     "tree_lstm",
     "tree_transformer",
 ]
+
+
+def __getattr__(name: str) -> Callable[..., SentenceEncoder]:
+    """The builders that rooms above add to the table, which are imported when they are asked for."""
+    if name.startswith("_") or name not in BUILDERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return builder(name)

@@ -9,12 +9,11 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.disan import activation_of
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.layers import (
     MaxPooling,
     MeanPooling,
     Source2Token,
-    WordEmbedding,
     bidirectional_lstm,
     read_both_ways,
 )
@@ -54,11 +53,9 @@ class BiLSTM(nn.Module):
 
 
 def bilstm(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_layers: int = 1,
     pooler: str = "max",
     dropout: float = 0.2,
@@ -66,10 +63,8 @@ def bilstm(
     """A bidirectional LSTM pooled by maximum or mean.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of each direction. The sentence vector is twice as wide.
-        embedding_dim: width of the word vectors, if it differs; the LSTM takes them as they are.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word, which the LSTM reads as it is.
+        dim: width of each direction; that of the embedder's states if ``None``. The sentence vector is twice as wide.
         num_layers: number of layers.
         pooler: ``"max"`` or ``"mean"`` of the states.
         dropout: on what enters each layer.
@@ -79,23 +74,22 @@ def bilstm(
 
     Example:
         >>> import structattn as sa
-        >>> encoder = bilstm(4, dim=6, pooler="mean")
+        >>> encoder = bilstm(sa.layers.WordEmbedding(4, 6), pooler="mean")
         >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 12])
     """
     if pooler not in ("max", "mean"):
         raise ConfigError(f"pooler expects one of max, mean; got {pooler!r}")
-    embedding, contextualizer = _parts(vocab_size, dim, embedding_dim, num_frozen, num_layers, dropout)
+    width = width_of(embedder, dim)
     pool = MaxPooling() if pooler == "max" else MeanPooling()
-    return SentenceEncoder(embedding, contextualizer, pooler=pool, output_dim=2 * dim)
+    contextualizer = _contextualizer(embedder, width, num_layers, dropout)
+    return SentenceEncoder(embedder, contextualizer, pooler=pool, output_dim=2 * width)
 
 
 def bilstm_s2t(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_layers: int = 1,
     activation: str = "elu",
     dropout: float = 0.25,
@@ -103,10 +97,8 @@ def bilstm_s2t(
     """A bidirectional LSTM pooled by source2token attention (Shen et al. 2018, "Bi-LSTM + s2t").
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of each direction. The sentence vector is twice as wide.
-        embedding_dim: as in :func:`bilstm`.
-        num_frozen: as in :func:`bilstm`.
+        embedder: as in :func:`bilstm`.
+        dim: as in :func:`bilstm`.
         num_layers: as in :func:`bilstm`.
         activation: of the pooler: ``"elu"``, or ``"relu"`` as in the authors' code.
         dropout: on what enters each layer and the pooler's linear maps.
@@ -115,19 +107,17 @@ def bilstm_s2t(
         ConfigError: for an unknown activation, or no layer.
 
     Example:
-        >>> bilstm_s2t(4, dim=6).output_dim
+        >>> from structattn.layers import WordEmbedding
+        >>> bilstm_s2t(WordEmbedding(4, 6)).output_dim
         12
     """
-    embedding, contextualizer = _parts(vocab_size, dim, embedding_dim, num_frozen, num_layers, dropout)
-    pooler = Source2Token(2 * dim, activation=activation_of(activation), dropout=dropout)
-    return SentenceEncoder(embedding, contextualizer, pooler=pooler, output_dim=2 * dim)
+    width = width_of(embedder, dim)
+    contextualizer = _contextualizer(embedder, width, num_layers, dropout)
+    pooler = Source2Token(2 * width, activation=activation_of(activation), dropout=dropout)
+    return SentenceEncoder(embedder, contextualizer, pooler=pooler, output_dim=2 * width)
 
 
-def _parts(
-    vocab_size: int, dim: int, embedding_dim: int | None, num_frozen: int, num_layers: int, dropout: float
-) -> tuple[WordEmbedding, BiLSTM]:
+def _contextualizer(embedder: nn.Module, hidden: int, num_layers: int, dropout: float) -> BiLSTM:
     if num_layers < 1:
         raise ConfigError(f"num_layers expects at least 1, got {num_layers}")
-    width = dim if embedding_dim is None else embedding_dim
-    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
-    return embedding, BiLSTM(width, dim, num_layers=num_layers, dropout=dropout)
+    return BiLSTM(width_of(embedder), hidden, num_layers=num_layers, dropout=dropout)

@@ -3,17 +3,21 @@
 An encoder outside the table is named ``module:function``.
 """
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
+
+from torch import nn
 
 import structattn
+from structattn.encoders.embedders import build_embedder
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.syntax.errors import ConfigError
+from structattn.layers import BackboneEmbedding
+from structattn.layers.backbone import SKELETON
+from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.options import check_options, known_options, nearest, plain_options
 
 
 class BuilderTable(Mapping[str, str]):
@@ -69,19 +73,19 @@ BUILDERS = BuilderTable(
         "structured": "structattn.encoders.structured:structured",
         "decomposable": "structattn.encoders.decomposable:decomposable",
         "backbone": "structattn.encoders.backbone:backbone",
-        "ms_san_backbone": "structattn.encoders.backbone:ms_san_backbone",
     }
 )
-# Options that are counts, of at least one.
-_SIZES = ("dim", "embedding_dim", "hidden", "num_heads", "num_layers")
+# The width of the word vectors of an encoder that is built without an embedder: that of its paper, where it is not 300.
+_WIDTHS = {"lstm": 500, "structured": 50, "tree_transformer": 64, "length_matched_transformer": 64}
+_WIDTH = 300
 
 
 def builder(name: str) -> Callable[..., SentenceEncoder]:
     """The builder function behind a name.
 
     Args:
-        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes ``vocab_size``
-            first, and its options by keyword, each with a default.
+        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes the embedder first,
+            and its options by keyword, each with a default.
 
     Raises:
         ConfigError: if the name is unknown (the message lists the known names), or nothing is where it says.
@@ -92,7 +96,7 @@ def builder(name: str) -> Callable[..., SentenceEncoder]:
     """
     if name not in BUILDERS and ":" not in name:
         raise ConfigError(
-            f"unknown encoder {name!r}{_nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}, "
+            f"unknown encoder {name!r}{nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}, "
             "or module:function for your own"
         )
     module, _, function = BUILDERS.get(name, name).partition(":")
@@ -110,53 +114,79 @@ def builder(name: str) -> Callable[..., SentenceEncoder]:
 
 
 def options_of(name: str) -> dict[str, Any]:
-    """The options of an encoder and their defaults, read from the builder's signature.
+    """The options of an encoder and their defaults, read from the builder's signature; groups are mappings.
 
     Example:
-        >>> options_of("disan")["dim"]
-        300
+        >>> options_of("disan")["scale"], options_of("tree_transformer")["accumulation"]
+        (5.0, {'max_vertical': 50, 'max_horizontal': 100, 'mode': 'paper'})
     """
-    parameters = inspect.signature(builder(name)).parameters
-    return {key: parameter.default for key, parameter in parameters.items() if key != "vocab_size"}
+    return known_options(builder(name))
 
 
-def build(name: str, *, vocab_size: int, **options: Any) -> SentenceEncoder:
+def needs_backbone(name: str) -> bool:
+    """Whether an encoder reads a pretrained backbone: its builder takes a ``BackboneEmbedding``.
+
+    Example:
+        >>> needs_backbone("hydra"), needs_backbone("ms_san")
+        (True, False)
+    """
+    return _embedder_type(builder(name)) is BackboneEmbedding
+
+
+def build(
+    name: str,
+    *,
+    embedder: nn.Module | Mapping[str, Any] | None = None,
+    vocab_size: int | None = None,
+    **options: Any,
+) -> SentenceEncoder:
     """Build an encoder by name.
 
     Args:
         name: as in ``builder``.
-        vocab_size: number of word ids, padding and unknown included.
+        embedder: what gives the states of words: a module with its width as ``output_dim``; or the name of an entry of
+            ``EMBEDDERS`` with its options, such as ``{"name": "words", "dim": 100}`` for a table of word vectors, or
+            ``{"name": "backbone", "folder": "bert-base"}``. Word vectors if ``None``, of the width that the option
+            ``dim`` names, or that the encoder's paper has.
+        vocab_size: number of word ids, padding and unknown included; for word vectors.
         **options: keyword arguments of the builder; see ``options_of``.
 
     Raises:
-        ConfigError: for an unknown encoder or option (the message lists the known ones), or a value that does not fit.
+        ConfigError: for an unknown encoder, embedder or option (the message lists the known ones), or a value that does
+            not fit.
 
     Example:
         >>> build("emb_s2t", vocab_size=10, dim=4).output_dim
         4
+        >>> build("bilstm", embedder={"dim": 6, "num_frozen": 2}, vocab_size=10, dim=4).embedder.frozen.shape
+        torch.Size([2, 6])
     """
     function = builder(name)
-    known = options_of(name)
-    types = get_type_hints(function)
-    for key, value in options.items():
-        if key not in known:
-            raise ConfigError(
-                f"unknown option {key!r} for encoder {name!r}{_nearest(key, known)}; known: {', '.join(sorted(known))}"
-            )
-        if not fits(value, types.get(key, Any)):
-            expected = inspect.formatannotation(types[key])
-            raise ConfigError(f"option {key!r} of encoder {name!r}: expected {expected}, got {value!r}")
-        if key in _SIZES and value is not None and value < 1:
-            raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
+    owner = f"encoder {name!r}"
+    checked = check_options(options, function, owner)
+    expected = _embedder_type(function)
+    if not isinstance(embedder, nn.Module):
+        if not isinstance(embedder, Mapping | None):
+            raise ConfigError(f"{owner}: expected a module or a mapping as embedder, got {shown(embedder)}")
+        embedder = build_embedder(_with_defaults(name, embedder or {}, options), vocab_size=vocab_size)
+    if not isinstance(embedder, expected):
+        raise ConfigError(f"{owner}: expected the embedder {expected.__name__}, got {type(embedder).__name__}")
     try:
-        encoder = function(vocab_size, **options)
+        encoder = function(embedder, **checked)
     except ConfigError:
         raise
     except ValueError as error:  # a layer's own check, such as that of a dropout above 1
-        raise ConfigError(f"encoder {name!r}: {error}") from error
+        raise ConfigError(f"{owner}: {error}") from error
     if not isinstance(encoder, SentenceEncoder):
-        raise ConfigError(f"encoder {name!r}: expected a function that returns a SentenceEncoder, got {encoder!r:.60}")
-    encoder.description = {"encoder": name, "options": options, "vocab_size": vocab_size}
+        raise ConfigError(f"{owner}: expected a function that returns a SentenceEncoder, got {encoder!r:.60}")
+    described = getattr(embedder, "config", None)
+    if isinstance(described, dict):
+        encoder.description = {
+            "encoder": name,
+            "options": plain_options(options),
+            "embedder": described,
+            "vocab_size": getattr(embedder, "vocab_size", vocab_size),
+        }
     return encoder
 
 
@@ -165,7 +195,7 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
 
     Args:
         config: the description, which may say more.
-        folder: the folder that it was read from; an option that names a folder in there means that one.
+        folder: the folder that it was read from, for an option or a backbone that was saved in there.
 
     Raises:
         ConfigError: as ``build``.
@@ -177,25 +207,25 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
         True
     """
     options = {
-        name: str(folder / value) if isinstance(value, str) and value and (folder / value).is_dir() else value
+        name: str(folder / name) if value == name and (folder / name).is_dir() else value
         for name, value in config["options"].items()
     }
-    return build(config["encoder"], vocab_size=config["vocab_size"], **options)
+    embedder = dict(config["embedder"])
+    if embedder.get("folder") == SKELETON:
+        embedder["folder"] = str(folder / SKELETON)
+    return build(config["encoder"], embedder=embedder, vocab_size=config["vocab_size"], **options)
 
 
-def fits(value: object, hint: Any) -> bool:
-    """Whether a value is of an option's type. Which strings are known is left to the builder, which lists them."""
-    if hint is Any:
-        return True
-    if get_origin(hint) in (Union, UnionType):
-        return any(fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is Literal:
-        return any(type(value) is type(choice) for choice in get_args(hint))
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, (int, float) if hint is float else get_origin(hint) or hint)
+def _with_defaults(encoder: str, embedder: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """An embedder's configuration with its name and, for word vectors, their width."""
+    complete = {"name": "backbone" if needs_backbone(encoder) else "words", **embedder}
+    if complete["name"] == "words":
+        complete.setdefault("dim", options.get("dim") or _WIDTHS.get(encoder, _WIDTH))
+    return complete
 
 
-def _nearest(name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+def _embedder_type(function: Callable[..., object]) -> type:
+    """The type of a builder's first parameter; any module where it names none."""
+    first = next(iter(inspect.signature(function).parameters), "")
+    hint = get_type_hints(function).get(first, nn.Module)
+    return hint if isinstance(hint, type) else nn.Module

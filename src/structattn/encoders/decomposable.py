@@ -16,17 +16,10 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.encoders.structured import ReadingScorer
 from structattn.functional import masked_softmax
-from structattn.layers import (
-    DependencyScorer,
-    HeadReader,
-    StructuredAttention,
-    WordEmbedding,
-    glorot_linear,
-    independent_heads,
-)
+from structattn.layers import DependencyScorer, HeadReader, StructuredAttention, glorot_linear, independent_heads
 from structattn.syntax.errors import ConfigError
 
 INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
@@ -152,25 +145,21 @@ class SumPooling(nn.Module):
 
 
 def decomposable(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
     inside: str = "projective",
-    dim: int = 300,
+    dim: int | None = None,
     hidden: int = 100,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
     dropout: float = 0.2,
 ) -> SentenceEncoder:
     """Decomposable attention over pairs of sentences, with attention inside each (Kim et al. 2017, section 4.4).
 
     Args:
-        vocab_size: number of word ids.
+        embedder: gives a state for each word, from which heads are scored.
         inside: what is concatenated to each word: ``none``, the word it chooses (``simple``), its head in the given
             tree (``hard``), or its expected head in a latent tree (``projective``, ``nonprojective``).
-        dim: width of the projected words and of the hidden layers.
+        dim: width of the projected words and of the hidden layers; that of the embedder's states if ``None``.
         hidden: width of each direction of the LSTM that scores heads.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
         dropout: before each linear map.
 
     Raises:
@@ -179,15 +168,15 @@ def decomposable(
     Example:
         >>> import structattn as sa
         >>> first, second = (sa.collate([sa.Sentence([word])], sa.Vocabulary(["a", "b"])) for word in "ab")
-        >>> decomposable(4, dim=6)(first, second).vector.shape
+        >>> decomposable(sa.layers.WordEmbedding(4, 6))(first, second).vector.shape
         torch.Size([1, 12])
     """
     if inside not in INSIDE:
         raise ConfigError(f"inside expects one of {', '.join(INSIDE)}; got {inside!r}")
-    width = dim if embedding_dim is None else embedding_dim
+    inputs, width = width_of(embedder), width_of(embedder, dim)
     layer: nn.Module | None = None
     if inside == "hard":
-        layer = GivenHead(dim)
+        layer = GivenHead(width)
     elif inside != "none":
         family = {
             "simple": independent_heads,
@@ -195,11 +184,10 @@ def decomposable(
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=False),
         }[inside]
         scorer = DependencyScorer(2 * hidden, family=family)  # type: ignore[arg-type]  # one signature
-        reader = ReadingScorer(width, hidden, scorer=scorer)
-        layer = StructuredAttention(reader, reader=HeadReader(width, value_dim=dim))
-    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
-    contextualizer = Decomposable(width, dim, inside=layer, dropout=dropout)
-    return SentenceEncoder(embedding, contextualizer, pooler=SumPooling(), output_dim=2 * dim)
+        reader = ReadingScorer(inputs, hidden, scorer=scorer)
+        layer = StructuredAttention(reader, reader=HeadReader(inputs, value_dim=width))
+    contextualizer = Decomposable(inputs, width, inside=layer, dropout=dropout)
+    return SentenceEncoder(embedder, contextualizer, pooler=SumPooling(), output_dim=2 * width)
 
 
 def _two_layers(inputs: int, outputs: int, dropout: float) -> nn.Sequential:

@@ -11,14 +11,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder, width_of
 from structattn.layers import (
     AdditivePooling,
     DirectionalSelfAttention,
     MultiHeadAttention,
     SinusoidalPositions,
     Source2Token,
-    WordEmbedding,
 )
 from structattn.syntax.errors import ConfigError
 
@@ -78,11 +77,10 @@ class PositionedAttention(nn.Module):
 
 
 def disan(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
+    masks: Sequence[str] = ("forward", "backward"),
     scale: int | float = 5.0,
     activation: str = "elu",
     ref_biases: bool = False,
@@ -94,10 +92,9 @@ def disan(
     for sentence pairs, 2,345,403 (the paper's table: 2.35 million).
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of each direction. The sentence vector is twice as wide.
-        embedding_dim: width of the word vectors, if it differs; the blocks take them as they are.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word, which the blocks read as they are.
+        dim: width of each direction; that of the embedder's states if ``None``. The sentence vector is twice as wide.
+        masks: of the blocks: ``"forward"``, ``"backward"`` or ``"diagonal"``.
         scale: the bound ``c`` of the scores.
         activation: ``"elu"`` (the paper), or ``"relu"`` (the authors' code for SST).
         ref_biases: three redundant biases in each gate, as in the authors' code.
@@ -105,32 +102,30 @@ def disan(
 
     Raises:
         ConfigError: for an unknown activation.
+        ValueError: for an unknown mask, or none.
 
     Example:
         >>> import structattn as sa
-        >>> encoder = disan(4, dim=6)
+        >>> encoder = disan(sa.layers.WordEmbedding(4, 6))
         >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 12])
     """
-    return _two_blocks(
-        ("forward", "backward"),
-        vocab_size,
-        dim=dim,
-        embedding_dim=embedding_dim,
-        num_frozen=num_frozen,
-        scale=scale,
-        activation=activation,
-        ref_biases=ref_biases,
-        dropout=dropout,
-    )
+    inputs, width = width_of(embedder), width_of(embedder, dim)
+    blocks = [
+        DirectionalSelfAttention(
+            inputs, width, mask, ref_biases, scale=scale, activation=activation_of(activation), dropout=dropout
+        )
+        for mask in masks
+    ]
+    output_dim = len(blocks) * width
+    pooler = Source2Token(output_dim, activation=activation_of(activation), dropout=dropout)
+    return SentenceEncoder(embedder, DiSAN(blocks), pooler=pooler, output_dim=output_dim)
 
 
 def disan_nodir(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     scale: int | float = 5.0,
     activation: str = "elu",
     ref_biases: bool = False,
@@ -138,18 +133,17 @@ def disan_nodir(
 ) -> SentenceEncoder:
     """DiSAN without directions: in both blocks a word attends to every word but itself, so word order is unknown.
 
-    Options are those of :func:`disan`.
+    Options are those of :func:`disan`, which is given the masks.
 
     Example:
-        >>> disan_nodir(4, dim=6).contextualizer.blocks[1].attention.head_names
+        >>> from structattn.layers import WordEmbedding
+        >>> disan_nodir(WordEmbedding(4, 6)).contextualizer.blocks[1].attention.head_names
         ('not self',)
     """
-    return _two_blocks(
-        ("diagonal", "diagonal"),
-        vocab_size,
+    return disan(
+        embedder,
         dim=dim,
-        embedding_dim=embedding_dim,
-        num_frozen=num_frozen,
+        masks=("diagonal", "diagonal"),
         scale=scale,
         activation=activation,
         ref_biases=ref_biases,
@@ -158,21 +152,13 @@ def disan_nodir(
 
 
 def emb_s2t(
-    vocab_size: int,
-    *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
-    activation: str = "elu",
-    dropout: float = 0.25,
+    embedder: nn.Module, *, dim: int | None = None, activation: str = "elu", dropout: float = 0.25
 ) -> SentenceEncoder:
     """Source2token attention over the word vectors themselves.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the words and of the sentence vector.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word.
+        dim: width of the states and of the sentence vector; the embedder's if ``None``.
         activation: as in :func:`disan`.
         dropout: on what enters the pooler's linear maps.
 
@@ -180,40 +166,34 @@ def emb_s2t(
         ConfigError: for an unknown activation.
 
     Example:
-        >>> emb_s2t(4, dim=6).output_dim
+        >>> from structattn.layers import WordEmbedding
+        >>> emb_s2t(WordEmbedding(4, 6)).output_dim
         6
     """
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
-    pooler = Source2Token(dim, activation=activation_of(activation), dropout=dropout)
-    return SentenceEncoder(embedding, NoContext(), pooler=pooler, output_dim=dim)
+    width = width_of(embedder, dim)
+    pooler = Source2Token(width, activation=activation_of(activation), dropout=dropout)
+    return SentenceEncoder(embedder, NoContext(), pooler=pooler, output_dim=width, input_dim=width)
 
 
 def emb_additive(
-    vocab_size: int,
-    *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
-    activation: str = "elu",
-    dropout: float = 0.25,
+    embedder: nn.Module, *, dim: int | None = None, activation: str = "elu", dropout: float = 0.25
 ) -> SentenceEncoder:
     """Additive attention over the word vectors themselves; options are those of :func:`emb_s2t`.
 
     Example:
-        >>> emb_additive(4, dim=6).output_dim
+        >>> from structattn.layers import WordEmbedding
+        >>> emb_additive(WordEmbedding(4, 6)).output_dim
         6
     """
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
-    pooler = AdditivePooling(dim, activation=activation_of(activation), dropout=dropout)
-    return SentenceEncoder(embedding, NoContext(), pooler=pooler, output_dim=dim)
+    width = width_of(embedder, dim)
+    pooler = AdditivePooling(width, activation=activation_of(activation), dropout=dropout)
+    return SentenceEncoder(embedder, NoContext(), pooler=pooler, output_dim=width, input_dim=width)
 
 
 def mh_s2t(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_heads: int = 8,
     activation: str = "elu",
     dropout: float = 0.25,
@@ -221,27 +201,30 @@ def mh_s2t(
     """Multi-head attention without output map over words and sinusoidal positions, then source2token attention.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the words. Heads and sentence vector together are twice as wide: 8 heads of 75 in the paper.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
-        num_heads: number of heads, a divisor of ``2 * dim``.
+        embedder: gives a state for each word.
+        dim: width of the words' states; the embedder's if ``None``. Heads and sentence vector together are twice as
+            wide: 8 heads of 75 in the paper.
+        num_heads: number of heads, a divisor of twice that width.
         activation: as in :func:`disan`.
         dropout: on attention weights and on what enters the pooler's linear maps.
 
     Raises:
-        ConfigError: for an unknown activation, or a number of heads that does not divide ``2 * dim``.
+        ConfigError: for an unknown activation, or a number of heads that does not divide twice the width.
 
     Example:
-        >>> mh_s2t(4, dim=12).output_dim
+        >>> from structattn.layers import WordEmbedding
+        >>> mh_s2t(WordEmbedding(4, 12)).output_dim
         24
     """
-    if num_heads < 1 or 2 * dim % num_heads:
-        raise ConfigError(f"mh_s2t expects 2 * dim to be a multiple of the heads, got dim={dim} for {num_heads} heads")
-    attention = MultiHeadAttention(dim, num_heads, head_dim=2 * dim // num_heads, output=nn.Identity(), dropout=dropout)
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
-    pooler = Source2Token(2 * dim, activation=activation_of(activation), dropout=dropout)
-    return SentenceEncoder(embedding, PositionedAttention(attention), pooler=pooler, output_dim=2 * dim)
+    width = width_of(embedder, dim)
+    both = 2 * width
+    if num_heads < 1 or both % num_heads:
+        raise ConfigError(
+            f"mh_s2t expects 2 * dim to be a multiple of the heads, got dim={width} for {num_heads} heads"
+        )
+    attention = MultiHeadAttention(width, num_heads, head_dim=both // num_heads, output=nn.Identity(), dropout=dropout)
+    pooler = Source2Token(both, activation=activation_of(activation), dropout=dropout)
+    return SentenceEncoder(embedder, PositionedAttention(attention), pooler=pooler, output_dim=both, input_dim=width)
 
 
 def activation_of(name: str) -> nn.Module:
@@ -258,27 +241,3 @@ def activation_of(name: str) -> nn.Module:
     if name not in activations:
         raise ConfigError(f"activation expects one of {', '.join(activations)}; got {name!r}")
     return activations[name]()
-
-
-def _two_blocks(
-    masks: tuple[str, str],
-    vocab_size: int,
-    *,
-    dim: int,
-    embedding_dim: int | None,
-    num_frozen: int,
-    scale: int | float,
-    activation: str,
-    ref_biases: bool,
-    dropout: float,
-) -> SentenceEncoder:
-    width = dim if embedding_dim is None else embedding_dim
-    blocks = [
-        DirectionalSelfAttention(
-            width, dim, mask, ref_biases, scale=scale, activation=activation_of(activation), dropout=dropout
-        )
-        for mask in masks
-    ]
-    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
-    pooler = Source2Token(2 * dim, activation=activation_of(activation), dropout=dropout)
-    return SentenceEncoder(embedding, DiSAN(blocks), pooler=pooler, output_dim=2 * dim)

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from structattn import layers
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
-from structattn.layers import WordEmbedding
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.syntax.errors import ConfigError
 
 
@@ -59,22 +58,12 @@ class LastPooling(nn.Module):
         return (weights * states).sum(1), weights if need_weights else None
 
 
-def lstm(
-    vocab_size: int,
-    *,
-    dim: int = 500,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
-    num_layers: int = 2,
-    dropout: float = 0.3,
-) -> SentenceEncoder:
+def lstm(embedder: nn.Module, *, dim: int | None = None, num_layers: int = 2, dropout: float = 0.3) -> SentenceEncoder:
     """An LSTM from left to right; the sentence vector is its last state (Luong et al. 2015; Kim et al. 2017).
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the states.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word.
+        dim: width of the states; the embedder's if ``None``.
         num_layers: number of layers.
         dropout: between the layers.
 
@@ -83,13 +72,12 @@ def lstm(
 
     Example:
         >>> import structattn as sa
-        >>> encoder = lstm(4, dim=6)
+        >>> encoder = lstm(sa.layers.WordEmbedding(4, 6))
         >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 6])
     """
     if num_layers < 1:
         raise ConfigError(f"num_layers expects at least 1, got {num_layers}")
-    width = dim if embedding_dim is None else embedding_dim
-    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
-    contextualizer = LSTM(width, dim, num_layers=num_layers, dropout=dropout)
-    return SentenceEncoder(embedding, contextualizer, pooler=LastPooling(), output_dim=dim)
+    inputs, width = width_of(embedder), width_of(embedder, dim)
+    contextualizer = LSTM(inputs, width, num_layers=num_layers, dropout=dropout)
+    return SentenceEncoder(embedder, contextualizer, pooler=LastPooling(), output_dim=width)

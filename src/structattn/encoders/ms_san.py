@@ -4,6 +4,10 @@ Qi et al. 2020, "Multiple Structural Priors Guided Self Attention Network for La
 2012.14642): one encoder layer with a fusion gate in place of the residual sum, attentive and max pooling. Also here:
 its variant with one encoder per direction (``ms_san_sep``) and its competitors with relative positions
 (``relative_shaw``, ``relative_xl``; Table 4), which share everything but the attention.
+
+MS-SAN + BERT has BERT's last states in place of word vectors, and the sentence vector ``r = [r_att ; h_CLS]``, with
+BERT's raw ``[CLS]`` where max pooling was. Words stand where the paper leaves subwords open: one state for each, so
+that trees and distances apply as they are, and special tokens play no part in attention.
 """
 
 from collections.abc import Sequence
@@ -14,10 +18,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
+from structattn.encoders.backbone import BesideText, WordsOnly
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.layers import (
     AttentivePooling,
+    BackboneEmbedding,
     Concat,
     FeedForward,
     MaxPooling,
@@ -25,7 +31,6 @@ from structattn.layers import (
     ProjectedFusionGate,
     RelativePosition,
     ShawPosition,
-    WordEmbedding,
     XLPosition,
 )
 from structattn.priors import Prior
@@ -91,58 +96,75 @@ class SideBySide(nn.Module):
 
 
 def ms_san(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
     alpha: int | float | Literal["alibi"] = 1.0,
     learnable_alpha: bool = False,
     missing_trees: Literal["error", "none", "word"] = "error",
     hidden: int | None = None,
+    pooler: Literal["att_max", "att_cls"] | None = None,
     dropout: float = 0.2,
 ) -> SentenceEncoder:
-    """MS-SAN, or any row of its ablation table.
+    """MS-SAN, or any row of its ablation table; MS-SAN + BERT over the states of a ``BackboneEmbedding``.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the states; a multiple of the number of heads. The sentence vector is twice as wide.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word.
+        dim: width of the states, a multiple of the number of heads; the embedder's if ``None``. The sentence vector is
+            twice as wide.
         heads: the priors of the heads: a row of ``ABLATIONS`` such as ``"san"``, or one entry per head such as
             ``"forward/word"``, ``"forward/dependency"``, ``"backward"``, ``"constituency"``, ``"none"``.
         alpha: weight of the distances; ``"alibi"`` gives every head its own.
         learnable_alpha: whether the weights are learnt, one per head.
         missing_trees: what a head with a distance in a tree does for a sentence without one: ``"error"``, ``"none"``
             (a plain head) or ``"word"`` (the word distance).
-        hidden: width of the feed-forward network's hidden layer; ``dim`` if ``None``.
-        dropout: on word vectors, attention weights and the feed-forward networks' hidden layers.
+        hidden: width of the feed-forward network's hidden layer; that of the states if ``None``.
+        pooler: the sentence vector: ``"att_max"``, attentive and max pooling ``[r_att ; r_max]``; or ``"att_cls"``,
+            attentive pooling and the backbone's ``[CLS]`` state without dropout ``[r_att ; h_CLS]``. As in the paper if
+            ``None``: ``"att_cls"`` over a backbone, ``"att_max"`` over word vectors.
+        dropout: on the words' states, attention weights and the feed-forward networks' hidden layers.
 
     Raises:
-        ConfigError: for heads or an ``alpha`` it does not know, or a ``dim`` that the heads do not divide.
+        ConfigError: for heads or an ``alpha`` it does not know, a width that the heads do not divide, or ``"att_cls"``
+            without a backbone.
 
     Example:
         >>> import structattn as sa
         >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
-        >>> encoder = ms_san(4, dim=12)
+        >>> encoder = ms_san(sa.layers.WordEmbedding(4, 12))
         >>> encoder(sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 24])
         >>> encoder.contextualizer.attention.head_names[:3]
         ('forward/word', 'forward/dependency', 'forward')
     """
+    width = width_of(embedder, dim)
     prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
-    attention = _attention(dim, len(prior.names), prior=prior, dropout=dropout)
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
-    return _pooled(embedding, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
+    attention = _attention(width, len(prior.names), prior=prior, dropout=dropout)
+    contextualizer = MSSAN(attention, width, hidden=hidden, dropout=dropout)
+    if pooler is None:
+        pooler = "att_cls" if isinstance(embedder, BackboneEmbedding) else "att_max"
+    if pooler == "att_max":
+        return _pooled(embedder, contextualizer, width, dropout=dropout)
+    if pooler != "att_cls" or not isinstance(embedder, BackboneEmbedding):
+        raise ConfigError(
+            f"pooler expects att_max, or att_cls over a pretrained backbone; got {pooler!r} over "
+            f"{type(embedder).__name__}"
+        )
+    return SentenceEncoder(
+        embedder.giving("words and text"),
+        WordsOnly(contextualizer, dropout=dropout),
+        pooler=BesideText(AttentivePooling(width, dropout=dropout)),
+        output_dim=2 * width,
+        state_dim=width,
+        input_dim=width,
+    )
 
 
 def ms_san_sep(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     distances: Sequence[str] = ("word", "dependency", "none", "word", "dependency", "none"),
     alpha: int | float | Literal["alibi"] = 1.0,
     learnable_alpha: bool = False,
@@ -155,40 +177,38 @@ def ms_san_sep(
     arXiv 2012.14642, the row "MS-SAN_sep": the design of DiSAN with MS-SAN's parts, twice as wide and slower.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the states of each direction. The sentence vector is four times as wide.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: as in :func:`ms_san`.
+        dim: width of the states of each direction; the embedder's if ``None``. The sentence vector is four times as
+            wide.
         distances: the distance of each head of either direction; the paper does not print them.
         alpha: as in :func:`ms_san`.
         learnable_alpha: as in :func:`ms_san`.
         missing_trees: as in :func:`ms_san`.
-        hidden: width of the feed-forward networks' hidden layers; ``dim`` if ``None``.
+        hidden: as in :func:`ms_san`.
         dropout: as in :func:`ms_san`.
 
     Raises:
         ConfigError: as :func:`ms_san`.
 
     Example:
-        >>> ms_san_sep(4, dim=12).output_dim
+        >>> from structattn.layers import WordEmbedding
+        >>> ms_san_sep(WordEmbedding(4, 12)).output_dim
         48
     """
+    width = width_of(embedder, dim)
     directions = []
     for direction in ("forward", "backward"):
         heads = [(direction, distance) for distance in distances]
         prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
-        attention = _attention(dim, len(heads), prior=prior, dropout=dropout)
-        directions.append(MSSAN(attention, dim, hidden=hidden, dropout=dropout))
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
-    return _pooled(embedding, SideBySide(directions), 2 * dim, dropout=dropout)
+        attention = _attention(width, len(heads), prior=prior, dropout=dropout)
+        directions.append(MSSAN(attention, width, hidden=hidden, dropout=dropout))
+    return _pooled(embedder, SideBySide(directions), width, copies=2, dropout=dropout)
 
 
 def relative_shaw(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_heads: int = 6,
     direction: bool = False,
     clip: int = 16,
@@ -198,35 +218,31 @@ def relative_shaw(
     """MS-SAN's frame with the relative positions of Shaw et al. 2018 in place of distances (Table 4).
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the states; a multiple of the number of heads.
-        embedding_dim: as in :func:`ms_san`.
-        num_frozen: as in :func:`ms_san`.
+        embedder: as in :func:`ms_san`.
+        dim: as in :func:`ms_san`.
         num_heads: number of heads.
         direction: whether the first half of the heads are forward and the second half backward.
         clip: offsets are clipped to this.
-        hidden: width of the feed-forward network's hidden layer; ``dim`` if ``None``.
+        hidden: as in :func:`ms_san`.
         dropout: as in :func:`ms_san`.
 
     Raises:
-        ConfigError: for a ``dim`` that the heads do not divide, or directions for an odd number of heads.
+        ConfigError: for a width that the heads do not divide, or directions for an odd number of heads.
 
     Example:
-        >>> relative_shaw(4, dim=12, direction=True).contextualizer.attention.head_names[2:4]
+        >>> from structattn.layers import WordEmbedding
+        >>> relative_shaw(WordEmbedding(4, 12), direction=True).contextualizer.attention.head_names[2:4]
         ('forward', 'backward')
     """
-    position = ShawPosition(_head_dim(dim, num_heads), clip)
-    attention = _attention(dim, num_heads, prior=_directions(num_heads, direction), position=position, dropout=dropout)
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
-    return _pooled(embedding, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
+    width = width_of(embedder, dim)
+    position = ShawPosition(_head_dim(width, num_heads), clip)
+    return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
 
 
 def relative_xl(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_heads: int = 6,
     direction: bool = False,
     hidden: int | None = None,
@@ -234,27 +250,34 @@ def relative_xl(
 ) -> SentenceEncoder:
     """MS-SAN's frame with the relative positions of Transformer-XL (Dai et al. 2019) in place of distances (Table 4).
 
-    Args:
-        vocab_size: number of word ids.
-        dim: width of the states; a multiple of the number of heads.
-        embedding_dim: as in :func:`ms_san`.
-        num_frozen: as in :func:`ms_san`.
-        num_heads: number of heads.
-        direction: whether the first half of the heads are forward and the second half backward.
-        hidden: width of the feed-forward network's hidden layer; ``dim`` if ``None``.
-        dropout: as in :func:`ms_san`.
-
-    Raises:
-        ConfigError: for a ``dim`` that the heads do not divide, or directions for an odd number of heads.
+    Options and errors are those of :func:`relative_shaw`, without a ``clip``.
 
     Example:
-        >>> relative_xl(4, dim=12).output_dim
+        >>> from structattn.layers import WordEmbedding
+        >>> relative_xl(WordEmbedding(4, 12)).output_dim
         24
     """
-    position = XLPosition(num_heads, _head_dim(dim, num_heads))
-    attention = _attention(dim, num_heads, prior=_directions(num_heads, direction), position=position, dropout=dropout)
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
-    return _pooled(embedding, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
+    width = width_of(embedder, dim)
+    position = XLPosition(num_heads, _head_dim(width, num_heads))
+    return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
+
+
+def _relative(
+    embedder: nn.Module,
+    dim: int,
+    num_heads: int,
+    position: RelativePosition,
+    *,
+    direction: bool,
+    hidden: int | None,
+    dropout: float,
+) -> SentenceEncoder:
+    if direction and num_heads % 2:
+        raise ConfigError(f"direction=True expects an even number of heads, got {num_heads}")
+    half = num_heads // 2
+    prior = heads_prior(["forward"] * half + ["backward"] * half) if direction else None
+    attention = _attention(dim, num_heads, prior=prior, position=position, dropout=dropout)
+    return _pooled(embedder, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
 
 
 def _attention(
@@ -270,15 +293,17 @@ def _head_dim(dim: int, num_heads: int) -> int:
     return dim // num_heads
 
 
-def _directions(num_heads: int, direction: bool) -> Prior | None:
-    if not direction:
-        return None
-    if num_heads % 2:
-        raise ConfigError(f"direction=True expects an even number of heads, got {num_heads}")
-    return heads_prior(["forward"] * (num_heads // 2) + ["backward"] * (num_heads // 2))
-
-
-def _pooled(embedding: nn.Module, contextualizer: nn.Module, dim: int, *, dropout: float) -> SentenceEncoder:
-    """Attentive pooling next to max pooling: ``r = [r_att ; r_max]``."""
-    pooler = Concat([AttentivePooling(dim, dropout=dropout), MaxPooling()])
-    return SentenceEncoder(embedding, contextualizer, pooler=pooler, output_dim=2 * dim, state_dim=dim)
+def _pooled(
+    embedder: nn.Module, contextualizer: nn.Module, dim: int, *, copies: int = 1, dropout: float
+) -> SentenceEncoder:
+    """Attentive pooling concatenated with max pooling: ``r = [r_att ; r_max]``."""
+    state_dim = copies * dim
+    return SentenceEncoder(
+        embedder,
+        contextualizer,
+        pooler=Concat([AttentivePooling(state_dim, dropout=dropout), MaxPooling()]),
+        output_dim=2 * state_dim,
+        state_dim=state_dim,
+        input_dim=dim,
+        dropout=dropout,
+    )

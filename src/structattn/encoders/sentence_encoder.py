@@ -15,6 +15,8 @@ from torch.utils._pytree import register_dataclass
 
 from structattn.data import SentenceBatch
 from structattn.data.model_folder import SavedModel
+from structattn.layers import BackboneEmbedding
+from structattn.layers.linear import glorot_linear
 from structattn.syntax.errors import ConfigError
 
 
@@ -39,18 +41,21 @@ register_dataclass(Encoding, serialized_type_name=f"{Encoding.__module__}.Encodi
 
 
 class SentenceEncoder(SavedModel):
-    """``vector = pooler(contextualizer(embedder(batch)))``.
+    """``vector = pooler(contextualizer(x))`` with ``x = dropout(W embedder(batch))``.
 
     Args:
-        embedder: ``batch -> states``, shape ``(batch, word, dim)``, zero at padding.
+        embedder: ``batch -> states``, shape ``(batch, word, embedder.output_dim)``, zero at padding.
         contextualizer: ``(states, batch) -> Encoding`` without a vector.
         pooler: ``(states, mask) -> (vector, weights)``; weights are ignored here and read by ``inspection``.
         output_dim: width of the sentence vector.
         state_dim: width of the states; that of the sentence vector if ``None``.
+        input_dim: width of the states ``x`` that the contextualizer reads. ``W`` is the identity if that is the width
+            of the embedder, and if ``None``.
+        dropout: applied to ``x``.
 
     Attributes:
-        description: the name, options and vocabulary size that ``build`` made the encoder from, so that it can be
-            saved; ``None`` for an encoder that was put together otherwise.
+        description: the name, options, embedder and vocabulary size that ``build`` made the encoder from, so that it
+            can be saved; ``None`` for an encoder that was put together otherwise, or over an embedder of one's own.
 
     Example:
         >>> import structattn as sa
@@ -70,9 +75,15 @@ class SentenceEncoder(SavedModel):
         pooler: nn.Module,
         output_dim: int,
         state_dim: int | None = None,
+        input_dim: int | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.embedder = embedder
+        self.project: nn.Module = nn.Identity()
+        if input_dim is not None and input_dim != width_of(embedder):
+            self.project = glorot_linear(width_of(embedder), input_dim, bias=False)
+        self.dropout = nn.Dropout(dropout)
         self.contextualizer = contextualizer
         self.pooler = pooler
         self.output_dim = output_dim
@@ -87,19 +98,29 @@ class SentenceEncoder(SavedModel):
             ConfigError: if the encoder was not made by ``build``.
         """
         if self.description is None:
-            raise ConfigError("this encoder cannot be saved: expected one that structattn.encoders.build made by name")
+            raise ConfigError(
+                "this encoder cannot be saved: expected one that structattn.encoders.build made by name, over word "
+                "vectors or a pretrained backbone"
+            )
         return dict(self.description)
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Save what the encoder read from folders, such as a tokenizer; the options then name the copies."""
+        """Save what the encoder read from folders, such as a tokenizer; the configuration then names the copies."""
         config = self.config
-        options = dict(config["options"])
+        options, embedder = dict(config["options"]), config["embedder"]
+        if isinstance(self.embedder, BackboneEmbedding):
+            embedder = self.embedder.write_files(folder)
         for part in self.modules():
             option = getattr(part, "folder_option", None)
             if option in options:
                 part.save_skeleton(folder / option)  # type: ignore[operator]
                 options[option] = option
-        return {**config, "options": options}
+        return {**config, "options": options, "embedder": embedder}
+
+    def embed(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch node dim"]:
+        """The states that the contextualizer reads."""
+        states: Tensor = self.dropout(self.project(self.embedder(batch, *others)))
+        return states
 
     def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
         """The batches with what only Python can make of their sentences, such as the subword tokens of a backbone.
@@ -117,9 +138,30 @@ class SentenceEncoder(SavedModel):
         """
         if torch.compiler.is_compiling():
             batch, others = batch.in_graph(), tuple(other.in_graph() for other in others)
-        encoding: Encoding = self.contextualizer(self.embedder(batch, *others), batch, *others)
+        encoding: Encoding = self.contextualizer(self.embed(batch, *others), batch, *others)
         vector, _ = self.pooler(encoding.states, encoding.mask if encoding.pool_mask is None else encoding.pool_mask)
         return replace(encoding, vector=vector)
+
+
+def width_of(embedder: nn.Module, dim: int | None = None) -> int:
+    """``dim``, or the width of an embedder's states, its ``output_dim``, if that is ``None``.
+
+    Raises:
+        ConfigError: if the embedder does not say how wide its states are.
+
+    Example:
+        >>> width_of(nn.Linear(2, 3))
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: expected an embedder with the width of its states as output_dim, got
+        Linear without
+    """
+    width = getattr(embedder, "output_dim", None) if dim is None else dim
+    if not isinstance(width, int):
+        raise ConfigError(
+            f"expected an embedder with the width of its states as output_dim, got {type(embedder).__name__} without"
+        )
+    return width
 
 
 class NoContext(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.layers import (
     DependencyScorer,
     HeadReader,
@@ -21,7 +21,6 @@ from structattn.layers import (
     PhraseReader,
     SpanScorer,
     StructuredAttention,
-    WordEmbedding,
     bidirectional_lstm,
     independent_heads,
     read_both_ways,
@@ -92,7 +91,7 @@ def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribu
     In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors.
 
     Args:
-        encoder: one with a single `StructuredAttention` to heads, over the states of its embedder.
+        encoder: one with a single `StructuredAttention` to heads, over the states that its contextualizer reads.
         batch: sentences.
 
     Raises:
@@ -101,7 +100,7 @@ def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribu
     Example:
         >>> import structattn as sa
         >>> batch = sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))
-        >>> trees = latent_trees(structured(4, dim=6), batch)
+        >>> trees = latent_trees(structured(sa.layers.WordEmbedding(4, 6)), batch)
         >>> round(trees.log_count().exp().item())
         3
     """
@@ -115,17 +114,15 @@ def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribu
             f"expected an encoder that attends to heads, such as structured or decomposable with a latent tree, "
             f"got one with {len(found)} such attentions"
         )
-    return found[0].distribution(encoder.embedder(batch), batch)
+    return found[0].distribution(encoder.embed(batch), batch)
 
 
 def structured(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
     attention: str = "projective",
-    dim: int = 50,
+    dim: int | None = None,
     hidden: int | None = None,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
     single_root: bool = False,
     with_children: bool = False,
     outer_tanh: int = 1,
@@ -134,25 +131,23 @@ def structured(
     """Word vectors concatenated with their soft heads in a latent tree (Kim et al. 2017, section 4.1).
 
     Args:
-        vocab_size: number of word ids.
+        embedder: gives a state for each word.
         attention: ``none`` (word vectors only), ``simple`` (each word chooses any word), ``projective`` and
             ``nonprojective`` (its head in a dependency tree), or ``constituency`` (the words of the phrases around it).
-        dim: width of the word vectors.
-        hidden: width of each direction of the LSTM that scores the structure; ``dim`` if ``None``.
-        embedding_dim: width of the table of word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
+        dim: width of the words' states; the embedder's if ``None``.
+        hidden: width of each direction of the LSTM that scores the structure; that of the states if ``None``.
         single_root: whether exactly one word is headed by the root; dependency trees only.
         with_children: whether the expected sum of the children is concatenated to the head; dependency trees only.
         outer_tanh: how often scores pass a last hyperbolic tangent: once in the paper, twice in one path of its code.
             Without it, scores are unbounded, trees can become peaked, and training depends less on the initialisation.
-        dropout: on the word vectors.
+        dropout: on the words' states.
 
     Raises:
         ConfigError: for an unknown attention, or an option that it does not have.
 
     Example:
         >>> import structattn as sa
-        >>> encoder = structured(4, dim=6)
+        >>> encoder = structured(sa.layers.WordEmbedding(4, 6))
         >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).states.shape
         torch.Size([1, 2, 12])
     """
@@ -166,22 +161,24 @@ def structured(
         raise ConfigError(
             f"outer_tanh must be 0, 1 or 2, and 1 with attention='none', which has no scores; got {outer_tanh}"
         )
-    width = dim if hidden is None else hidden
+    width = width_of(embedder, dim)
+    lstm_dim = width if hidden is None else hidden
     bound = nn.Sequential(*(nn.Tanh() for _ in range(outer_tanh)))
     layer: nn.Module | None = None
-    output = dim
+    output = width
     if attention == "constituency":
-        spans = ReadingScorer(dim, width, scorer=SpanScorer(2 * width, bound=bound))
+        spans = ReadingScorer(width, lstm_dim, scorer=SpanScorer(2 * lstm_dim, bound=bound))
         layer = StructuredAttention(spans, reader=PhraseReader())
-        output = 2 * dim
+        output = 2 * width
     elif attention != "none":
         families: dict[str, Callable[[Tensor, Tensor], PartDistribution]] = {
             "simple": independent_heads,
             "projective": partial(DependencyCRF, single_root=single_root),
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
         }
-        scorer = ReadingScorer(dim, width, scorer=DependencyScorer(2 * width, family=families[attention], bound=bound))
-        reader = HeadReader(dim, with_children=with_children)
-        layer, output = StructuredAttention(scorer, reader=reader), dim + reader.output_dim
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen, dropout=dropout)
-    return SentenceEncoder(embedding, ConcatContext(layer), pooler=MeanPooling(), output_dim=output)
+        heads = DependencyScorer(2 * lstm_dim, family=families[attention], bound=bound)
+        scorer, reader = ReadingScorer(width, lstm_dim, scorer=heads), HeadReader(width, with_children=with_children)
+        layer, output = StructuredAttention(scorer, reader=reader), width + reader.output_dim
+    return SentenceEncoder(
+        embedder, ConcatContext(layer), pooler=MeanPooling(), output_dim=output, input_dim=width, dropout=dropout
+    )

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.layers import (
     AttentivePooling,
     FeedForward,
@@ -18,7 +18,6 @@ from structattn.layers import (
     MeanPooling,
     MultiHeadAttention,
     SinusoidalPositions,
-    WordEmbedding,
 )
 from structattn.syntax.errors import ConfigError
 
@@ -136,11 +135,9 @@ class NormLast(nn.Module):
 
 
 def transformer(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_layers: int = 1,
     num_heads: int = 6,
     hidden: int | None = None,
@@ -154,46 +151,46 @@ def transformer(
     parameters each, so that a comparison of the two isolates the priors.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the states and of the sentence vector; a multiple of ``num_heads``.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word.
+        dim: width of the states and of the sentence vector, a multiple of ``num_heads``; the embedder's if ``None``.
         num_layers: number of layers.
         num_heads: number of heads.
-        hidden: width of the feed-forward networks' hidden layers; ``4 * dim`` if ``None``.
+        hidden: width of the feed-forward networks' hidden layers; four times that of the states if ``None``.
         norm: whether the norm comes first or last in a residual connection.
         pooler: how states are pooled into a sentence vector.
         dropout: on word vectors, updates, attention weights and hidden layers.
 
     Raises:
-        ConfigError: for an unknown norm or pooler, or a ``dim`` that the heads do not divide.
+        ConfigError: for an unknown norm or pooler, or a width that the heads do not divide.
 
     Example:
         >>> import structattn as sa
-        >>> encoder = transformer(4, dim=12, num_layers=2, norm="last", pooler="max")
+        >>> encoder = transformer(sa.layers.WordEmbedding(4, 12), num_layers=2, norm="last", pooler="max")
         >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 12])
     """
-    if num_heads < 1 or dim % num_heads:
-        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={dim} for {num_heads} heads")
+    width = width_of(embedder, dim)
+    if num_heads < 1 or width % num_heads:
+        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={width} for {num_heads} heads")
     residual = {"first": NormFirst, "last": NormLast}.get(norm)
     if residual is None:
         raise ConfigError(f"norm expects one of first, last; got {norm!r}")
     layers = [
         TransformerLayer(
-            MultiHeadAttention(dim, num_heads, dropout=dropout),
-            FeedForward(dim, 4 * dim if hidden is None else hidden, dropout=dropout),
-            residuals=(residual(dim, dropout=dropout), residual(dim, dropout=dropout)),
+            MultiHeadAttention(width, num_heads, dropout=dropout),
+            FeedForward(width, 4 * width if hidden is None else hidden, dropout=dropout),
+            residuals=(residual(width, dropout=dropout), residual(width, dropout=dropout)),
         )
         for _ in range(num_layers)
     ]
     # Layers with the norm first leave their sum unnormalised.
-    last = nn.LayerNorm(dim) if norm == "first" else nn.Identity()
+    last = nn.LayerNorm(width) if norm == "first" else nn.Identity()
     return SentenceEncoder(
-        WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen),
-        Transformer(dim, layers, last=last, dropout=dropout),
-        pooler=_pooler(pooler, dim, dropout),
-        output_dim=dim,
+        embedder,
+        Transformer(width, layers, last=last, dropout=dropout),
+        pooler=_pooler(pooler, width, dropout),
+        output_dim=width,
+        input_dim=width,
     )
 
 

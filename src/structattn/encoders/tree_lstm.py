@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
-from structattn.layers import ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling, WordEmbedding, roots
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.layers import ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling, roots
 
 
 class TreeLSTM(nn.Module):
@@ -48,55 +48,37 @@ class TreeLSTM(nn.Module):
         return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=roots(trees))
 
 
-def tree_lstm(
-    vocab_size: int,
-    *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
-    dropout: float = 0.2,
-) -> SentenceEncoder:
+def tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout: float = 0.2) -> SentenceEncoder:
     """The constituency Tree-LSTM; the sentence vector is the root's state, or the mean of several roots' states.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the states and of the sentence vector.
-        embedding_dim: width of the word vectors, if it differs; the cell takes them as they are.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word, which the cell reads as it is.
+        dim: width of the nodes' states and of the sentence vector; that of the embedder's states if ``None``.
         dropout: on the words' states.
 
     Example:
         >>> import structattn as sa
         >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
         >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
-        >>> encoding = tree_lstm(4, dim=6)(batch)
+        >>> encoding = tree_lstm(sa.layers.WordEmbedding(4, 6))(batch)
         >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
         (torch.Size([1, 3, 6]), True)
     """
-    width = dim if embedding_dim is None else embedding_dim
-    contextualizer = TreeLSTM(ConstituencyTreeLSTM(width, dim), "constituency", dropout=dropout)
-    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
-    return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)
+    inputs, width = width_of(embedder), width_of(embedder, dim)
+    contextualizer = TreeLSTM(ConstituencyTreeLSTM(inputs, width), "constituency", dropout=dropout)
+    return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)
 
 
-def dependency_tree_lstm(
-    vocab_size: int,
-    *,
-    dim: int = 300,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
-    dropout: float = 0.2,
-) -> SentenceEncoder:
+def dependency_tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout: float = 0.2) -> SentenceEncoder:
     """The child-sum Tree-LSTM over dependency trees; options are those of :func:`tree_lstm`.
 
     Example:
         >>> import structattn as sa
         >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
-        >>> encoder = dependency_tree_lstm(4, dim=6)
+        >>> encoder = dependency_tree_lstm(sa.layers.WordEmbedding(4, 6))
         >>> encoder(sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 6])
     """
-    width = dim if embedding_dim is None else embedding_dim
-    contextualizer = TreeLSTM(ChildSumTreeLSTM(width, dim), "dependency", dropout=dropout)
-    embedding = WordEmbedding(vocab_size, width, num_frozen=num_frozen)
-    return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)
+    inputs, width = width_of(embedder), width_of(embedder, dim)
+    contextualizer = TreeLSTM(ChildSumTreeLSTM(inputs, width), "dependency", dropout=dropout)
+    return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)

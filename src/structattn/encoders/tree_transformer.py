@@ -4,7 +4,8 @@ Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation" (
 2019). The baselines differ from it in one part each, and are options here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import torch
@@ -12,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, TreeBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
 from structattn.functional import take_rows
 from structattn.layers import (
@@ -21,11 +22,25 @@ from structattn.layers import (
     MeanPooling,
     SinusoidalPositions,
     TreeAttention,
-    WordEmbedding,
     roots,
 )
-from structattn.priors import Subtree
+from structattn.priors import Prior, Subtree
 from structattn.syntax.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """Options of hierarchical accumulation, see :class:`structattn.layers.HierarchicalAccumulation`.
+
+    Attributes:
+        max_vertical: size of the vertical embedding table; 0 for none.
+        max_horizontal: size of the horizontal embedding table; 0 for none.
+        mode: ``paper``, or ``ref`` for the arithmetic of the published code.
+    """
+
+    max_vertical: int = 50
+    max_horizontal: int = 100
+    mode: Literal["paper", "ref"] = "paper"
 
 
 class TreeTransformer(nn.Module):
@@ -84,87 +99,73 @@ class TreeTransformer(nn.Module):
 
 
 def tree_transformer(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 64,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_layers: int = 2,
     num_heads: int = 4,
     hidden: int | None = None,
-    max_vertical: int = 50,
-    max_horizontal: int = 100,
-    subtree_mask: bool = True,
-    words_see: Literal["all", "own"] = "all",
-    mode: Literal["paper", "ref"] = "paper",
+    accumulation: Accumulation = Accumulation(),
+    mask: Literal["subtree", "own", "none"] = "subtree",
     num_labels: int = 0,
     norm: Literal["first", "last"] = "last",
     dropout: float = 0.1,
 ) -> SentenceEncoder:
     """The encoder of Nguyen et al.; the sentence vector is the root's state, or the mean of several roots' states.
 
-    The defaults are the paper's small model for classification.
+    The defaults are the paper's small model for classification, over word vectors of 64 numbers.
 
     Args:
-        vocab_size: number of word ids.
-        dim: width of the states and of the sentence vector; an even multiple of ``num_heads``.
-        embedding_dim: width of the word vectors, if it differs.
-        num_frozen: number of words whose vectors are not trained.
+        embedder: gives a state for each word.
+        dim: width of the states and of the sentence vector, an even multiple of ``num_heads``; the embedder's if
+            ``None``.
         num_layers: number of layers.
         num_heads: number of heads.
-        hidden: width of the feed-forward networks' hidden layers; ``2 * dim`` if ``None``.
-        max_vertical: size of the vertical embedding table; 0 for none.
-        max_horizontal: size of the horizontal embedding table; 0 for none.
-        subtree_mask: whether a phrase attends to its subtree and a word to words only, rather than to everything.
-        words_see: with that mask, ``all`` words as in the paper, or only their ``own``, so that a phrase's state knows
-            no word around it; see :class:`structattn.priors.Subtree`.
-        mode: ``paper``, or ``ref`` for the arithmetic of the published code.
+        hidden: width of the feed-forward networks' hidden layers; twice that of the states if ``None``.
+        accumulation: the options of accumulation.
+        mask: ``subtree`` as in the paper, where a phrase attends to its subtree and a word to all words; ``own``, where
+            a word attends to itself only, so that a phrase's state knows no word around it; or ``none``, where every
+            node attends to every node. See :class:`structattn.priors.Subtree`.
         num_labels: number of the most frequent tree labels with a vector of their own; with 0 labels are ignored.
         norm: whether the norm comes first or last in a residual connection.
         dropout: on word vectors, updates, attention weights and hidden layers.
 
     Raises:
-        ConfigError: for an unknown norm or mode, a negative size, a ``dim`` that does not fit the heads, or words that
-            see only themselves where there is no mask.
+        ConfigError: for an unknown norm, mask or mode, a negative size, or a width that does not fit the heads.
 
     Example:
         >>> import structattn as sa
         >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
         >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
-        >>> encoding = tree_transformer(4)(batch)
+        >>> encoding = tree_transformer(sa.layers.WordEmbedding(4, 64))(batch)
         >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
         (torch.Size([1, 3, 64]), True)
     """
-    if num_heads < 1 or dim % (2 * num_heads):
-        raise ConfigError(f"dim expects an even multiple of the number of heads, got dim={dim} for {num_heads} heads")
+    width = width_of(embedder, dim)
+    if num_heads < 1 or width % (2 * num_heads):
+        raise ConfigError(f"dim expects an even multiple of the number of heads, got dim={width} for {num_heads} heads")
     if num_labels < 0:
         raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
-    if words_see == "own" and not subtree_mask:
-        raise ConfigError("words_see=own expects subtree_mask, as without it every node attends to every node")
+    masks: dict[str, Callable[[], Prior | None]] = {
+        "subtree": Subtree,
+        "own": lambda: Subtree("own"),
+        "none": lambda: None,
+    }
+    if mask not in masks:
+        raise ConfigError(f"mask expects one of {', '.join(masks)}; got {mask!r}")
     accumulations = [
-        HierarchicalAccumulation(dim // num_heads, num_heads, max_vertical, max_horizontal, mode=mode)
-        for _ in range(num_layers)
+        HierarchicalAccumulation(width // num_heads, num_heads, **asdict(accumulation)) for _ in range(num_layers)
     ]
     attentions = [
-        TreeAttention(
-            dim,
-            num_heads,
-            prior=Subtree(words_see) if subtree_mask else None,
-            accumulation=accumulation,
-            dropout=dropout,
-        )
-        for accumulation in accumulations
+        TreeAttention(width, num_heads, prior=masks[mask](), accumulation=one, dropout=dropout) for one in accumulations
     ]
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
-    return _encoder(embedding, attentions, dim, hidden=hidden, num_labels=num_labels, norm=norm, dropout=dropout)
+    return _encoder(embedder, attentions, width, hidden=hidden, num_labels=num_labels, norm=norm, dropout=dropout)
 
 
 def length_matched_transformer(
-    vocab_size: int,
+    embedder: nn.Module,
     *,
-    dim: int = 64,
-    embedding_dim: int | None = None,
-    num_frozen: int = 0,
+    dim: int | None = None,
     num_layers: int = 2,
     num_heads: int = 4,
     hidden: int | None = None,
@@ -177,23 +178,23 @@ def length_matched_transformer(
     tokens is plain. Options are those of :func:`tree_transformer`.
 
     Raises:
-        ConfigError: for an unknown norm, or a ``dim`` that does not fit the heads.
+        ConfigError: for an unknown norm, or a width that does not fit the heads.
 
     Example:
         >>> import structattn as sa
         >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
         >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
-        >>> length_matched_transformer(4)(batch).states.shape
+        >>> length_matched_transformer(sa.layers.WordEmbedding(4, 64))(batch).states.shape
         torch.Size([1, 3, 64])
     """
-    if num_heads < 1 or dim % num_heads:
-        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={dim} for {num_heads} heads")
+    width = width_of(embedder, dim)
+    if num_heads < 1 or width % num_heads:
+        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={width} for {num_heads} heads")
     attentions = [
-        TreeAttention(dim, num_heads, prior=None, accumulation=NoAccumulation(), dropout=dropout)
+        TreeAttention(width, num_heads, prior=None, accumulation=NoAccumulation(), dropout=dropout)
         for _ in range(num_layers)
     ]
-    embedding = WordEmbedding(vocab_size, dim, embedding_dim=embedding_dim, num_frozen=num_frozen)
-    return _encoder(embedding, attentions, dim, hidden=hidden, num_labels=0, norm=norm, dropout=dropout)
+    return _encoder(embedder, attentions, width, hidden=hidden, num_labels=0, norm=norm, dropout=dropout)
 
 
 class NoAccumulation(nn.Module):
@@ -210,7 +211,7 @@ class NoAccumulation(nn.Module):
 
 
 def _encoder(
-    embedding: nn.Module,
+    embedder: nn.Module,
     attentions: Sequence[nn.Module],
     dim: int,
     *,
@@ -233,4 +234,4 @@ def _encoder(
     # Layers with the norm first leave their sum unnormalised.
     last = nn.LayerNorm(dim) if norm == "first" else nn.Identity()
     contextualizer = TreeTransformer(dim, layers, last=last, num_labels=num_labels, dropout=dropout)
-    return SentenceEncoder(embedding, contextualizer, pooler=MeanPooling(), output_dim=dim)
+    return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=dim, input_dim=dim)

@@ -7,10 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import SentenceBatch, SubwordBatch
-from structattn.encoders.backbone import ClsState
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.recording import recording
-from structattn.layers import PretrainedBackbone
+from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.layers.modes import evaluating
 from structattn.pretrained import InjectedModel
 from structattn.pretrained.eager import computing_weights
@@ -41,7 +40,9 @@ def injected_maps(
     )
 
 
-def text_maps(embedder: ClsState, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]) -> list[AttentionMap]:
+def text_maps(
+    embedder: BackboneEmbedding, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]
+) -> list[AttentionMap]:
     """Attention of an encoder whose sentence vector is the first token's state; rows and columns are subwords.
 
     The layer on the backbone, if there is one; the layers with priors, if they are in the backbone's own heads; and

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, Vocabulary
-from structattn.encoders.backbone import ClsState
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.backbones import injected_maps, text_maps
@@ -15,6 +14,7 @@ from structattn.inspection.items import batches_of, first_of, texts_of
 from structattn.inspection.latent import latent_maps
 from structattn.inspection.names import phrase_names
 from structattn.inspection.recording import Record, recording
+from structattn.layers import BackboneEmbedding
 from structattn.pretrained import InjectedModel
 from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, TaskBatch
 from structattn.tasks.model import Item
@@ -58,8 +58,8 @@ def attention_maps(
     """
     if isinstance(model, InjectedModel):
         return injected_maps(model, texts_of(sentences))
-    reader = first_of(model, ClsState)
-    if reader is not None:
+    reader = first_of(model, BackboneEmbedding)
+    if reader is not None and reader.nodes == "text":
         asked = first_of(model, SentenceModel)
         together = asked is not None and COMBINATIONS[asked.task.combine].reads_together
         texts = texts_of(sentences) if together else [(one,) for text in texts_of(sentences) for one in text]

@@ -6,10 +6,10 @@ The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,9 @@ from structattn.syntax.errors import ConfigError, require, shown
 from structattn.syntax.folders import check_counts
 
 WordPooling = Literal["first", "mean"]
+Nodes = Literal["words", "text", "words and text"]
+SKELETON = "backbone"
+"""The folder of the backbone in that of a model."""
 # A folder may come from anybody, so none of the code that it brings or names is run.
 _DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
 
@@ -38,6 +41,9 @@ class PretrainedBackbone(nn.Module):
         keep_states: keep the states of every text in memory (4 bytes a number), so that a frozen backbone reads it
             once.
 
+    Attributes:
+        folder: where the model was read from; empty if it was not.
+
     Raises:
         ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, or has no such layer; or if
             states are to be kept of a backbone that is not frozen.
@@ -50,8 +56,6 @@ class PretrainedBackbone(nn.Module):
         >>> backbone(subwords).shape, backbone.dim
         (torch.Size([1, 4, 384]), 384)
     """
-
-    folder_option: ClassVar[str] = "backbone"
 
     def __init__(
         self,
@@ -79,6 +83,7 @@ class PretrainedBackbone(nn.Module):
         self.is_frozen = is_frozen
         self.dim = int(config.hidden_size)
         self.max_length = max_input_length(config, tokenizer)
+        self.folder = ""
         known = inspect.signature(model.forward).parameters
         self._takes_segments = "token_type_ids" in known
         if is_frozen:
@@ -95,7 +100,9 @@ class PretrainedBackbone(nn.Module):
             MissingExtra: if transformers is not installed.
         """
         model, tokenizer = load_backbone(folder)
-        return cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+        backbone = cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+        backbone.folder = os.fspath(folder)
+        return backbone
 
     def tokenize(
         self,
@@ -171,7 +178,15 @@ class BackboneEmbedding(nn.Module):
     Args:
         backbone: gives the states of subwords.
         pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of all its subwords.
-        dropout: applied to the states.
+        dropout: applied to the states of words.
+        nodes: which states it gives: of the ``words``; of the ``text``, which is the state of the first token,
+            ``[CLS]`` where the tokenizer has one; or of the ``words and text``, in this order. Several batches are
+            read one by one for words, and as one text of several sentences for the text, truncated to what the
+            backbone takes, of a pair the longer sentence first.
+        reader: ``(backbone, subwords) -> states``, for an addition to the backbone, such as a layer on top of it.
+
+    Attributes:
+        output_dim: width of the states.
 
     Example:
         >>> from importlib.util import find_spec
@@ -182,70 +197,103 @@ class BackboneEmbedding(nn.Module):
         >>> states = embedding(batch)
         >>> states.shape, bool(states[1, 1].any())
         (torch.Size([2, 2, 384]), False)
+        >>> embedding.giving("words and text")(batch).shape, embedding.giving("text")(batch).shape
+        (torch.Size([2, 3, 384]), torch.Size([2, 1, 384]))
     """
 
-    def __init__(self, backbone: PretrainedBackbone, *, pooling: WordPooling = "first", dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        backbone: PretrainedBackbone,
+        *,
+        pooling: WordPooling = "first",
+        dropout: float = 0.0,
+        nodes: Nodes = "words",
+        reader: nn.Module | None = None,
+    ) -> None:
         super().__init__()
-        if pooling not in ("first", "mean"):
-            raise ValueError(f"BackboneEmbedding expects pooling to be 'first' or 'mean', got {pooling!r}")
+        for option, value, choices in (("pooling", pooling, WordPooling), ("nodes", nodes, Nodes)):
+            if value not in get_args(choices):
+                raise ValueError(f"BackboneEmbedding expects {option} to be one of {get_args(choices)}, got {value!r}")
         self.backbone = backbone
         self.pooling: WordPooling = pooling
         self.dropout = nn.Dropout(dropout)
-        self.dim = backbone.dim
+        self.nodes: Nodes = nodes
+        self.reader = reader
+        self.output_dim = backbone.dim
 
-    def prepare(self, batch: SentenceBatch) -> tuple[SentenceBatch]:
-        """The batch with its subword tokens.
+    @property
+    def config(self) -> dict[str, Any]:
+        """What ``structattn.encoders.build`` makes this embedder from."""
+        return {
+            "name": "backbone",
+            "folder": self.backbone.folder,
+            "layer": self.backbone.layer,
+            "is_frozen": self.backbone.is_frozen,
+            "keep_states": self.backbone.kept is not None,
+            "pooling": self.pooling,
+            "dropout": self.dropout.p,
+        }
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Save the backbone's configuration and tokenizer in a folder; the embedder's configuration then names it."""
+        self.backbone.save_skeleton(folder / SKELETON)
+        return {**self.config, "folder": SKELETON}
+
+    def giving(self, nodes: Nodes, reader: nn.Module | None = None) -> "BackboneEmbedding":
+        """The same backbone, giving the states of other nodes, or what a reader makes of them."""
+        return BackboneEmbedding(
+            self.backbone, pooling=self.pooling, dropout=self.dropout.p, nodes=nodes, reader=reader
+        )
+
+    def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
+        """The batches with their subword tokens; those of a text of several sentences are in the first batch.
 
         Raises:
-            ConfigError: if a sentence is longer than the backbone reads.
-            ValueError: if the batch does not carry its sentences.
+            ConfigError: if a sentence whose words are wanted is longer than the backbone reads.
+            ValueError: if a batch does not carry its sentences.
         """
-        return (with_subwords(batch, backbone=self.backbone),)
+        if self.nodes == "text":
+            return self._with_subwords(*batches), *batches[1:]
+        return tuple(self._with_subwords(batch) for batch in batches)
 
-    def forward(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
-        """States of the words; zero at padding.
+    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch node dim"]:
+        """States of the nodes; zero at padding.
 
         Raises:
-            ConfigError: if a sentence is longer than the backbone reads.
-            ValueError: if the batch was not prepared and does not carry its sentences.
+            ConfigError: as ``prepare``; in a graph, if the batch was not prepared.
+            ValueError: as ``prepare``.
         """
-        subwords = subwords_of(batch, prepare=self.prepare)
-        states = pool_words(self.backbone(subwords), subwords, pooling=self.pooling)
-        embedded: Tensor = self.dropout(states)
-        return embedded
+        if self.nodes == "text":
+            return self._read(batch, *others)[0][:, :1]
+        return torch.cat([self._states(one) for one in (batch, *others)], 1) if others else self._states(batch)
 
+    def _states(self, batch: SentenceBatch) -> Tensor:
+        states, subwords = self._read(batch)
+        words: Tensor = self.dropout(pool_words(states, subwords, pooling=self.pooling))
+        return words if self.nodes == "words" else torch.cat([words, states[:, :1]], dim=1)
 
-def with_subwords(
-    batch: SentenceBatch, *others: SentenceBatch, backbone: PretrainedBackbone, truncation: bool = False
-) -> SentenceBatch:
-    """The first batch with the subword tokens of the texts that it begins; the others hold the texts' later sentences.
+    def _read(self, *batches: SentenceBatch) -> tuple[Tensor, SubwordBatch]:
+        subwords = batches[0].subwords
+        if subwords is None:
+            if torch.compiler.is_compiling():
+                raise ConfigError("a graph reads subword tokens, but this batch has none; pass encoder.prepare(batch)")
+            subwords = self._subwords(*batches)
+        states = self.backbone(subwords) if self.reader is None else self.reader(self.backbone, subwords)
+        return states, subwords
 
-    Raises:
-        ConfigError: for a text that is longer than the backbone reads, unless ``truncation`` is set.
-        ValueError: if a batch does not carry its sentences.
-    """
-    for one in (batch, *others):
-        if len(one.sentences) != len(one):
-            raise ValueError(f"a backbone reads sentences, but this batch of {len(one)} carries none")
-    texts = list(zip(batch.sentences, *(other.sentences for other in others), strict=True))
-    return replace(batch, subwords=backbone.tokenize(texts, truncation=truncation, device=batch.device))
+    def _with_subwords(self, *batches: SentenceBatch) -> SentenceBatch:
+        return replace(batches[0], subwords=self._subwords(*batches))
 
-
-def subwords_of(
-    batch: SentenceBatch, *others: SentenceBatch, prepare: Callable[..., tuple[SentenceBatch, ...]]
-) -> SubwordBatch:
-    """The subword tokens of prepared batches; of others as ``prepare`` makes them.
-
-    Raises:
-        ConfigError: in a graph, if the batch was not prepared.
-    """
-    if batch.subwords is not None:
-        return batch.subwords
-    if torch.compiler.is_compiling():
-        raise ConfigError("a graph reads subword tokens, but this batch has none; pass encoder.prepare(batch)")
-    found = prepare(batch, *others)[0].subwords
-    assert found is not None, "prepare gives the first batch its subword tokens"
-    return found
+    def _subwords(self, *batches: SentenceBatch) -> SubwordBatch:
+        for batch in batches:
+            if len(batch.sentences) != len(batch):
+                raise ValueError(f"a backbone reads sentences, but this batch of {len(batch)} carries none")
+        texts = list(zip(*(batch.sentences for batch in batches), strict=True))
+        truncation = self.nodes == "text"
+        subwords = self.backbone.tokenize(texts, truncation=truncation, device=batches[0].device)
+        prepare = getattr(self.reader, "prepare", None)
+        found: SubwordBatch = subwords if prepare is None else prepare(subwords)
+        return found
 
 
 def pool_words(

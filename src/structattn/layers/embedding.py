@@ -1,12 +1,13 @@
 """Word embeddings, with the papers' rules for unknown words."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from structattn.data import SentenceBatch
-from structattn.layers.linear import glorot_linear
 
 
 class WordEmbedding(nn.Module):
@@ -17,10 +18,12 @@ class WordEmbedding(nn.Module):
 
     Args:
         vocab_size: number of word ids, padding and unknown included.
-        dim: width of the output.
-        embedding_dim: width of the table if it differs from ``dim``; then a linear map without bias follows.
+        dim: width of the vectors.
         num_frozen: number of words at the end of the vocabulary whose vectors are not trained.
-        dropout: applied to the states.
+        dropout: applied to the vectors.
+
+    Attributes:
+        output_dim: width of the states, ``dim``.
 
     Raises:
         ValueError: if the vocabulary is too small for its two special words and its frozen words.
@@ -36,32 +39,33 @@ class WordEmbedding(nn.Module):
 
     frozen: Tensor
 
-    def __init__(
-        self,
-        vocab_size: int,
-        dim: int,
-        *,
-        embedding_dim: int | None = None,
-        num_frozen: int = 0,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, vocab_size: int, dim: int, *, num_frozen: int = 0, dropout: float = 0.0) -> None:
         super().__init__()
         if num_frozen < 0 or vocab_size < 2 + num_frozen:
             raise ValueError(
                 f"WordEmbedding: expected a vocabulary of at least 2 words (padding, unknown) and the frozen ones, "
                 f"got vocab_size={vocab_size} and num_frozen={num_frozen}"
             )
-        width = dim if embedding_dim is None else embedding_dim
         self.vocab_size = vocab_size
-        self.weight = nn.Parameter(torch.empty(vocab_size - num_frozen, width))
-        self.register_buffer("frozen", torch.zeros(num_frozen, width))
-        self.project = None if width == dim else glorot_linear(width, dim, bias=False)
+        self.output_dim = dim
+        self.weight = nn.Parameter(torch.empty(vocab_size - num_frozen, dim))
+        self.register_buffer("frozen", torch.zeros(num_frozen, dim))
         self.dropout = nn.Dropout(dropout)
         # Close to the size of common pretrained vectors, so that a model meets the same scale with and without them.
-        nn.init.normal_(self.weight, std=width**-0.5)
-        nn.init.normal_(self.frozen, std=width**-0.5)
+        nn.init.normal_(self.weight, std=dim**-0.5)
+        nn.init.normal_(self.frozen, std=dim**-0.5)
         with torch.no_grad():
             self.weight[:2] = 0.0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What ``structattn.encoders.build`` makes this embedder from, apart from the number of words."""
+        return {
+            "name": "words",
+            "dim": self.output_dim,
+            "num_frozen": len(self.frozen),
+            "dropout": self.dropout.p,
+        }
 
     def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch word dim"]:
         """Look the words up; padding comes out exactly zero.
@@ -78,8 +82,6 @@ class WordEmbedding(nn.Module):
         if len(self.frozen):
             given = F.embedding((batch.tokens - first_frozen).clamp(min=0), self.frozen)
             states = torch.where((batch.tokens >= first_frozen).unsqueeze(-1), given, states)
-        if self.project is not None:
-            states = self.project(states)
         embedded: Tensor = self.dropout(states)
         return embedded
 

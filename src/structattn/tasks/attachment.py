@@ -28,7 +28,6 @@ from structattn.tasks.model import (
     ModelConfig,
     TaskModel,
     answers_by_length,
-    build_encoder,
     example_of,
     examples_of,
     measured_texts,
@@ -97,7 +96,7 @@ class AttachmentModel(TaskModel):
     ) -> "AttachmentModel":
         """As ``TaskModel.from_examples``."""
         vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
-        return cls(build_encoder(config.encoder, vocabulary, config.options), task, vocabulary=vocabulary)
+        return cls(config.build_encoder(vocabulary), task, vocabulary=vocabulary)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], folder: Path) -> "AttachmentModel":

@@ -5,10 +5,9 @@ at a time in search. Both must give the same probabilities.
 """
 
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, get_type_hints, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -16,10 +15,9 @@ from torch import Tensor
 from structattn.data import SentenceBatch
 from structattn.data.text_vocabulary import TokenUnit
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.build import fits
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import Option, check, check_choices
+from structattn.syntax.options import Option, check, check_choices, check_options
 from structattn.tasks.search import Search, State
 
 
@@ -130,16 +128,9 @@ def build_decoder(name: str, encoder: SentenceEncoder, vocab_size: int, **option
         2.0
     """
     function = decoder_builder(name)
-    known = list(inspect.signature(function).parameters)[2:]
-    types = get_type_hints(function)
-    for key, value in options.items():
-        if key not in known:
-            raise ConfigError(f"unknown option {key!r} for decoder {name!r}; known: {', '.join(sorted(known))}")
-        if not fits(value, types[key]):
-            expected = inspect.formatannotation(types[key])
-            raise ConfigError(f"option {key!r} of decoder {name!r}: expected {expected}, got {value!r}")
+    checked = check_options(options, function, f"decoder {name!r}")
     try:
-        decoder = function(encoder, vocab_size, **options)
+        decoder = function(encoder, vocab_size, **checked)
     except ConfigError:
         raise
     except ValueError as error:

@@ -3,17 +3,16 @@
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks; Kim et al. (2017), section 4.3.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any
 
 from torch import Tensor
 
-from structattn.encoders.build import fits
 from structattn.layers.chain_scorer import binary_potentials, unary_potentials
 from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check_options, known_options
 from structattn.tasks.fact_reader import FactReader
 
 
@@ -77,27 +76,16 @@ def build_fact_parts(
     """
     if name not in FACT_MODELS:
         raise ConfigError(f"unknown encoder {name!r} of a model that selects facts; known: {', '.join(FACT_MODELS)}")
-    types = get_type_hints(memn2n if name == "memn2n" else chain)
-    defaults = fact_model_options(name)
-    for key, value in options.items():
-        if key not in defaults:
-            raise ConfigError(f"unknown option {key!r} for encoder {name!r}; known: {', '.join(sorted(defaults))}")
-        if not fits(value, types[key]):
-            raise ConfigError(f"option {key!r} of encoder {name!r}: expected {types[key].__name__}, got {value!r}")
-        if key != "linear_start" and value < 1:
-            raise ConfigError(f"option {key!r} of encoder {name!r}: expected at least 1, got {value!r}")
-    chosen = {**defaults, **options}
+    chosen = {**fact_model_options(), **check_options(options, memn2n, f"encoder {name!r}")}
     reader, selection = FACT_MODELS[name](vocab_size, **chosen)
     return reader, selection, chosen
 
 
-def fact_model_options(name: str) -> dict[str, Any]:
-    """The options of a model and their defaults.
+def fact_model_options() -> dict[str, Any]:
+    """The options of a model and their defaults, the same for every name.
 
     Example:
-        >>> fact_model_options("binary")
+        >>> fact_model_options()
         {'dim': 20, 'num_steps': 2, 'num_facts': 25, 'linear_start': 20}
     """
-    function = memn2n if name == "memn2n" else chain
-    parameters = inspect.signature(function).parameters.items()
-    return {key: one.default for key, one in parameters if key not in ("vocab_size", "potentials")}
+    return known_options(memn2n)

@@ -34,6 +34,7 @@ class ModelConfig:
     Attributes:
         encoder: name of an encoder, or ``module:function``.
         options: keyword arguments of its builder.
+        embedder: name and options of what gives it the states of words; see ``structattn.encoders.build``.
         classifier: the layers between sentence vectors and labels.
         decoder: what writes texts instead.
         trees: the phrase trees that sentences get before they are encoded.
@@ -45,6 +46,7 @@ class ModelConfig:
 
     encoder: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    embedder: Mapping[str, Any] = field(default_factory=dict)
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     trees: PhraseTrees = field(default_factory=PhraseTrees)
@@ -58,6 +60,16 @@ class ModelConfig:
         return Vocabulary.from_examples(
             examples, self.min_count, lowercase=self.lowercase, frozen_words=self.frozen_words
         )
+
+    def build_encoder(self, vocabulary: Vocabulary) -> SentenceEncoder:
+        """The encoder with fresh parameters, for the words of a vocabulary.
+
+        Raises:
+            ConfigError: for an unknown encoder, embedder or option.
+        """
+        frozen = {"num_frozen": vocabulary.num_frozen} if vocabulary.num_frozen else {}
+        embedder = {**self.embedder, **frozen}
+        return build(self.encoder, embedder=embedder, vocab_size=len(vocabulary), **self.options)
 
 
 class TaskModel(SavedModel):
@@ -169,16 +181,6 @@ class TaskModel(SavedModel):
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.parameters()).device
-
-
-def build_encoder(name: str, vocabulary: Vocabulary, options: Mapping[str, Any]) -> SentenceEncoder:
-    """An encoder for the words of a vocabulary, whose frozen words get untrained vectors.
-
-    Raises:
-        ConfigError: for an unknown encoder or option.
-    """
-    frozen = {"num_frozen": vocabulary.num_frozen} if vocabulary.num_frozen else {}
-    return build(name, vocab_size=len(vocabulary), **{**options, **frozen})
 
 
 def num_words(example: Example) -> int:

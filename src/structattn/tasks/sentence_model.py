@@ -28,7 +28,6 @@ from structattn.tasks.model import (
     ModelConfig,
     TaskModel,
     answers_by_length,
-    build_encoder,
     example_of,
     examples_of,
     num_words,
@@ -124,7 +123,7 @@ class SentenceModel(TaskModel):
         vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
         labels = task.labels_of(examples)
         _check_labels(task, labels, vocabulary, config.options)
-        encoder, classifier = build_encoder(config.encoder, vocabulary, config.options), config.classifier
+        encoder, classifier = config.build_encoder(vocabulary), config.classifier
         if classifier.dropout is None:
             dropout = config.options.get("dropout", options_of(config.encoder).get("dropout", 0.0))
             classifier = dataclasses.replace(classifier, dropout=dropout)

@@ -40,7 +40,6 @@ from structattn.tasks.model import (
     ModelConfig,
     TaskModel,
     answers_by_length,
-    build_encoder,
     example_of,
     examples_of,
     measured_texts,
@@ -231,7 +230,7 @@ class SequenceModel(TaskModel):
             MissingStructure: if a source lacks the tree that its phrases are made from.
         """
         texts = TextProcessor.from_examples(examples if sentences is None else sentences, config)
-        encoder = build_encoder(config.encoder, texts.source, config.options)
+        encoder = config.build_encoder(texts.source)
         return cls._with_decoder(encoder, task, config.decoder, texts=texts, trees=config.trees)
 
     @classmethod

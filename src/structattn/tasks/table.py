@@ -1,10 +1,10 @@
 """The built-in tasks: the data sets of the papers, and generic ones for your own files; and their models."""
 
-import difflib
 from collections.abc import Mapping
 
 from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import nearest
 from structattn.tasks.attachment import AttachmentModel
 from structattn.tasks.fact_selection import FactModel
 from structattn.tasks.model import TaskModel
@@ -106,7 +106,5 @@ def get_task(name: str) -> Task:
         ConfigError: if there is none; the message lists the known names.
     """
     if name not in TASKS:
-        close = difflib.get_close_matches(name, list(TASKS), n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ConfigError(f"unknown task {name!r}{hint}; known: {', '.join(sorted(TASKS))}")
+        raise ConfigError(f"unknown task {name!r}{nearest(name, TASKS)}; known: {', '.join(sorted(TASKS))}")
     return TASKS[name]

@@ -7,6 +7,7 @@ cached.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Literal
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from structattn.data import SentenceBatch
-from structattn.encoders import NormFirst, NormLast, SentenceEncoder
+from structattn.encoders import Accumulation, NormFirst, NormLast, SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.layers import (
     CausalAttention,
@@ -200,16 +201,14 @@ def tree_transformer_decoder(
     num_layers: int = 2,
     num_heads: int = 4,
     hidden: int | None = None,
-    max_vertical: int = 50,
-    max_horizontal: int = 100,
-    mode: Literal["paper", "ref"] = "paper",
+    accumulation: Accumulation = Accumulation(),
     norm: Literal["first", "last"] = "last",
     dropout: float = 0.1,
 ) -> TransformerDecoder:
     """A Transformer decoder with attention to words and phrases, the latter by hierarchical accumulation.
 
-    The encoder must have states of phrases. Options are those of :func:`transformer_decoder` and, for the accumulation,
-    of :func:`structattn.encoders.tree_transformer`.
+    The encoder must have states of phrases. Options are those of :func:`transformer_decoder`, and ``accumulation`` as
+    in :func:`structattn.encoders.tree_transformer`.
 
     Raises:
         ConfigError: as for :func:`transformer_decoder`.
@@ -224,8 +223,8 @@ def tree_transformer_decoder(
 
     def cross() -> nn.Module:
         head_dim = encoder.state_dim // num_heads
-        accumulation = HierarchicalAccumulation(head_dim, num_heads, max_vertical, max_horizontal, mode=mode)
-        return TreeCrossAttention(encoder.state_dim, num_heads, accumulation=accumulation, dropout=dropout)
+        accumulate = HierarchicalAccumulation(head_dim, num_heads, **asdict(accumulation))
+        return TreeCrossAttention(encoder.state_dim, num_heads, accumulation=accumulate, dropout=dropout)
 
     return _decoder(
         encoder,

@@ -92,6 +92,8 @@ class RunConfig:
         encoder: name of an encoder, or ``module:function`` for one of your own, see ``structattn.encoders.builder``.
         data: the examples; tasks that generate their own need none.
         options: keyword arguments of the encoder's builder.
+        embedder: what gives the encoder the states of words: ``name`` and options of an entry of
+            ``structattn.encoders.EMBEDDERS``, by default word vectors.
         classifier: the layers above the encoder.
         decoder: in place of the classifier, for tasks whose answer is a text.
         optimization: optimiser and schedule.
@@ -116,6 +118,7 @@ class RunConfig:
     encoder: str
     data: DataConfig = field(default_factory=DataConfig)
     options: dict[str, Option] = field(default_factory=dict)
+    embedder: dict[str, Option] = field(default_factory=dict)
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     optimization: OptimizationConfig = field(default_factory=OptimizationConfig)

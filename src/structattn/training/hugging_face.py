@@ -49,6 +49,7 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
         encoder: str = "ms_san",
         options: dict[str, Any] | None = None,
         *,
+        embedder: dict[str, Any] | None = None,
         vocab_size: int = 2,
         task: dict[str, Any] | None = None,
         labels: list[str] | None = None,
@@ -62,6 +63,7 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
     ) -> None:
         self.encoder = encoder
         self.options = options or {}
+        self.embedder = embedder or {}
         self.vocab_size = vocab_size
         self.task = task or Task("classification").to_dict()
         self.labels = labels or ["0", "1"]
@@ -93,7 +95,7 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
 
     def build(self) -> SentenceModel:
         """A fresh model without a vocabulary."""
-        names = ("encoder", "options", "vocab_size", "task", "labels", "classifier", "trees", "nodes")
+        names = ("encoder", "options", "embedder", "vocab_size", "task", "labels", "classifier", "trees", "nodes")
         plain = {name: getattr(self, name) for name in names}
         return SentenceModel.from_config(plain, Path(self.name_or_path or ""), has_vocabulary=False)
 

@@ -56,6 +56,8 @@ def task_of(config: RunConfig) -> Task:
         raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, so phrases have no labels")
     if config.data.vectors is not None and "vectors" not in sections:
         raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
+    if config.embedder and "vectors" not in sections:
+        raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
     for name, given in (("classifier", config.classifier), ("decoder", config.decoder)):
         if name not in sections and given != type(given)():
             raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
@@ -119,6 +121,7 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
     data = config.data
     made_of = ModelConfig(
         config.encoder,
+        config.options,
         _with_dim_of_vectors(config),
         config.classifier,
         config.decoder,
@@ -137,16 +140,16 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
 
 
 def _with_dim_of_vectors(config: RunConfig) -> dict[str, Any]:
-    """The encoder's options; the width of its table follows from pretrained vectors."""
+    """The embedder's configuration; its width follows from pretrained vectors."""
     source = config.data.vectors
     if source is None:
-        return config.options
+        return config.embedder
+    if config.embedder.get("name", "words") != "words":
+        raise ConfigError(f"data.vectors: embedder {config.embedder['name']!r} has no table of word vectors")
     dim = vectors_dim(source)
-    if config.options.get("embedding_dim", dim) != dim:
-        raise ConfigError(
-            f"options.embedding_dim: the vectors of {source} have {dim} numbers, got {config.options['embedding_dim']}"
-        )
-    return {**config.options, "embedding_dim": dim}
+    if config.embedder.get("dim", dim) != dim:
+        raise ConfigError(f"embedder.dim: the vectors of {source} have {dim} numbers, got {config.embedder['dim']}")
+    return {**config.embedder, "dim": dim}
 
 
 def _load_vectors(model: TaskModel, config: RunConfig, source: str) -> None:

@@ -1,0 +1,107 @@
+"""The table of embedders: what gives an encoder the states of words, by name and options.
+
+A module of your own serves as well, if ``embedder(batch)`` gives the states and ``embedder.output_dim`` their width.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from structattn.layers import BackboneEmbedding, PretrainedBackbone, WordEmbedding
+from structattn.layers.backbone import WordPooling
+from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.options import check_options
+
+
+def words(vocab_size: int | None, *, dim: int = 300, num_frozen: int = 0, dropout: float = 0.0) -> WordEmbedding:
+    """A table of word vectors.
+
+    Args:
+        vocab_size: number of word ids, padding and unknown included.
+        dim: width of the vectors.
+        num_frozen: number of words at the end of the vocabulary whose vectors are not trained.
+        dropout: on the vectors, besides the encoder's own.
+
+    Raises:
+        ConfigError: without a vocabulary.
+        ValueError: for one that is too small.
+    """
+    if vocab_size is None:
+        raise ConfigError("word vectors need the number of words: pass vocab_size=, or another embedder")
+    return WordEmbedding(vocab_size, dim, num_frozen=num_frozen, dropout=dropout)
+
+
+def backbone(
+    vocab_size: int | None = None,
+    *,
+    folder: str = "",
+    layer: int = -1,
+    is_frozen: bool = False,
+    keep_states: bool = False,
+    pooling: WordPooling = "first",
+    dropout: float = 0.0,
+) -> BackboneEmbedding:
+    """The states of a pretrained encoder of Hugging Face, which has subword tokens of its own.
+
+    Args:
+        vocab_size: unused.
+        folder: of the model, with a fast tokenizer.
+        layer: which of the backbone's layers to take, as an index into its hidden states.
+        is_frozen: keep the backbone as it is.
+        keep_states: cache the states of every text in memory, so that a frozen backbone reads it once, not once an
+            epoch.
+        pooling: whether a word has the state of its ``first`` subword or the ``mean`` of all.
+        dropout: on the states of words, besides the encoder's own.
+
+    Raises:
+        ConfigError: without a folder, or for one that holds no such model.
+
+    Example:
+        >>> backbone()
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: a pretrained backbone needs the folder of a Hugging Face encoder:
+        embedder={'name': 'backbone', 'folder': FOLDER}, or --backbone FOLDER on the command line
+    """
+    if not folder:
+        raise ConfigError(
+            "a pretrained backbone needs the folder of a Hugging Face encoder: "
+            "embedder={'name': 'backbone', 'folder': FOLDER}, or --backbone FOLDER on the command line"
+        )
+    source = PretrainedBackbone.from_folder(folder, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+    return BackboneEmbedding(source, pooling=pooling, dropout=dropout)
+
+
+EMBEDDERS: Mapping[str, Callable[..., nn.Module]] = {"words": words, "backbone": backbone}
+
+
+def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) -> nn.Module:
+    """Build an embedder by name.
+
+    Args:
+        config: the ``name``, a key of ``EMBEDDERS``, and its options.
+        vocab_size: number of word ids.
+
+    Raises:
+        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+
+    Example:
+        >>> build_embedder({"name": "words", "dim": 3}, vocab_size=5).output_dim
+        3
+        >>> build_embedder({"name": "words", "dims": 3}, vocab_size=5)
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
+        dim, dropout, num_frozen
+    """
+    name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}
+    if not isinstance(name, str) or name not in EMBEDDERS:
+        raise ConfigError(f"unknown embedder {shown(name)}; known: {', '.join(EMBEDDERS)}")
+    checked = check_options(options, EMBEDDERS[name], f"embedder {name!r}")
+    try:
+        return EMBEDDERS[name](vocab_size, **checked)
+    except ConfigError:
+        raise
+    except ValueError as error:  # a layer's own check, such as that of a dropout above 1
+        raise ConfigError(f"embedder {name!r}: {error}") from error
