@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import accelerate
 import pytest
 import torch
 from torch import Tensor, nn
@@ -88,10 +89,8 @@ def optimization(**options: object) -> OptimizationConfig:
 
 def trained(toy: Toy, sampler: Fixed, place: Path, *, first: bool = False, **options: object) -> History:
     folder = RunFolder(place)
-    accelerator = machine.accelerator_of(Hardware("cpu"))
-    chosen = metric("accuracy")
-    with folder.claimed():
-        config = optimization(**options)
+    config, chosen = optimization(**options), metric("accuracy")
+    with folder.claimed(), machine.accelerator_of(Hardware("cpu")) as accelerator:
         return fit(toy, sampler, config, folder=folder, accelerator=accelerator, metric=chosen, measure_first=first)
 
 
@@ -161,8 +160,18 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
 def test_the_module_is_handed_back_as_it_came(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     toy, folder = Toy(), RunFolder(tmp_path / "run")
     before = toy.module.forward
-    with folder.claimed(), caplog.at_level(logging.INFO, "structattn.training"):
-        accelerator = machine.accelerator_of(Hardware("cpu", "bf16"))
+    caplog.set_level(logging.INFO, "structattn.training")
+    with folder.claimed(), machine.accelerator_of(Hardware("cpu", "bf16")) as accelerator:
         fit(toy, Fixed([0]), optimization(), folder=folder, accelerator=accelerator)
     assert toy.module.forward == before
     assert "step 1 epoch 1 loss 9" in caplog.text
+
+
+def test_the_accelerator_of_the_caller_stays_as_it_was() -> None:
+    own = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
+    with machine.accelerator_of(Hardware("cpu")) as outer:
+        assert outer.mixed_precision == "no"
+        with machine.accelerator_of(Hardware("cpu", "bf16")) as inner:
+            assert inner.mixed_precision == "bf16"
+        assert outer.mixed_precision == "no"
+    assert (own.mixed_precision, own.device.type) == ("bf16", "cpu")

@@ -5,6 +5,7 @@ gradients and without dropout. Sentences without a tree, and those longer than t
 counted.
 """
 
+import contextlib
 import dataclasses
 import logging
 import tempfile
@@ -148,10 +149,10 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    accelerator, folder = machine.accelerator_of(config.hardware), RunFolder(config.out)
+    folder = RunFolder(config.out)
     backbone = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
 
-    def work() -> Mapping[str, Any]:
+    def work(accelerator: Any) -> Mapping[str, Any]:
         train, held_out = held_out_sentences(config)
         found = pretrain(
             backbone,
@@ -178,16 +179,17 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         }
         return Pretraining(add_heads(backbone.model, folder.best), **{**known, "epochs": tuple(values["epochs"])})
 
-    return carry_out(
-        folder,
-        config,
-        work,
-        read,
-        device=accelerator.device,
-        files=(config.treebank, config.dev),
-        resume=resume,
-        overwrite=overwrite,
-    )
+    with machine.accelerator_of(config.hardware) as accelerator:
+        return carry_out(
+            folder,
+            config,
+            lambda: work(accelerator),
+            read,
+            device=accelerator.device,
+            files=(config.treebank, config.dev),
+            resume=resume,
+            overwrite=overwrite,
+        )
 
 
 def held_out_sentences(config: PretrainingConfig) -> tuple[list[Sentence], list[Sentence]]:
@@ -251,76 +253,65 @@ def pretrain(
         >>> found.epochs[0] > found.loss, found.sentences["trained"]
         (True, 8)
     """
-    if folder is None:
-        with tempfile.TemporaryDirectory() as place:
-            return pretrain(
-                backbone,
-                heads,
-                sentences,
-                held_out=held_out,
-                optimization=optimization,
-                max_length=max_length,
-                keep_states=keep_states,
-                control=control,
-                seed=seed,
-                folder=RunFolder(place),
-                accelerator=accelerator,
-            )
     optimization = heads_optimization() if optimization is None else optimization
-    accelerator = machine.accelerator_of(Hardware()) if accelerator is None else accelerator
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = HydraModel(backbone.model, heads)
-    model.to(accelerator.device)
-    before = backbone_fingerprint(model.base)
-    reader = backbone_below(backbone, model.hydra_config)
-    reader.kept = {} if keep_states else None
-    size = optimization.batch_size
-    train, dev = (
-        RelationBatches(some, reader, model.hydra_config, batch_size=size, max_length=max_length)
-        for some in (sentences, held_out)
-    )
-    for purpose, source in (("learn from", train), ("choose by", dev)):
-        source.require(purpose)
-    if control == "shuffled":
-        train.sentences = with_other_trees(train.sentences, seed=seed)
-    learner = _HeadsLearner(model, train, dev, folder)
-    share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
-    with evaluation_mode(reader):
-        history = fit(
-            learner,
-            NoisyBatchSampler(train.sizes, size, **share),
-            optimization,
-            folder=folder,
-            accelerator=accelerator,
-            metric=dataclasses.replace(metric("mean_squared_error"), name="held_out_loss"),
-            clipped=model.hydra.heads.parameters(),
-            measure_first=True,
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            folder = RunFolder(stack.enter_context(tempfile.TemporaryDirectory()))
+        if accelerator is None:
+            accelerator = stack.enter_context(machine.accelerator_of(Hardware()))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = HydraModel(backbone.model, heads)
+        model.to(accelerator.device)
+        before = backbone_fingerprint(model.base)
+        reader = backbone_below(backbone, model.hydra_config)
+        reader.kept = {} if keep_states else None
+        size = optimization.batch_size
+        train, dev = (
+            RelationBatches(some, reader, model.hydra_config, batch_size=size, max_length=max_length)
+            for some in (sentences, held_out)
         )
-        content = read_config(folder.best)
-        fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
-        loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
-    if history.best["step"] == 0:
-        LOGGER.warning(
-            "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
-            optimization.learning_rate,
+        for purpose, source in (("learn from", train), ("choose by", dev)):
+            source.require(purpose)
+        if control == "shuffled":
+            train.sentences = with_other_trees(train.sentences, seed=seed)
+        learner = _HeadsLearner(model, train, dev, folder)
+        share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
+        with evaluation_mode(reader):
+            history = fit(
+                learner,
+                NoisyBatchSampler(train.sizes, size, **share),
+                optimization,
+                folder=folder,
+                accelerator=accelerator,
+                metric=dataclasses.replace(metric("mean_squared_error"), name="held_out_loss"),
+                clipped=model.hydra.heads.parameters(),
+                measure_first=True,
+            )
+            content = read_config(folder.best)
+            fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
+            loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
+        if history.best["step"] == 0:
+            LOGGER.warning(
+                "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
+                optimization.learning_rate,
+            )
+        model.hydra.eval()
+        return Pretraining(
+            model,
+            loss,
+            reports,
+            tuple(row["held_out_loss"] for row in history.rows),
+            {
+                "trained": len(train.sentences),
+                "held_out": len(dev.sentences),
+                "without_structure": train.missing + dev.missing,
+                "too_long": train.too_long + dev.too_long,
+            },
+            (train.covered + dev.covered) / max(1, train.words + dev.words),
+            backbone_fingerprint(model.base) == before,
+            history.last["seconds"],
         )
-    model.hydra.eval()
-    return Pretraining(
-        model,
-        loss,
-        reports,
-        tuple(row["held_out_loss"] for row in history.rows),
-        {
-            "trained": len(train.sentences),
-            "held_out": len(dev.sentences),
-            "without_structure": train.missing + dev.missing,
-            "too_long": train.too_long + dev.too_long,
-        },
-        (train.covered + dev.covered) / max(1, train.words + dev.words),
-        backbone_fingerprint(model.base) == before,
-        history.last["seconds"],
-    )
 
 
 class _HeadsLoss(nn.Module):

@@ -4,6 +4,7 @@ Under ``accelerate launch --multi_gpu --num_processes 2`` or ``torchrun --nproc_
 program; without GPUs they communicate through gloo. Only the first writes to the run folder.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import logging
@@ -11,7 +12,7 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,8 +41,11 @@ def is_first() -> bool:
     return index() == 0
 
 
-def accelerator_of(hardware: Hardware) -> Any:
+@contextlib.contextmanager
+def accelerator_of(hardware: Hardware) -> Iterator[Any]:
     """An ``accelerate.Accelerator`` on a device, connected with the other processes, if there are any.
+
+    The device and precision of all Accelerators of a process are one; those of the caller are put back afterwards.
 
     Raises:
         ConfigError: if there is no such device.
@@ -54,13 +58,21 @@ def accelerator_of(hardware: Hardware) -> Any:
             "accelerate launch --cpu has started one process only; for more: accelerate launch --multi_gpu "
             "--num_processes 2 (CPUs too), or torchrun --nproc_per_node 2"
         )
-    # The state is the process's; another run in it may have had another device or precision.
-    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    state = accelerate.state
+    kinds = (state.AcceleratorState, state.PartialState, state.GradientState)
+    before = [dict(kind._shared_state) for kind in kinds]
     # Which parameters take part may depend on the trees of a batch.
     unused = accelerate.DistributedDataParallelKwargs(find_unused_parameters=True)
-    return accelerate.Accelerator(
-        cpu=device.type == "cpu", mixed_precision=hardware.mixed_precision, kwargs_handlers=[unused]
-    )
+    try:
+        for kind in kinds:
+            kind._shared_state.clear()
+        yield accelerate.Accelerator(
+            cpu=device.type == "cpu", mixed_precision=hardware.mixed_precision, kwargs_handlers=[unused]
+        )
+    finally:
+        for kind, values in zip(kinds, before, strict=True):
+            kind._shared_state.clear()
+            kind._shared_state.update(values)
 
 
 def from_first(make: Callable[[], Value]) -> Value:

@@ -137,17 +137,18 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    accelerator, folder = machine.accelerator_of(config.hardware), RunFolder(config.out)
-    return carry_out(
-        folder,
-        config,
-        lambda: _train(config, folder, accelerator),
-        lambda values: ParserResult(folder.path, **values),
-        device=accelerator.device,
-        files=(config.treebank, config.dev),
-        resume=resume,
-        overwrite=overwrite,
-    )
+    folder = RunFolder(config.out)
+    with machine.accelerator_of(config.hardware) as accelerator:
+        return carry_out(
+            folder,
+            config,
+            lambda: _train(config, folder, accelerator),
+            lambda values: ParserResult(folder.path, **values),
+            device=accelerator.device,
+            files=(config.treebank, config.dev),
+            resume=resume,
+            overwrite=overwrite,
+        )
 
 
 def read_gold(path: str) -> list[Sentence]:

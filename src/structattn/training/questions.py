@@ -151,17 +151,18 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    accelerator, folder = machine.accelerator_of(run.hardware), RunFolder(run.out)
-    return carry_out(
-        folder,
-        run,
-        lambda: _train(run, folder, accelerator),
-        lambda values: QuestionResult(run.out, **values),
-        device=accelerator.device,
-        files=(run.train, run.dev),
-        resume=resume,
-        overwrite=overwrite,
-    )
+    folder = RunFolder(run.out)
+    with machine.accelerator_of(run.hardware) as accelerator:
+        return carry_out(
+            folder,
+            run,
+            lambda: _train(run, folder, accelerator),
+            lambda values: QuestionResult(run.out, **values),
+            device=accelerator.device,
+            files=(run.train, run.dev),
+            resume=resume,
+            overwrite=overwrite,
+        )
 
 
 def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:

@@ -83,22 +83,24 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, tru
     if resume and config.out is None:
         raise ConfigError("resume needs out: the run folder to resume")
     task = task_of(config)
-    accelerator = machine.accelerator_of(config.hardware)
-    folder = RunFolder(machine.from_first(lambda: Path(config.out) if config.out is not None else _new_folder(config)))
-    if config.folds is not None and config.fold is None:
-        work = functools.partial(_cross_validate, config, task, folder, resume=resume, trust_code=trust_code)
-    else:
-        work = functools.partial(_train, config, task, folder, accelerator=accelerator, trust_code=trust_code)
-    return carry_out(
-        folder,
-        config,
-        work,
-        lambda values: _result(folder, values),
-        device=accelerator.device,
-        files=files_of_run(config.data),
-        resume=resume,
-        overwrite=overwrite,
-    )
+    with machine.accelerator_of(config.hardware) as accelerator:
+        folder = RunFolder(
+            machine.from_first(lambda: Path(config.out) if config.out is not None else _new_folder(config))
+        )
+        if config.folds is not None and config.fold is None:
+            work = functools.partial(_cross_validate, config, task, folder, resume=resume, trust_code=trust_code)
+        else:
+            work = functools.partial(_train, config, task, folder, accelerator=accelerator, trust_code=trust_code)
+        return carry_out(
+            folder,
+            config,
+            work,
+            lambda values: _result(folder, values),
+            device=accelerator.device,
+            files=files_of_run(config.data),
+            resume=resume,
+            overwrite=overwrite,
+        )
 
 
 def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunResult:
