@@ -20,6 +20,7 @@ VERBS = {
     "train": "train an encoder on a task and leave a run folder",
     "eval": "metrics of a trained run on a file",
     "predict": "one JSON line for each example of a file",
+    "export": "a trained run as one program that runs without this package",
     "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
     "phrases": "share of attention on phrases of a trained model, against uniform attention",

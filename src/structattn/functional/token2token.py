@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from structattn.functional.masking import masked_softmax
 from structattn.kernels.pair_scores import curve_of, curved, exponentials, highest_of, inverse_
 from structattn.kernels.pair_tiles import tile_size, tiles
 from structattn.kernels.token2token import attend
@@ -115,6 +116,31 @@ def _weights(queries: Tensor, keys: Tensor, allowed: Tensor, scale: float) -> Te
 _weights.register_fake(
     lambda queries, keys, allowed, scale: queries.new_empty(queries.shape[0], queries.shape[1], keys.shape[1])
 )
+
+
+def written_out(
+    queries: Float[Tensor, "batch query feature"],
+    keys: Float[Tensor, "batch key feature"],
+    values: Float[Tensor, "batch key feature"],
+    allowed: Bool[Tensor, "#batch query key"],
+    scale: float,
+) -> Float[Tensor, "batch query feature"]:
+    """What :func:`token2token` computes with a score for every pair and feature, for programs without its kernel.
+
+    Args:
+        queries: the queries' part of the score, the bias included.
+        keys: the keys' part of the score.
+        values: what is averaged.
+        allowed: where a query may look at a key.
+        scale: the bound of the scores.
+
+    Example:
+        >>> everything = torch.ones(1, 1, 2, dtype=torch.bool)
+        >>> written_out(torch.zeros(1, 1, 1), torch.zeros(1, 2, 1), torch.tensor([[[1.0], [2.0]]]), everything, 5.0)
+        tensor([[[1.5000]]])
+    """
+    scores = scale * torch.tanh((queries.unsqueeze(2) + keys.unsqueeze(1)) / scale)
+    return (masked_softmax(scores, allowed.unsqueeze(-1), dim=2) * values.unsqueeze(1)).sum(2)
 
 
 def _at_least_single(tensor: Tensor) -> Tensor:

@@ -1,0 +1,42 @@
+"""``structattn export``: a trained run as one program that runs without this package."""
+
+import itertools
+from collections.abc import Iterator
+
+from structattn.cli.inputs import read_inputs
+from structattn.data.parses import with_parses
+from structattn.layers.devices import Hardware
+from structattn.tasks.export import export_program
+from structattn.training import load
+
+
+def command(
+    run: str,
+    out: str,
+    *,
+    data: str | None = None,
+    format: str | None = None,
+    parses: str | None = None,
+    check: bool = False,
+    hardware: Hardware,
+    trust_code: bool = False,
+) -> Iterator[str]:
+    """Write a trained classifier as one program of torch.export, which runs where there is torch alone.
+
+    Args:
+        run: a run folder, or the folder of a saved model.
+        out: the file of the program, such as model.pt2.
+        data: a file with a few examples as the model reads them; generated ones by default.
+        format: its data format; recognised from the file by default.
+        parses: a CoNLL-U file with the trees of sentences that come without.
+        check: read the program again and compare its answers with the run's.
+        hardware: where the program is to run, and in which numbers.
+        trust_code: import and run an encoder module:function that the run folder names.
+    """
+    model = hardware.place(load(run, trust_code=trust_code))
+    examples = None
+    if data is not None:
+        examples = list(itertools.islice(with_parses(read_inputs(model.task, data, format=format), parses), 64))
+    with hardware.autocast():
+        difference = export_program(model, out, examples=examples, check=check)
+    yield out if difference is None else f"{out}: answers differ from the run's by at most {difference:.1e}"

@@ -1,0 +1,163 @@
+"""A trained classifier as one program of ``torch.export``, which runs where there is torch and nothing of this package.
+
+The program takes the tensors of one batch by name, a mapping for each sentence of an example, and returns the
+probabilities of the labels. What the names mean, the labels and the words stand beside it in the file.
+"""
+
+import itertools
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from structattn.data import Example, SentenceBatch
+from structattn.data.generated import agreement_treebank
+from structattn.functional.token2token import written_out
+from structattn.layers.modes import evaluating
+from structattn.syntax.errors import ConfigError, MissingStructure, StructAttnError
+from structattn.tasks.batch import TaskBatch
+from structattn.tasks.sentence_model import SentenceModel
+
+#: The file inside of the program's that describes it.
+DESCRIPTION = "description.json"
+# How far the program's probabilities may be from the model's: other kernels add up in another order.
+_TOLERANCE = 1e-5
+# Sizes of a first batch, all different from each other: torch takes equal ones for one.
+_BATCH = 3
+
+
+def export_program(
+    model: nn.Module, path: str | os.PathLike[str], *, examples: Sequence[Example] | None = None, check: bool = False
+) -> float | None:
+    """Write a model as a program for batches of any size and length, on the device that the model is on.
+
+    Args:
+        model: a model that classifies sentences or pairs.
+        path: the file; ``torch.export.load(path).module()`` reads it.
+        examples: a few examples with all that the model reads, such as trees; generated ones if ``None``.
+        check: whether the file is read again and its answers to all examples are compared with the model's.
+
+    Returns:
+        The largest difference between two probabilities, if they were compared.
+
+    Raises:
+        ConfigError: for another kind of model, for one with latent structure, whose operators are compiled in this
+            package, or for examples without what it reads.
+        StructAttnError: if the program's answers differ from the model's.
+
+    Example:
+        >>> import tempfile
+        >>> from structattn.data import Vocabulary
+        >>> from structattn.encoders import build
+        >>> from structattn.tasks import SENTIMENT
+        >>> vocabulary = Vocabulary(["dull", "fine"])
+        >>> model = SentenceModel(build("emb_s2t", vocab_size=4, dim=4), SENTIMENT, vocabulary=vocabulary)
+        >>> export_program(model, tempfile.mkdtemp() + "/model.pt2", check=True) < 1e-6
+        True
+    """
+    if not isinstance(model, SentenceModel) or model.nodes or model.vocabulary is None:
+        raise ConfigError(
+            f"export writes models that classify sentences or pairs, got {type(model).__name__}; "
+            "other models need this package to read their answers"
+        )
+    found = _generated(model.task.arity) if examples is None else list(examples)
+    if not found:
+        raise ConfigError("export reads its sizes off a few examples, got none")
+    with evaluating(model), torch.no_grad():
+        batches = [_batch(model, found[:_BATCH])]
+        program = _without_package(_exported(_Classifier(model, batches[0]), batches[0]))
+        program.example_inputs = None  # only pickle could write them
+        content = {
+            "labels": list(model.labels),
+            "inputs": [list(batch.tensors()) for batch in batches[0]],
+            "words": list(model.vocabulary.words),
+            "lowercase": model.vocabulary.lowercase,
+        }
+        torch.export.save(program, path, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
+        if not check:
+            return None
+        sizes = (1, 2, 5)
+        batches += [_batch(model, found[start : start + size]) for size in sizes for start in range(0, 3 * size, size)]
+        read = torch.export.load(path).module()
+        return _difference(model, read, [batch for batch in batches if batch])
+
+
+class _Classifier(nn.Module):
+    """From tensors by name to probabilities."""
+
+    def __init__(self, model: SentenceModel, batches: Sequence[SentenceBatch]) -> None:
+        super().__init__()
+        self.model = model
+        self.facts = [batch.facts() for batch in batches]
+
+    def forward(self, *sentences: dict[str, Tensor]) -> Float[Tensor, "batch label"]:
+        batches = [SentenceBatch.from_tensors(*one) for one in zip(sentences, self.facts, strict=True)]
+        nothing = sentences[0]["mask"].new_zeros(sentences[0]["mask"].shape[0], 1, dtype=torch.float32)
+        logits: Tensor = self.model(TaskBatch(tuple(batches), nothing, nothing[:, 0]))
+        return logits.softmax(-1)
+
+
+def _exported(classifier: _Classifier, batches: Sequence[SentenceBatch]) -> ExportedProgram:
+    inputs = tuple(batch.tensors() for batch in batches)
+    shapes = [{name: dict.fromkeys(range(one.dim()), Dim.AUTO) for name, one in own.items()} for own in inputs]
+    return torch.export.export(classifier, inputs, dynamic_shapes=(tuple(shapes),))
+
+
+def _without_package(program: ExportedProgram) -> ExportedProgram:
+    ours = _operators(program)
+    if "token2token" in ours:
+        with warnings.catch_warnings():  # torch warns of its own code
+            warnings.simplefilter("ignore", FutureWarning)
+            program = program.run_decompositions({torch.ops.structattn.token2token.default: _token2token})
+        ours = _operators(program)
+    if ours:
+        raise ConfigError(
+            f"this model computes with compiled operators of this package ({', '.join(sorted(ours))}), as latent "
+            "structure does; a program without the package cannot run them: take an encoder without latent structure"
+        )
+    return program
+
+
+def _token2token(*inputs: Any) -> tuple[Tensor, Tensor]:
+    # What the kernel returns beside is for the gradient.
+    return written_out(*inputs), torch.zeros_like(inputs[0])
+
+
+def _operators(program: ExportedProgram) -> set[str]:
+    graphs = [module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    names = [str(node.target).split(".") for graph in graphs for node in graph.nodes if node.op == "call_function"]
+    return {name[1] for name in names if name[0] == "structattn"}
+
+
+def _batch(model: SentenceModel, examples: Sequence[Example]) -> tuple[SentenceBatch, ...]:
+    if not examples:
+        return ()
+    try:
+        batch = model.collate(examples).to(next(model.parameters()).device)
+        model(batch)
+    except MissingStructure as error:
+        raise ConfigError(f"{error}; give examples that have it (--data, --parses)") from None
+    return batch.sentences
+
+
+def _generated(arity: int) -> list[Example]:
+    """Sentences of different lengths with both kinds of trees."""
+    sentences = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=0), 16)]
+    return [Example(tuple(sentences[(row + 3 * side) % 16] for side in range(arity)), id=str(row)) for row in range(16)]
+
+
+def _difference(model: SentenceModel, program: Any, batches: Sequence[tuple[SentenceBatch, ...]]) -> float:
+    largest = 0.0
+    for batch in batches:
+        tensors: list[Mapping[str, Tensor]] = [one.tensors() for one in batch]
+        expected = _Classifier(model, batch)(*tensors)
+        largest = max(largest, float((program(*tensors) - expected).abs().max()))
+    if not largest <= _TOLERANCE:
+        raise StructAttnError(f"the program's probabilities differ from the model's by up to {largest:.2g}")
+    return largest

@@ -1,0 +1,118 @@
+"""``structattn export``: a program that answers as the run does, in a process that knows torch alone."""
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+import structattn as sa
+from structattn.data.generated import agreement_treebank
+from structattn.encoders import build
+from structattn.syntax import ConfigError
+from structattn.tasks import SENTIMENT, SentenceModel, get_task
+from structattn.tasks.export import DESCRIPTION, export_program
+
+SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=1), 8)]
+VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
+# Where there is torch alone: no line of this package is needed to read the program or to run it.
+READER = """
+import sys, json, torch, safetensors.torch
+program, inputs, outputs = sys.argv[1:]
+description = {"description.json": ""}
+module = torch.export.load(program, extra_files=description).module()
+found = safetensors.torch.load_file(inputs)
+names = json.loads(description["description.json"])["inputs"]
+given = [{name: found[f"{number}.{name}"] for name in own} for number, own in enumerate(names)]
+safetensors.torch.save_file({"answers": module(*given).contiguous()}, outputs)
+assert not [name for name in sys.modules if name.startswith("structattn")]
+"""
+
+
+def model_of(encoder: str, task: str = "sentiment") -> SentenceModel:
+    torch.manual_seed(0)
+    built = build(encoder, vocab_size=len(VOCABULARY), dim=12)
+    return SentenceModel(built, get_task(task), ["yes", "no"] if task != "sentiment" else None, vocabulary=VOCABULARY)
+
+
+def elsewhere(program: Path, model: SentenceModel, examples: list[sa.Example], folder: Path) -> Tensor:
+    """The program's answers in a process of its own."""
+    batches = model.collate(examples).sentences
+    tensors = {
+        f"{number}.{name}": one.contiguous().clone()
+        for number, batch in enumerate(batches)
+        for name, one in batch.tensors().items()
+    }
+    safetensors.torch.save_file(tensors, str(folder / "inputs"))
+    command = [sys.executable, "-I", "-c", READER, str(program), str(folder / "inputs"), str(folder / "answers")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return safetensors.torch.load_file(folder / "answers")["answers"]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "task"),
+    [
+        ("emb_s2t", "sentiment"),
+        pytest.param("lstm", "sentiment", marks=pytest.mark.slow),
+        pytest.param("ms_san", "sentiment", marks=pytest.mark.slow),
+        pytest.param("disan", "sentiment", marks=pytest.mark.slow),
+        pytest.param("tree_lstm", "sentiment", marks=pytest.mark.slow),
+        pytest.param("emb_s2t", "pair_classification", marks=pytest.mark.slow),
+    ],
+)
+def test_the_program_answers_without_the_package(
+    encoder: str, task: str, tmp_path: Path, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    model = model_of(encoder, task)
+    model.save_pretrained(tmp_path / "run")
+    code, out, err = call("export", tmp_path / "run", tmp_path / "model.pt2", "--check")
+    assert (code, err) == (0, "")
+    assert "answers differ from the run's by at most" in out
+    both = [(one, other) for one, other in zip(SENTENCES, SENTENCES[::-1], strict=True)]
+    examples = [sa.Example(pair[: model.task.arity]) for pair in both]
+    expected = [list(one.probabilities.values()) for one in model.eval().predict(examples)]
+    found = elsewhere(tmp_path / "model.pt2", model, examples, tmp_path)
+    torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=1e-5)
+
+
+def test_the_program_computes_as_asked(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+    model_of("emb_s2t").save_pretrained(tmp_path / "run")
+    words = ["export", tmp_path / "run", tmp_path / "model.pt2", "--check", "--device", "cpu"]
+    for precision in ("no", "bf16"):
+        code, _, err = call(*words, "--mixed_precision", precision)
+        assert (code, err) == (0, "")
+        nodes = torch.export.load(tmp_path / "model.pt2").graph.nodes
+        found = {node.meta["val"].dtype for node in nodes if isinstance(node.meta.get("val"), Tensor)}
+        assert (torch.bfloat16 in found) == (precision == "bf16")
+    code, _, err = call(*words, "--mixed_precision", "fp16")
+    assert code == 2
+    assert "mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no" in err
+
+
+def test_what_the_program_reads_stands_beside_it(tmp_path: Path) -> None:
+    model = model_of("emb_s2t")
+    assert export_program(model, tmp_path / "model.pt2") is None
+    content = {DESCRIPTION: ""}
+    torch.export.load(tmp_path / "model.pt2", extra_files=content)
+    found = json.loads(content[DESCRIPTION])
+    assert found["labels"] == list(SENTIMENT.labels or ())
+    assert found["words"] == list(VOCABULARY.words)
+    assert found["inputs"][0][:3] == ["tokens", "mask", "lengths"]
+
+
+def test_latent_structure_and_other_models_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"compiled operators of .*dependency_.*without latent structure"):
+        export_program(model_of("structured"), tmp_path / "model.pt2")
+    assert not (tmp_path / "model.pt2").exists()
+    with pytest.raises(ConfigError, match="export writes models that classify sentences or pairs, got Linear"):
+        export_program(torch.nn.Linear(2, 2), tmp_path / "model.pt2")
+    bare = [sa.Example((sa.Sentence(["no", "tree"]),), id="first")]
+    with pytest.raises(ConfigError, match=r"needs dependency .* of example 'first'; give examples that have it"):
+        export_program(model_of("ms_san"), tmp_path / "model.pt2", examples=bare)
