@@ -1,7 +1,7 @@
 """Everything, one part after the other, on one and on two threads; the tables go to a Markdown file too.
 
 Structures run in the environment of the peers if there is one (``make peers``), the rest in this one. All parts
-together are made to end within ten minutes on two quiet cores; what was left out for that is said above the tables.
+together take about a quarter of an hour on two quiet cores; what was left out for that is said above the tables.
 
     python -m benchmarks [--out runs/benchmarks.md] [--parts structures token2token] [--threads 1 2]
 """
