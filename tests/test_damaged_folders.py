@@ -236,6 +236,16 @@ def test_floating_point_of_another_precision_is_converted(dtype: torch.dtype, tm
     assert torch.equal(again.weight, model.weight.to(dtype).float())
 
 
+@pytest.mark.parametrize("embedder", [5, "words", [], ["a"], {"name": "os:system"}, {"name": "words", "dim": -1}])
+def test_an_embedder_that_is_none_is_refused(embedder: Any, tmp_path: Path) -> None:
+    sentence_model(tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "embedder": embedder}), encoding="utf-8")
+    # Tests check types at run time, which comes before the library's own check of what is no mapping.
+    with pytest.raises(StructAttnError, match=r"config.json: .*(embedder|Type-check error .* build)"):
+        sa.load(tmp_path / "model")
+
+
 def test_counters_keep_their_type(tmp_path: Path) -> None:
     model = nn.BatchNorm1d(2)
     save_tensors({**model.state_dict(), "num_batches_tracked": torch.tensor(3.0)}, tmp_path / "a.safetensors")

@@ -210,9 +210,9 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
         name: str(folder / name) if value == name and (folder / name).is_dir() else value
         for name, value in config["options"].items()
     }
-    embedder = dict(config["embedder"])
-    if embedder.get("folder") == SKELETON:
-        embedder["folder"] = str(folder / SKELETON)
+    embedder = config["embedder"]
+    if isinstance(embedder, Mapping) and embedder.get("folder") == SKELETON:
+        embedder = {**embedder, "folder": str(folder / SKELETON)}
     return build(config["encoder"], embedder=embedder, vocab_size=config["vocab_size"], **options)
 
 
