@@ -242,7 +242,7 @@ def test_an_embedder_that_is_none_is_refused(embedder: Any, tmp_path: Path) -> N
     file = tmp_path / "model" / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "embedder": embedder}), encoding="utf-8")
     # Tests check types at run time, which comes before the library's own check of what is no mapping.
-    with pytest.raises(StructAttnError, match=r"config.json: .*(embedder|Type-check error .* build)"):
+    with pytest.raises(StructAttnError, match=r"config.json: .*(embedder|Type-check error .*build)"):
         sa.load(tmp_path / "model")
 
 
