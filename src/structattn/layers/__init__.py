@@ -13,6 +13,7 @@ from structattn.layers.chain_scorer import (
 )
 from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
 from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
+from structattn.layers.devices import Hardware
 from structattn.layers.embedding import WordEmbedding
 from structattn.layers.expectations import (
     GumbelNoise,
@@ -75,6 +76,7 @@ __all__ = [
     "FeedForward",
     "FusionGate",
     "GumbelNoise",
+    "Hardware",
     "HasEntropy",
     "HeadReader",
     "HierarchicalAccumulation",

@@ -57,7 +57,8 @@ def parse(
         whole: make one sentence of each raw text, with a root for each sentence in it.
         constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
         progress: show a bar on stderr; by default on terminals only.
-        hardware: where a parser given as ``structattn:FOLDER`` runs, and in which numbers; the CPU if ``None``.
+        hardware: where a parser given as ``structattn:FOLDER`` runs, and in which numbers, such as
+            ``sa.layers.Hardware("cuda", "bf16")``; the CPU if ``None``.
 
     Raises:
         ConfigError: for an unknown kind of parser; the message lists the known ones. If there is no such device, or

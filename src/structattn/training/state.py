@@ -1,6 +1,6 @@
 """The state of an unfinished run on disk: optimizer, schedule, random numbers. Safetensors and JSON, no pickle.
 
-Transformers would pickle these; a run folder may come from an untrusted source, so this one holds no code.
+Torch's own files of them are pickles; a run folder may come from an untrusted source, so this one holds no code.
 """
 
 import contextlib
