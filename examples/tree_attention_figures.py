@@ -35,7 +35,7 @@ from structattn.layers import tree_operator
 from structattn.pictures import Limits, Names, Panel, Series, heatmap, heatmap_grid, line_chart
 from structattn.priors import Subtree
 from structattn.training import RunFolder, load, load_config
-from structattn.training.preparation import read_split, task_of
+from structattn.training.examples import read_split, task_of
 from structattn.training.run import read_result
 
 

@@ -141,7 +141,7 @@ def test_pairs_start_from_the_pretrained_heads(pretrained: Path, tmp_path: Path)
         tmp_path / "pairs",
         task="pair_classification",
         init=str(pretrained),
-        data=DataConfig(str(table), str(table), columns={"first": 0, "second": 1, "label": 2}),
+        data=DataConfig(str(table), str(table), text_column="0,1", label_column=2),
         classifier=sa.tasks.ClassifierConfig(combine="together"),
         optimization=OptimizationConfig(learning_rate=1e-9, weight_decay=0.0, epochs=1),
     )

@@ -1,5 +1,6 @@
 """The command line: every command on a toy corpus, exit codes and error texts."""
 
+import csv
 import io
 import json
 import random
@@ -301,9 +302,10 @@ def test_mistakes(name: str, call: Call, runs: Path, corpus: Path, tmp_path: Pat
     code, out, err = call(*given)
     assert code == 2, err
     assert out == ""
-    assert err.startswith("structattn: error: ")
-    assert err.count("\n") == 1
-    assert said in err
+    *read, error = err.splitlines()
+    assert all(line.startswith(("train: ", "dev: ", "warning: ")) for line in read), "what was read before the mistake"
+    assert error.startswith("structattn: error: ")
+    assert said in error
     # Only what is found in the middle of training leaves an unfinished run.
     assert not (tmp_path / "run").exists() or name == "missing structure"
 
@@ -386,7 +388,8 @@ def test_predict_answers_every_example_in_order(call: Call, runs: Path, corpus: 
     code, out, err = call("predict", runs / "seed1", "--data", corpus / "dev.txt")
     rows = [json.loads(line) for line in out.splitlines()]
     gold = [json.loads(line) for line in (runs / "seed1/predictions/dev.jsonl").read_text().splitlines()]
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err.endswith("dev.txt: 20 examples (labelled); 4 words (median; at most 6); all sentences without a tree\n")
     assert [(row["id"], row["label"]) for row in rows] == [(row["id"], row["predicted"]) for row in gold]
     assert all(set(row) == {"id", "label", "probabilities"} for row in rows)
     assert all(sum(row["probabilities"].values()) == pytest.approx(1) for row in rows)
@@ -405,7 +408,7 @@ def stdin(content: bytes) -> io.TextIOWrapper:
     ("format", "text", "ids"),
     [
         ([], "a lovely film\n\nunheard-of words\n", ["0", "1", "2"]),
-        (["--format", "jsonl"], '{"text": "a lovely film", "id": "q"}\n', ["q"]),
+        (["--format", "json"], '{"text": "a lovely film", "id": "q"}\n', ["q"]),
     ],
 )
 def test_predict_reads_stdin(
@@ -425,8 +428,59 @@ def test_mistakes_on_stdin_name_stdin(call: Call, runs: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "stdin", stdin("fine\ncaf\u00e9\n".encode("latin-1")))
     assert call("predict", runs / "seed1", "--data", "-")[::2] == (
         2,
-        "structattn: error: stdin:2: expected UTF-8 text, but byte 4 of the line is 0xe9\n",
+        "structattn: error: stdin:2: expected UTF-8 text, but byte 4 of the line is 0xe9; "
+        "'é' in Windows-1252 and Latin-1: iconv -f WINDOWS-1252 -t UTF-8 converts these\n",
     )
+
+
+# Data of one's own
+
+
+def test_a_table_of_ones_own(call: Call, tmp_path: Path) -> None:
+    """A table with names of its own is trained on, evaluated and predicted: the run remembers which columns it read."""
+    rows = [("id", "body", "mood")]
+    rows += [
+        (f"n{n}", f'a "{word}", really {word} day', mood)
+        for n in range(12)
+        for word, mood in (("bright", "cheerful"), ("grey", "sad"))
+    ]
+    for name, part in (("train", rows), ("dev", rows[:7])):
+        with open(tmp_path / f"{name}.csv", "w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream, delimiter=";").writerows(part)
+    files = ("--data.train", tmp_path / "train.csv", "--data.dev", tmp_path / "dev.csv")
+    columns = ("--data.text_column", "body", "--data.label_column", "mood", "--data.id_column", "id")
+    what = ("train", "--task", "classification", "--encoder", "emb_s2t", "--options.dim", 8, "--optimization.epochs", 1)
+    code, _, err = call(*what, *files, *columns, "--out", tmp_path / "run")
+    assert code == 0, err
+    assert "train: 24 examples (csv); 2 labels (cheerful 12, sad 12); 8 words (median; at most 8);" in err
+    code, out, err = call("eval", tmp_path / "run", "--data", tmp_path / "dev.csv")
+    assert code == 0, err
+    assert "dev.csv: 6 examples (csv); 2 labels (cheerful 3, sad 3)" in err
+    code, out, err = call("predict", tmp_path / "run", "--data", tmp_path / "dev.csv")
+    assert code == 0, err
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ["n0", "n0", "n1", "n1", "n2", "n2"]
+    for text, message in (("a;b\n1;2\n", "expected a column 'body', got 'a, b'"), ("body\nx\n", "a column 'id'")):
+        (tmp_path / "other.csv").write_text(text)
+        code, _, err = call("predict", tmp_path / "run", "--data", tmp_path / "other.csv")
+        assert code == 2
+        assert message in err
+    (tmp_path / "other.csv").write_text("text,mood\na bright day,blue\n")
+    code, out, err = call(
+        "eval", tmp_path / "run", "--data", tmp_path / "other.csv", "--text_column", "text", "--id_column", "text"
+    )
+    assert code == 0, err
+    assert out == "accuracy 0.0000  macro_f1 0.0000  unseen_labels 1\n"
+    assert "warning: " in err
+    assert "1 of 1 examples have labels that are not among the 2 of the training data: 'blue'" in err
+
+
+def test_parse_takes_texts_out_of_a_table(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "gold.conllu").write_text("1\tFine\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+    (tmp_path / "a.csv").write_text("Text,Label\nFine,pos\n")
+    code, out, _ = call("parse", tmp_path / "a.csv", "--parser", tmp_path / "gold.conllu")
+    assert code == 0
+    assert "# newdoc id = 0\n# label = pos\n" in out
+    assert "1\tFine\t" in out
 
 
 # compare
@@ -484,7 +538,7 @@ def test_plot_a_text_into_the_run_folder(call: Call, runs: Path) -> None:
 
 
 def test_plot_an_example_of_another_file(call: Call, runs: Path, corpus: Path, tmp_path: Path) -> None:
-    words = ["--data", corpus / "unlabelled.jsonl", "--data_format", "jsonl", "--out", tmp_path]
+    words = ["--data", corpus / "unlabelled.jsonl", "--data_format", "json", "--out", tmp_path]
     assert call("plot", runs / "seed1", "--example", "x", *words)[0] == 0
 
 

@@ -1,16 +1,18 @@
 """Readers: each format read from a few lines, and recognised by them."""
 
+import csv
 import gzip
 import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from structattn.data import Example, Vocabulary, collate, read_examples
 from structattn.data.readers import recognise_format
-from structattn.syntax import ConfigError, ParseError
+from structattn.syntax import ConfigError, ParseError, Sentence
 
 SST = "(3 (2 It) (4 (2 's) (3 fun)))\n(1 (2 not) (3 fun))\n(0 bad)\n"
 CONLLU = """# sent_id = s-1
@@ -127,15 +129,15 @@ def test_known_tables(tmp_path: Path, text: str, sentences: list[str], label: st
 @pytest.mark.parametrize(
     ("columns", "target", "sentences", "label", "rows"),
     [
-        ({"first": "b", "label": "a"}, None, ["y y"], "3", 1),
-        ({"first": "b", "second": "c", "label": "a"}, "score", ["y y", "z"], 3.0, 1),
-        ({"first": 2}, None, ["c"], None, 2),
-        ({"first": "b", "id": 0}, None, ["y y"], None, 1),
+        ({"text_column": "b", "label_column": "a"}, None, ["y y"], "3", 1),
+        ({"text_column": ("b", "c"), "label_column": "a"}, "score", ["y y", "z"], 3.0, 1),
+        ({"text_column": 2}, None, ["c"], None, 2),
+        ({"text_column": "b", "id_column": 0}, None, ["y y"], None, 1),
     ],
 )
 def test_tables_with_named_columns(
     tmp_path: Path,
-    columns: Mapping[str, str | int],
+    columns: Mapping[str, Any],
     target: str | None,
     sentences: list[str],
     label: str | float | None,
@@ -146,7 +148,60 @@ def test_tables_with_named_columns(
     assert len(examples) == rows
     assert texts(examples[0]) == sentences
     assert examples[0].label == label
-    assert examples[0].id == ("3" if "id" in columns else "0")
+    assert examples[0].id == ("3" if "id_column" in columns else "0")
+
+
+ROWS = [('Fine, "really" fine.', "pos"), ("Dull;\tand\nlong.", "neg"), ("No.", "neg")]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+@pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_a_program_writes_as_a_table_is_read_again(tmp_path: Path, delimiter: str, quoting: Any, end: str) -> None:
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=delimiter, quoting=quoting, lineterminator=end)
+    writer.writerows([("", "Review", "Sentiment"), *((str(number), *row) for number, row in enumerate(ROWS))])
+    path = write(tmp_path, stream.getvalue(), "a.tsv" if delimiter == "\t" else "a.csv")
+    for source in (path, io.StringIO(stream.getvalue(), newline="")):
+        found = list(read_examples(source, None if source is path else "tsv" if delimiter == "\t" else "csv"))
+        assert [(example.sentences[0], example.label) for example in found] == [
+            (Sentence.from_text(text), label) for text, label in ROWS
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ('sentence\tlabel\n"Yes," he said.\t1\nno\t0\n', ['" Yes , " he said .', "no"]),  # GLUE: marks are text
+        ('sentence\tlabel\n"Yes.\t1\nNo."\t0\n', ['" Yes .', 'No . "']),
+        ('sentence\tlabel\n"Yes"\t1\n"No" way\t0\n', ['" Yes "', '" No " way']),
+        ('sentence\tlabel\n"Yes ""sir""."\t1\nNo\t0\n', ['Yes " sir " .', "No"]),  # pandas: marks are quotes
+    ],
+)
+def test_quotation_marks_between_tabs_are_text_unless_all_are_quotes(
+    tmp_path: Path, text: str, sentences: list[str]
+) -> None:
+    assert [
+        " ".join(example.sentences[0].words) for example in read_examples(write(tmp_path, text, "a.tsv"))
+    ] == sentences
+
+
+def test_a_field_longer_than_the_limit_of_the_csv_module(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    path = write(tmp_path, "text,label\n" + "a " * 100_000 + ",1\n", "a.csv")
+    (example,) = read_examples(path, tokenised=True)
+    assert len(example.sentences[0]) == 100_000
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("lines", ["[{}, {}]", "[\n{},\n{}\n]\n", "{}\n{}\n", "\n {}\n\n{}"])
+def test_json_as_lines_and_as_an_array(tmp_path: Path, lines: str) -> None:
+    items = ('{"question": "Who?", "kind": "person"}', '{"question": "Why?", "kind": "reason"}')
+    path = write(tmp_path, lines.replace("{}", "%s") % items, "a.json")
+    found = list(read_examples(path, text_column="question", label_column="kind"))
+    assert [(texts(example), example.label, example.id) for example in found] == [
+        (["Who ?"], "person", "0"), (["Why ?"], "reason", "1")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -237,10 +292,15 @@ def test_agreement(tmp_path: Path, which: str, suffix: str) -> None:
         ("a.txt", CONLLU, "conllu"),
         ("a.txt", CONLLU.split("good\n")[1], "conllu"),
         ("a.txt", snli_line("neutral"), "snli"),
-        ("a.txt", '{"text": "a"}\n', "jsonl"),
+        ("a.txt", '{"text": "a"}\n', "json"),
         ("a.txt", f"{SICK_HEADER}\n", "sick"),
         ("a.txt", "\n\nsentence\tlabel\n", "tsv"),
         ("a.tsv", "text\na b\n", "tsv"),
+        ("a.csv", "1,a fine film\n", "csv"),
+        ("a.txt", "Text;Class\na;b\n", "csv"),
+        ("a.txt", "fine, a text, said he\n", "labelled"),
+        ("a.json", '[\n{"text": "a"}]\n', "json"),
+        ("a.txt", '[{"text": "a"}]\n', "json"),
         ("a.text", "1 a b\n", "labelled"),
     ],
 )
@@ -254,7 +314,7 @@ def test_recognised(tmp_path: Path, name: str, text: str, expected: str) -> None
         ("sst", "(3 (2 It) (4 works))\n"),
         ("labelled", "1 a fine film\n"),
         ("tsv", "sentence\tlabel\na fine film\t1\n"),
-        ("jsonl", '{"text": "a fine film", "label": "1"}\n'),
+        ("json", '{"text": "a fine film", "label": "1"}\n'),
         ("conllu", "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
         ("documents", "# newdoc\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
         ("brackets", "(S (NP (DT the) (NN cat)))\n"),
@@ -291,5 +351,5 @@ def test_the_top_of_the_house_reads_examples(tmp_path: Path) -> None:
     import structattn as sa
 
     path = write(tmp_path, "x\ty\na fine film\tgood\n")
-    (example,) = sa.read_examples(path, "tsv", first="x", label="y")
+    (example,) = sa.read_examples(path, "tsv", text_column="x", label_column="y")
     assert (example.label, example.sentences[0].words) == ("good", ("a", "fine", "film"))

@@ -31,17 +31,17 @@ def write(folder: Path, text: str, name: str = "data.txt") -> Path:
         ("sst", "(3 a (1 b))\n", 1, "expected a label from 0 to 4 .* got None"),
         ("sst", "()\n", 1, "expected a label from 0 to 4 .* got no root"),
         ("labelled", "1 a\nalone\n", 2, "expected 'label text', got 'alone'"),
-        ("tsv", "a\tb\n", 1, r"expected a header .* got 'a \| b'; say which columns to read: first="),
+        ("tsv", "a\tb\n", 1, r"expected a column such as text .* got 'a, b'; name the columns with text_column"),
         ("tsv", "sentence\tlabel\na\t1\nb\n", 3, "expected 2 tab-separated columns as in the header, got 1"),
         ("tsv", "sentence\tlabel\na\t \n", 2, "expected a label, got an empty field"),
         ("tsv", "g\tf\t1\t2\t3.5\tA\tB\ng\tf\t1\n", 2, "expected at least 7 tab-separated columns, got 3"),
         ("tsv", "g\tf\t1\t2\t3.5\tA\tB\ng\tf\t1\t2\tnan\tA\tB\n", 2, "expected a number as score, got 'nan'"),
-        ("jsonl", "\n[1]\n", 2, r"expected a JSON object, got '\[1\]'"),
-        ("jsonl", "{'a'}\n", 1, "expected a JSON object, got"),
-        ("jsonl", '{"label": 1}\n', 1, "expected one of the keys words, text, .* got label"),
-        ("jsonl", '{"text": 3}\n', 1, "expected text or a list of words under 'text', got 3"),
-        ("jsonl", '{"text": "a", "label": [1]}\n', 1, "expected a string or a number as label, got"),
-        ("jsonl", '{"text": "a", "weight": -1}\n', 1, "expected a weight of at least 0, got -1"),
+        ("json", '{"text": "a"}\n[1]\n', 2, r"expected a JSON object, got '\[1\]'"),
+        ("json", "{'a'}\n", 1, "expected a JSON object, got"),
+        ("json", '{"label": 1}\n', 1, "expected a column such as text or review, .* got 'label'"),
+        ("json", '{"text": 3}\n', 1, "expected text or a list of words under 'text', got 3"),
+        ("json", '{"text": "a", "label": [1]}\n', 1, "expected a string or a number as label, got"),
+        ("json", '{"text": "a", "weight": -1}\n', 1, "expected a weight of at least 0, got -1"),
         ("snli", "nothing\n", 1, "expected a JSON object, got 'nothing'"),
         ("snli", '{"gold_label": "x"}\n', 1, "expected a JSON object with text under .* got gold_label"),
         ("snli", snli_line("neutral", "(UH Oh)") + snli_line("x", "(S"), 2, r"expected 1 more '\)'"),
@@ -108,9 +108,47 @@ def test_missing_file(tmp_path: Path, format: str | None) -> None:
 
 
 def test_a_malformed_first_line_of_json_lines_has_a_number(tmp_path: Path) -> None:
-    with pytest.raises(ParseError, match=r"expected a JSON object, got '\[1\]'") as caught:
-        list(read_examples(write(tmp_path, "[1]\n", name="data.jsonl")))
+    with pytest.raises(ParseError, match="expected a JSON object, got 'text'") as caught:
+        list(read_examples(write(tmp_path, "text\n", name="data.jsonl")))
     assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[{"text": "a"}, 3]', "item 2: expected a JSON object, got 3"),
+        ('[{"text": "a"}, {"label": 3}]', "item 2: expected a column such as text or review"),
+        ('[{"text": "a"}\n{"text": "b"}]', "expected an array of JSON objects, got .*Expecting ',' delimiter"),
+    ],
+)
+def test_malformed_arrays_of_json(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        list(read_examples(write(tmp_path, text, "a.json")))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("text,label\na,b\nc\n", 3, "expected 2 comma-separated columns as in the header, got 1"),
+        ("text;label\na;b\nc;d;e\n", 3, "expected 2 semicolon-separated columns as in the header, got 3"),
+        (
+            'text,label\n"a\nb",x\n"c,y\n',
+            4,
+            "expected a row of comma-separated fields, a quotation mark opens a field that",
+        ),
+        ('text,label\n"a" b,x\n', 2, "a field goes on after its closing quotation mark"),
+        (
+            "review_body,outcome\na,b\n",
+            1,
+            r"got 'review_body, outcome'; name the columns with text_column and label_",
+        ),
+        ("text,label\na,\n", 2, "expected a label, got an empty field"),
+    ],
+)
+def test_malformed_rows(tmp_path: Path, text: str, line: int, message: str) -> None:
+    with pytest.raises(ParseError, match=message) as caught:
+        list(read_examples(write(tmp_path, text, "a.csv")))
+    assert caught.value.line == line
 
 
 def test_unrecognisable(tmp_path: Path) -> None:
@@ -121,14 +159,18 @@ def test_unrecognisable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "options", "message"),
     [
-        ("csv", {}, "unknown data format 'csv'; known: sst, labelled,"),
+        ("xlsx", {}, "unknown data format 'xlsx'; known: sst, labelled,"),
         ("sst", {"target": "score"}, "data format 'sst' has no option 'target'; known: phrases"),
         ("snli", {"tokenised": True}, "data format 'snli' has no option 'tokenised'; known: none"),
         ("labelled", {"target": "rank"}, "unknown target 'rank'; known: class, score"),
         ("sick", {"target": "class"}, "unknown target 'class'; known: relatedness, entailment"),
-        ("tsv", {"third": 1}, "unknown column role 'third'; known: first, second, label, id"),
-        ("labelled", {"first": 1}, "data format 'labelled' has no option 'first'; known: target, tokenised"),
-        ("tsv", {"label": 1}, "columns must say which column is 'first', got label"),
+        ("tsv", {"text_column": (0, 1, 2)}, "text_column: expected one column, or two for pairs of texts, got 3"),
+        (
+            "labelled",
+            {"text_column": 1},
+            "data format 'labelled' has no option 'text_column'; known: target, tokenised",
+        ),
+        ("tsv", {"label_column": 1}, "text_column: expected a number like that of the other columns, got none"),
     ],
 )
 def test_bad_options(tmp_path: Path, format: str, options: dict[str, object], message: str) -> None:
@@ -140,8 +182,8 @@ def test_bad_options(tmp_path: Path, format: str, options: dict[str, object], me
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"first": "zzz"}, "expected a column 'zzz' in the header, got a, b"),
-        ({"first": 5}, r"expected a column 5 \(from 0\), got a line of 2 columns"),
+        ({"text_column": "zzz"}, "expected a column 'zzz', got 'a, b'"),
+        ({"text_column": 5}, r"expected a column 5 \(from 0\), got a row of 2 columns"),
     ],
 )
 def test_columns_that_are_not_there(tmp_path: Path, columns: dict[str, str | int], message: str) -> None:

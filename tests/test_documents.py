@@ -9,7 +9,7 @@ import pytest
 import structattn as sa
 from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples, recognise_format
-from structattn.parsing import Document, documents_of_json, sentences_of_examples
+from structattn.parsing import Document, documents_of, sentences_of_examples
 from structattn.syntax import ParseError, Sentence
 from structattn.tasks import SENTIMENT, Prediction
 from structattn.tasks.model import answers_by_length
@@ -49,7 +49,7 @@ def treebank(tmp_path: Path) -> Path:
 
 def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", *REVIEWS, {"label": True, "words": ["hush", "now"], "text=": "x"})
-    first, second, _, words = documents_of_json(path)
+    first, second, _, words = documents_of(path)
     assert first == Document("It is fine. Really!", "a", {"label": "1", "rating": "9"})
     assert second.text == "It is dull\n\nSorry!"
     assert words == Sentence(["hush", "now"], metadata={"sent_id": "3", "label": "True"})
@@ -59,19 +59,19 @@ def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> Non
     ("item", "message"),
     [
         ([1], "expected a JSON object"),
-        ({"sentence1": "a", "sentence2": "b"}, "one of the keys text, sentence, words of a single text, got sentence1"),
+        ({"sentence1": "a", "sentence2": "b"}, "expected one text, got two: a document has one"),
         ({"text": 3}, "text or a list of words under 'text', got 3"),
     ],
 )
 def test_lines_that_are_no_documents(tmp_path: Path, item: object, message: str) -> None:
     with pytest.raises(ParseError, match=message) as caught:
-        list(documents_of_json(write(tmp_path / "a.jsonl", {"text": "fine"}, item)))
+        list(documents_of(write(tmp_path / "a.jsonl", {"text": "fine"}, item)))
     assert caught.value.line == 2
 
 
 def test_the_sentences_of_a_pair_have_names_of_their_own_and_not_its_label(tmp_path: Path) -> None:
     pair = {"premise": "a cat", "hypothesis": "b", "label": "entailment"}
-    found = list(sentences_of_examples(write(tmp_path / "a.jsonl", pair), "jsonl"))
+    found = list(sentences_of_examples(write(tmp_path / "a.jsonl", pair), "json"))
     assert [(one.words, one.metadata) for one in found] == [
         (("a", "cat"), {"sent_id": "0-1"}),
         (("b",), {"sent_id": "0-2"}),

@@ -200,7 +200,7 @@ def test_numbers_nobody_writes_are_no_numbers(number: str) -> None:
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-@pytest.mark.parametrize("format", ["jsonl", "snli"])
+@pytest.mark.parametrize("format", ["json", "snli"])
 def test_deep_json_lines_have_a_number(opening: str, format: str) -> None:
     with pytest.raises(ParseError, match="nested too deeply") as caught:
         list(read_examples(io.StringIO("\n" + opening * 100_000), format))

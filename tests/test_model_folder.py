@@ -359,7 +359,7 @@ def test_a_new_kind_of_task_is_a_row_in_each_table(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(cast(dict[str, Any], TASKS), "counting", Task("counting", answer="number"))
     path = tmp_path / "train.tsv"
     path.write_text("".join(f"{'a ' * (1 + k % 3)}b\t{2 + k % 3}\n" for k in range(20)), encoding="utf-8")
-    data = DataConfig(str(path), columns={"first": 0, "label": 1}, format="tsv", holdout=0.3, test=str(path))
+    data = DataConfig(str(path), text_column=0, label_column=1, format="tsv", holdout=0.3, test=str(path))
     config = RunConfig("counting", "none", data, optimization=OptimizationConfig(learning_rate=0.3, epochs=9))
     result = run(dataclasses.replace(config, out=str(tmp_path / "run"), device="cpu"))
     assert result.test["accuracy"] == 1.0

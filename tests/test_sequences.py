@@ -31,8 +31,9 @@ from structattn.training import (
     load,
     run,
 )
+from structattn.training.examples import read_split
 from structattn.training.optimization import build_schedule
-from structattn.training.preparation import prepare_model, read_split
+from structattn.training.preparation import prepare_model
 from structattn.training.sampler import TokenBatchSampler
 
 # Formulas.

@@ -77,6 +77,20 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path, pack):
     assert (caught.value.file, caught.value.line) == (str(path), 5001)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("windows-1252", "byte 4 of the line is 0xe9; 'é' in Windows-1252 and Latin-1: iconv -f WINDOWS-1252"),
+        ("utf-16", "byte 1 of the line is 0xff; this is UTF-16: iconv -f UTF-16 -t UTF-8 converts it"),
+    ],
+)
+def test_other_encodings_are_named(tmp_path, encoding, message):
+    path = tmp_path / "a.txt"
+    path.write_bytes("café\n".encode(encoding))
+    with pytest.raises(ParseError, match=message):
+        list(read_lines(path))
+
+
 def test_a_truncated_gzip_file_names_the_line_it_ends_in(tmp_path):
     path = tmp_path / "a.gz"
     lines = "".join(f"line {number} {number * 7919 % 97}\n" for number in range(20_000))

@@ -32,9 +32,10 @@ from structattn.training import (
     run,
     save_config,
 )
+from structattn.training.examples import read_split
 from structattn.training.folder import plain
 from structattn.training.optimization import build_optimizer, build_schedule
-from structattn.training.preparation import prepare_model, read_split
+from structattn.training.preparation import prepare_model
 from structattn.training.sampler import LengthBatchSampler
 
 GOOD, BAD, OTHER = ["good", "fine", "great"], ["bad", "dull", "poor"], ["a", "the", "film", "plot", "very", "this"]
@@ -539,7 +540,7 @@ def test_constant_schedule_stays() -> None:
 
 def test_configurations_survive_yaml(data: DataConfig, tmp_path: Path) -> None:
     config = dataclasses.replace(
-        configure(dataclasses.replace(data, columns={"first": 1, "label": "gold"}), tmp_path / "run"),
+        configure(dataclasses.replace(data, text_column=1, label_column="gold"), tmp_path / "run"),
         options={"dim": 8, "heads": [["f", "w"], ["b", None]]},
     )
     save_config(config, tmp_path / "config.yaml")

@@ -180,7 +180,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def configured(corpus: Path, **values: Any) -> RunConfig:
-    data = DataConfig(str(corpus), columns={"first": 0, "label": 1}, holdout=0.3)
+    data = DataConfig(str(corpus), text_column=0, label_column=1, holdout=0.3)
     return RunConfig(
         "classification", values.pop("encoder", NAME), data, optimization=OptimizationConfig(epochs=1), **values
     )
@@ -229,7 +229,7 @@ def test_the_best_model_of_a_run_to_resume_names_no_other_code(
     corpus: Path, tmp_path: Path, payload: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
-    test = DataConfig(str(corpus), test=str(corpus), columns={"first": 0, "label": 1}, holdout=0.3)
+    test = DataConfig(str(corpus), test=str(corpus), text_column=0, label_column=1, holdout=0.3)
     config = RunConfig("classification", "transformer", test, {"dim": 8, "num_heads": 2}, out=str(out))
     room = sys.modules["structattn.training.run"]
     original = room.load

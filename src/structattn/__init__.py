@@ -23,6 +23,10 @@ _NOUNS = {
     "read_examples": "data",
     "build": "encoders",
     "load": "training",
+    "train": "training",
+    "evaluate": "training",
+    "predict": "training",
+    "compare": "training",
     "parse": "parsing",
 }
 _EXTENSIONS = ("pretrained",)
@@ -30,6 +34,7 @@ _ROOMS = (
     "data",
     "distributions",
     "encoders",
+    "evaluate",
     "functional",
     "inspection",
     "layers",
@@ -53,9 +58,11 @@ __all__ = [
     "__version__",
     "build",
     "collate",
+    "compare",
     "data",
     "distributions",
     "encoders",
+    "evaluate",
     "functional",
     "inspection",
     "layers",
@@ -63,6 +70,7 @@ __all__ = [
     "parse",
     "parsing",
     "pictures",
+    "predict",
     "pretrained",
     "priors",
     "read_brackets",
@@ -70,6 +78,7 @@ __all__ = [
     "read_examples",
     "syntax",
     "tasks",
+    "train",
     "training",
     "write_conllu",
 ]
@@ -94,7 +103,8 @@ if TYPE_CHECKING:
     from structattn.encoders.build import build
     from structattn.parsing import parse
     from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
-    from structattn.training import load
+    from structattn.training import evaluate, load, predict, train
+    from structattn.training.compare import compare
 
 
 def __getattr__(name: str) -> Any:

@@ -1,12 +1,17 @@
 """``structattn eval``: the metrics of a trained run on a file."""
 
 import json as jsonlib
+import logging
 from collections.abc import Iterator
 
+from structattn.cli.inputs import columns_of
 from structattn.cli.lines import figures
+from structattn.data.summary import summarise
 from structattn.layers.devices import Hardware
 from structattn.training import load
-from structattn.training.preparation import read_labelled
+from structattn.training.examples import read_labelled
+
+LOGGER = logging.getLogger("structattn.cli")
 
 
 def command(
@@ -15,6 +20,9 @@ def command(
     data: str,
     format: str | None = None,
     parses: str | None = None,
+    text_column: int | str | None = None,
+    label_column: int | str | None = None,
+    id_column: int | str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
@@ -26,12 +34,19 @@ def command(
         data: a file with labels.
         format: its data format; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
+        text_column: for tables and JSON: the column of texts, two with a comma between for pairs; by default that of
+            the run's training data, or one of the usual names.
+        label_column: the column of labels, likewise.
+        id_column: the column of ids, likewise.
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
     model = hardware.place(load(run, trust_code=trust_code))
-    examples = read_labelled(model.task, data, format=format, parses=parses)
+    columns = columns_of(run, text_column=text_column, label_column=label_column, id_column=id_column)
+    examples = read_labelled(model.task, data, format=format, parses=parses, columns=columns)
+    known = {"known_labels": model.labels or None, "has_classes": bool(model.labels)}
+    summarise(examples, data, format=format or model.task.format_of(data), **known).log(LOGGER)
     with hardware.autocast():
         metrics = dict(model.evaluate(examples).metrics)
     yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else figures(metrics)

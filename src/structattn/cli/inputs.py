@@ -1,28 +1,32 @@
 """Inputs of a trained model: a data file, plain text with one sentence a line, or stdin."""
 
+import dataclasses
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from structattn.data import Example
 from structattn.syntax import Sentence, read_lines
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.files import Source
 from structattn.tasks import Task
-from structattn.training import RunFolder, load_config
-from structattn.training.preparation import read_split, task_of
+from structattn.training import DataConfig, RunFolder, load_config
+from structattn.training.examples import read_split, task_of
 
 Item = TypeVar("Item")
 
 
-def read_inputs(task: Task, source: str, *, format: str | None = None) -> Iterator[Example]:
+def read_inputs(
+    task: Task, source: str, *, format: str | None = None, columns: Mapping[str, Any] | None = None
+) -> Iterator[Example]:
     """Stream the examples of a file or of stdin; labels are not needed.
 
     Args:
         task: their task.
         source: a path, or ``-`` for stdin.
         format: a data format, or ``"text"``; recognised from a file, and ``"text"`` for stdin, if ``None``.
+        columns: as for ``Task.read``.
 
     Raises:
         ParseError: with file and line, for a missing, empty or malformed file.
@@ -31,7 +35,21 @@ def read_inputs(task: Task, source: str, *, format: str | None = None) -> Iterat
     opened: Source = sys.stdin if source == "-" else source
     if format is None and source == "-":
         format = "text"
-    yield from task.prepare(_read_text(opened)) if format == "text" else task.read(opened, format=format)
+    if format == "text":
+        yield from task.prepare(_read_text(opened))
+    else:
+        yield from task.read(opened, format=format, columns=columns)
+
+
+def columns_of(
+    run: str, *, text_column: int | str | None, label_column: int | str | None, id_column: int | str | None
+) -> dict[str, Any]:
+    """The columns of a table or the keys of JSON: those given, and otherwise those that the run was trained with."""
+    config = RunFolder(run).config
+    usual = load_config(config).data if config.is_file() else DataConfig()
+    names = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
+    given: dict[str, Any] = {name: column for name, column in names.items() if column is not None}
+    return dataclasses.replace(usual, **given).columns
 
 
 def examples_of_run(run: str) -> Sequence[Example]:

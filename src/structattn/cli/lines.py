@@ -18,13 +18,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def figures(values: Mapping[str, float]) -> str:
-    """Named figures in one line.
+    """Named figures in one line; counts have no decimals.
 
     Example:
-        >>> figures({"accuracy": 0.5, "macro_f1": 1 / 3})
-        'accuracy 0.5000  macro_f1 0.3333'
+        >>> figures({"accuracy": 0.5, "macro_f1": 1 / 3, "unseen_labels": 7})
+        'accuracy 0.5000  macro_f1 0.3333  unseen_labels 7'
     """
-    return "  ".join(f"{name} {value:.4f}" for name, value in values.items())
+    shown = {name: f"{value}" if isinstance(value, int) else f"{value:.4f}" for name, value in values.items()}
+    return "  ".join(f"{name} {value}" for name, value in shown.items())
 
 
 def _cell(column: int, content: tuple[str, int]) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from structattn.layers.devices import Hardware
-from structattn.parsing import documents_of_json, parse_each, sentences_of_examples, with_phrases
+from structattn.parsing import documents_of, parse_each, sentences_of_examples, with_phrases
 from structattn.parsing.run import Text
 from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import Source
 
-_ENDINGS = (".conllu", ".jsonl")
+_ENDINGS = {".conllu": "conllu", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv"}
 
 
 def command(
@@ -38,8 +38,8 @@ def command(
         parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of trees: FILE.conllu, FILE.mrg.
         out: where to write; stdout by default.
         format: text is one text a line, words is one sentence a line with spaces between its words, conllu keeps the
-            words and comments of a treebank, jsonl is a document a line with its label; any other is a data format of
-            labelled sentences, such as agreement. By default conllu and jsonl for files of that name, otherwise text.
+            words and comments of a treebank; csv, tsv and json are tables of documents with their labels; any other is
+            a data format of labelled sentences, such as agreement. By default what the file's name ends in, or text.
         skip: number of texts to skip, from the start.
         limit: maximum number of texts to parse.
         whole: make one sentence of each line of text, with a root for each sentence in it.
@@ -75,15 +75,14 @@ def _texts(file: str, format: str | None) -> Iterator[Text]:
     if file == "-":
         yield from _read(sys.stdin, format or "text")
     else:
-        known = (ending[1:] for ending in _ENDINGS if file.removesuffix(".gz").endswith(ending))
-        yield from _read(file, format or next(known, "text"))
+        yield from _read(file, format or _ENDINGS.get(Path(file.removesuffix(".gz")).suffix, "text"))
 
 
 def _read(file: Source, format: str) -> Iterator[Text]:
     if format == "conllu":
         yield from read_conllu(file)
-    elif format == "jsonl":
-        yield from documents_of_json(file)
+    elif format in ("csv", "tsv", "json"):
+        yield from documents_of(file, format)
     elif format in ("text", "words"):
         yield from (line if format == "text" else line.split() for _, line in read_lines(file))
     else:

@@ -1,14 +1,18 @@
 """``structattn predict``: the predictions of a trained model, one JSON line for each example."""
 
 import json as jsonlib
+import logging
 from collections.abc import Iterator
 
-from structattn.cli.inputs import chunks, read_inputs
+from structattn.cli.inputs import chunks, columns_of, read_inputs
 from structattn.data.parses import with_parses
+from structattn.data.summary import ExampleCounts
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
 from structattn.training import load
+
+LOGGER = logging.getLogger("structattn.cli")
 
 
 def command(
@@ -17,6 +21,8 @@ def command(
     data: str,
     format: str | None = None,
     parses: str | None = None,
+    text_column: int | str | None = None,
+    id_column: int | str | None = None,
     batch_size: int = 64,
     hardware: Hardware,
     trust_code: bool = False,
@@ -28,6 +34,9 @@ def command(
         data: a file in any data format, with or without labels; - reads stdin.
         format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
+        text_column: for tables and JSON: the column of texts, two with a comma between for pairs; by default that of
+            the run's training data, or one of the usual names.
+        id_column: the column of ids, likewise.
         batch_size: examples per batch.
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
@@ -35,12 +44,17 @@ def command(
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
     model = hardware.place(load(run, trust_code=trust_code))
-    inputs = with_parses(read_inputs(model.task, data, format=format), parses)
+    columns = columns_of(run, text_column=text_column, label_column=None, id_column=id_column)
+    columns.pop("label_column", None)  # new texts need no labels
+    shown = format or ("text" if data == "-" else model.task.format_of(data))
+    counts = ExampleCounts(data, format=shown, has_classes=False)
+    inputs = counts.over(with_parses(read_inputs(model.task, data, format=format, columns=columns), parses))
     for examples in chunks(inputs, size=32 * batch_size):
         with hardware.autocast():
             predictions = model.predict(examples, batch_size=batch_size)
         for prediction in predictions:
             yield jsonlib.dumps(_values(prediction), ensure_ascii=False)
+    counts.summary().log(LOGGER)
 
 
 def _values(prediction: Prediction) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.parsing.cache import ParseCache
-from structattn.parsing.documents import Document, documents_of_json, sentences_of_examples
+from structattn.parsing.documents import Document, documents_of, sentences_of_examples
 from structattn.parsing.evaluation import Attachment, attachment
 from structattn.parsing.files import TreebankParser, treebank_of_brackets
 from structattn.parsing.names import parser_of
@@ -28,7 +28,7 @@ __all__ = [
     "WordEncoder",
     "attachment",
     "build_parser",
-    "documents_of_json",
+    "documents_of",
     "load_parser",
     "parse",
     "parse_each",

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from structattn.data.readers import read_examples
-from structattn.data.readers.fields import json_objects
+from structattn.data.readers.items import Column, Columns
+from structattn.data.readers.lines import json_items
+from structattn.data.readers.tables import table_items
 from structattn.syntax import Sentence
 from structattn.syntax.files import Source
 
-_TEXTS = ("text", "sentence", "words")
-_IDS = ("id", "pairID")
 # What ``parse`` says of every sentence itself.
 _TAKEN = ("sent_id", "text", "parser", "newdoc id")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
@@ -41,40 +41,60 @@ class Document:
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-def documents_of_json(path: Source) -> Iterator[Document | Sentence]:
-    r"""One JSON object a line, its text under ``text``, ``sentence`` or ``words``.
+def documents_of(
+    path: Source,
+    format: str = "json",
+    *,
+    text_column: Column | None = None,
+    label_column: Column | None = None,
+    id_column: Column | None = None,
+) -> Iterator[Document | Sentence]:
+    r"""The texts of a table or of JSON objects, with their labels: each row is a document.
 
-    A list of words is one sentence. What else is a string, a number or a truth value (``label``, ``rating``) becomes
-    metadata. ``<br />`` is a line break, as in IMDB's reviews, so two of them end a sentence.
+    A list of words is one sentence. The other columns (of JSON: strings, numbers and truth values) become metadata.
+    ``<br />`` is a line break, as in IMDB's reviews, so two of them end a sentence.
+
+    Args:
+        path: a file or a stream.
+        format: ``csv``, ``tsv`` or ``json``.
+        text_column: as for ``read_examples``.
+        label_column: likewise.
+        id_column: likewise.
 
     Raises:
-        ParseError: with file and line: for a line that is no JSON object, or has no text.
+        ParseError: with file and line: for a malformed row, or one of two texts.
 
     Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.jsonl"
-        >>> _ = path.write_text('{"id": "a", "label": 1, "text": "Fine<br /><br />Really"}\n')
-        >>> list(documents_of_json(path))
+        >>> import io
+        >>> text = '{"id": "a", "label": 1, "text": "Fine<br /><br />Really"}\n'
+        >>> list(documents_of(io.StringIO(text)))
         [Document(text='Fine\n\nReally', name='a', metadata={'label': '1'})]
+        >>> list(documents_of(io.StringIO('Review,Sentiment\n"Fine, really",pos\n'), "csv"))
+        [Document(text='Fine, really', name='0', metadata={'label': 'pos'})]
     """
-    for count, (place, item) in enumerate(json_objects(path)):
-        key = next((key for key in _TEXTS if key in item), None)
-        if key is None:
-            found = ", ".join(map(str, item)) or "none"
-            raise place.error(f"expected one of the keys {', '.join(_TEXTS)} of a single text, got {found}")
-        text = item[key]
-        name = " ".join(str(next((item[key] for key in _IDS if key in item), count)).split())
-        metadata = {
-            entry: " ".join(str(value).split())
-            for entry, value in item.items()
-            if entry not in (key, *_IDS, *_TAKEN) and "=" not in entry and isinstance(value, str | int | float)
-        }
+    columns = Columns.given(text_column, label_column, id_column)
+    delimiter = "\t" if format == "tsv" else None
+    for item in json_items(path, columns) if format == "json" else table_items(path, columns, delimiter):
+        text, *second = item.texts
+        if second:
+            raise item.place.error("expected one text, got two: a document has one")
+        label = item.columns.label
+        metadata = {} if label is None or item.values[label] is None else {"label": _on_one_line(item.values[label])}
+        known = (*(item.columns.text or ()), label, item.columns.id)
+        for column, value in item.values.items():
+            name = str(column)
+            is_plain = isinstance(value, str | int | float) and "=" not in name and name.strip()
+            if is_plain and column not in known and name not in _TAKEN:
+                metadata[name] = _on_one_line(value)
+        name = _on_one_line(item.id)
         if isinstance(text, str):
             yield Document(_LINE_BREAK.sub("\n", text), name, metadata)
-        elif isinstance(text, list) and all(isinstance(word, str) for word in text):
-            yield Sentence(text, metadata={"sent_id": name, **metadata})
         else:
-            raise place.error(f"expected text or a list of words under {key!r}, got {text!r:.40}")
+            yield Sentence(text, metadata={"sent_id": name, **metadata})
+
+
+def _on_one_line(value: object) -> str:
+    return " ".join(str(value).split())
 
 
 def sentences_of_examples(path: Source, format: str) -> Iterator[Sentence]:

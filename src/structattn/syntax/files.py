@@ -211,7 +211,13 @@ def _decoded(lines: bytes, source: Source, number: int) -> str:
     except UnicodeDecodeError as error:
         number += lines.count(b"\n", 0, error.start)
         place = error.start - lines.rfind(b"\n", 0, error.start)
-        message = f"expected UTF-8 text, but byte {place} of the line is 0x{lines[error.start]:02x}"
+        byte = lines[error.start]
+        message = f"expected UTF-8 text, but byte {place} of the line is 0x{byte:02x}; "
+        if lines.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            message += "this is UTF-16: iconv -f UTF-16 -t UTF-8 converts it"
+        else:
+            character = bytes([byte]).decode("windows-1252", errors="replace")
+            message += f"{character!r} in Windows-1252 and Latin-1: iconv -f WINDOWS-1252 -t UTF-8 converts these"
         raise ParseError(message, file=source, line=number) from None
 
 

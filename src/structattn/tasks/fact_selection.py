@@ -201,7 +201,7 @@ class FactModel(TaskModel):
             metrics["fact_set_accuracy"] = sum(set(right) == set(found or ()) for right, found in pairs) / len(pairs)
         unseen = sum(label not in self._indices for label in gold)
         if unseen:
-            metrics["unseen_labels"] = float(unseen)
+            metrics["unseen_labels"] = unseen
         return Evaluation(metrics, tuple(predictions), tuple(gold))
 
     def _batch(self, examples: Sequence[Example]) -> FactBatch:

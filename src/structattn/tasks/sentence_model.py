@@ -257,7 +257,7 @@ class SentenceModel(TaskModel):
         metrics = {name: metric(name).value(gold, answers) for name in self.task.metrics}  # type: ignore[arg-type]
         unseen = 0 if self.task.is_regression else sum(label not in self._indices for label in gold)
         if unseen:
-            metrics["unseen_labels"] = float(unseen)
+            metrics["unseen_labels"] = unseen
         return Evaluation(metrics, tuple(predictions), tuple(gold))
 
     def _batch(self, examples: Sequence[Example], target: Float[Tensor, "batch label"]) -> TaskBatch:

@@ -109,7 +109,7 @@ class Task:
         *,
         format: str | None = None,
         phrases: Phrases = "none",
-        columns: Mapping[str, str | int] | None = None,
+        columns: Mapping[str, Any] | None = None,
     ) -> Iterator[Example]:
         """Stream the examples of a file, with this task's labels.
 
@@ -117,22 +117,13 @@ class Task:
             path: as in ``read_examples``.
             format: a data format; recognised from the file if ``None``.
             phrases: as in ``read_examples``; only for labelled trees.
-            columns: as in ``read_examples``; only for tables.
+            columns: ``text_column``, ``label_column`` and ``id_column`` as in ``read_examples``; for tables and JSON.
 
         Raises:
             ParseError: with file and line, for a missing, empty or malformed file.
             ConfigError: if the data do not fit the task.
         """
-        if format is None and self.answer != "label":
-            # A table of sentences and texts looks like one of sentences and labels.
-            format = self.format
-        if format is None:
-            try:
-                format = recognise_format(matching_files(path)[0])
-            except ParseError:
-                format = self.format
-        if format is None:
-            format = recognise_format(matching_files(path)[0])
+        format = self.format_of(path) if format is None else format
         target = None
         if "target" in inspect.signature(FORMATS.get(format, read_examples)).parameters:
             # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
@@ -140,6 +131,22 @@ class Task:
             target = self.target if format == self.format and self.target is not None else default
         options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
         yield from self.prepare(read_examples(path, format, **options))
+
+    def format_of(self, path: Source) -> str:
+        """The data format of a file, or of the first one of a pattern: the task's own where no other is recognised.
+
+        Raises:
+            ParseError: for a missing, empty or unrecognisable file.
+        """
+        if self.answer != "label" and self.format is not None:
+            # A table of sentences and texts looks like one of sentences and labels.
+            return self.format
+        try:
+            return recognise_format(matching_files(path)[0])
+        except ParseError:
+            if self.format is None:
+                raise
+            return self.format
 
     def prepare(self, examples: Iterable[Example]) -> Iterator[Example]:
         """Rename and drop labels as the task says, and check that every example fits.

@@ -12,6 +12,7 @@ from structattn.training.folder import RunFolder
 from structattn.training.heads import Pretraining, PretrainingConfig, pretrain, pretrain_heads
 from structattn.training.machine import is_first as is_first_process
 from structattn.training.models import load
+from structattn.training.objects import evaluate, predict, train
 from structattn.training.optimization import OptimizationConfig
 from structattn.training.parser import ParserConfig, ParserResult, train_parser
 from structattn.training.preparation import count_parameters
@@ -44,15 +45,18 @@ __all__ = [
     "compare",
     "compare_answers",
     "count_parameters",
+    "evaluate",
     "is_first_process",
     "load",
     "load_config",
+    "predict",
     "pretrain",
     "pretrain_heads",
     "resume",
     "run",
     "run_questions",
     "save_config",
+    "train",
     "train_parser",
 ]
 

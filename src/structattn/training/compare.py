@@ -15,9 +15,9 @@ from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.config import RunConfig, load_config
+from structattn.training.examples import read_labelled
 from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.models import load
-from structattn.training.preparation import read_labelled
 from structattn.training.run import RunResult, read_result
 from structattn.training.significance import Significance, compare_answers
 

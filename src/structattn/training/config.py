@@ -32,7 +32,11 @@ class DataConfig:
         test: a file on which the best model is measured once, at the end.
         format: data format of all three; recognised from each file if ``None``.
         parses: a CoNLL-U file; sentences that come without a dependency tree get the one of the same words from there.
-        columns: for tables of an unknown layout, which column is ``first``, ``second``, ``label`` and ``id``.
+        text_column: for tables and JSON: the column (or key) of texts; two with a comma between for pairs,
+            ``premise,hypothesis``. A name in the header, or a number from 0 in a table without one; found by its name
+            (``text``, ``review``, ...) if ``None``.
+        label_column: the column of labels, likewise.
+        id_column: the column of ids, likewise.
         phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
             count a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is trained
             on the labels of all its words and phrases (for encoders with states of phrases). The task's own choice if
@@ -59,7 +63,9 @@ class DataConfig:
     test: str | None = None
     format: str | None = None
     parses: str | None = None
-    columns: dict[str, str | int] | None = None
+    text_column: int | str | None = None
+    label_column: int | str | None = None
+    id_column: int | str | None = None
     phrases: Supervision | None = None
     trees: TreeSource = "own"
     unary: Unary = "keep"
@@ -81,6 +87,20 @@ class DataConfig:
         check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
         check(self.limit is None or self.limit >= 1, "data.limit", "at least 1", self.limit)
         check(self.generated >= 1, "data.generated", "at least 1", self.generated)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that are named, as arguments of ``read_examples``.
+
+        Example:
+            >>> DataConfig(text_column="premise,hypothesis", label_column="gold").columns
+            {'text_column': ['premise', 'hypothesis'], 'label_column': 'gold'}
+        """
+        texts: Any = self.text_column
+        if isinstance(texts, str) and "," in texts:
+            texts = [int(part) if part.isdecimal() else part for part in (part.strip() for part in texts.split(","))]
+        given = {"text_column": texts, "label_column": self.label_column, "id_column": self.id_column}
+        return {name: column for name, column in given.items() if column is not None}
 
 
 @dataclass(frozen=True)

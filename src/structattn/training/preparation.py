@@ -1,113 +1,25 @@
-"""From a configuration to examples, vocabulary and a fresh model. Nothing is written here."""
+"""A fresh model for a configuration and its training data. Nothing is written here."""
 
 import itertools
-import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from structattn.data import Example, PhraseTrees, load_vectors, vector_words, vectors_dim
-from structattn.data.formulas import GENERATORS
-from structattn.data.parses import with_parses
-from structattn.data.readers import matching_files
-from structattn.data.readers.parallel import files_of
+from structattn.data import PhraseTrees, load_vectors, vector_words, vectors_dim
 from structattn.layers import WordEmbedding
 from structattn.syntax import read_lines
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.files import parse_json, read_text
-from structattn.tasks import ModelConfig, Task, TaskModel, get_task, model_class
+from structattn.tasks import ModelConfig, Task, TaskModel, model_class
+from structattn.training import machine
 from structattn.training.config import DataConfig, RunConfig
+from structattn.training.examples import Split
 from structattn.training.initial import draw_uniform
 
-# Splits are the same for every seed of a run, so that runs can be compared.
-_SPLIT_SEED = 0
-
-
-@dataclass(frozen=True)
-class Split:
-    """The examples of a run.
-
-    Attributes:
-        train: the training examples, phrases included.
-        sentences: their whole sentences, whose words make the vocabulary.
-        dev: the examples that select the best model.
-        test: the examples the best model is evaluated on once; may be empty.
-    """
-
-    train: Sequence[Example]
-    sentences: Sequence[Example]
-    dev: Sequence[Example]
-    test: Sequence[Example] = ()
-
-
-def task_of(config: RunConfig) -> Task:
-    """The task of a run.
-
-    Raises:
-        ConfigError: for an unknown task, or a part of the configuration that does not concern it.
-    """
-    task = get_task(config.task)
-    sections = model_class(task).sections
-    if config.data.phrases is not None and "phrases" not in sections:
-        raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, so phrases have no labels")
-    if config.data.vectors is not None and "vectors" not in sections:
-        raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
-    if config.embedder and "vectors" not in sections:
-        raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
-    for name, given in (("classifier", config.classifier), ("decoder", config.decoder)):
-        if name not in sections and given != type(given)():
-            raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
-    return task
-
-
-def read_split(config: RunConfig, task: Task) -> Split:
-    """Read the files and split the examples.
-
-    Raises:
-        ParseError: with file and line, for a missing, empty or malformed file.
-        ConfigError: if the data do not fit the task, or there are too few to hold some out.
-    """
-    data = config.data
-    if data.train is None:
-        return _generated(config, task)
-    whole = list(itertools.islice(_read(task, data.train, data), data.limit))
-    if config.folds is not None:
-        rest, test = _fold(whole, config.folds, config.fold or 1)
-    else:
-        rest, test = whole, [] if data.test is None else list(_read(task, data.test, data))
-    if data.dev is not None:
-        train, dev = rest, list(_read(task, data.dev, data))
-    else:
-        train, dev = _held_out(rest, data.holdout)
-    for name, part in (("dev", dev), ("test", test)):
-        for example in part:
-            if example.label is None:
-                raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
-    return Split(_with_phrases(task, data, train), train, dev, test)
-
-
-def read_labelled(task: Task, path: str, *, format: str | None = None, parses: str | None = None) -> list[Example]:
-    """The examples of a file, to measure a model by.
-
-    Args:
-        task: their task.
-        path: the file.
-        format: its data format; recognised from the file if ``None``.
-        parses: a CoNLL-U file with the trees of sentences that come without.
-
-    Raises:
-        ParseError: with file and line, for a missing, empty or malformed file.
-        ConfigError: if the examples do not fit the task, or one has no label.
-    """
-    examples = list(with_parses(task.read(path, format=format), parses))
-    unlabelled = [example.id for example in examples if example.label is None]
-    if unlabelled:
-        raise ConfigError(f"{path}: example {unlabelled[0]!r} has no label to compare with; predict needs none")
-    return examples
+LOGGER = logging.getLogger("structattn.training")
 
 
 def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
@@ -163,6 +75,15 @@ def _load_vectors(model: TaskModel, config: RunConfig, source: str) -> None:
             f"data.vectors: none of the {len(vocabulary.words)} words of the training data has a vector in {source}; "
             f"are these the right vectors, and is data.lowercase {data.lowercase} right for them?"
         )
+    have, words = int(pretrained.known.sum()), len(vocabulary.words)
+    if machine.is_first():
+        LOGGER.info(
+            "vectors: %s of %s words (%.1f %%) have one in %s",
+            f"{have:,}",
+            f"{words:,}",
+            100 * have / max(1, words),
+            source,
+        )
     if data.vectors_size is not None:
         pretrained = pretrained.scaled(data.vectors_size)
     embedder.load_vectors(pretrained.matrix)
@@ -178,65 +99,6 @@ def count_parameters(model: torch.nn.Module) -> int:
     """
     tables = {id(module.weight) for module in model.modules() if isinstance(module, WordEmbedding | torch.nn.Embedding)}
     return sum(item.numel() for item in model.parameters() if item.requires_grad and id(item) not in tables)
-
-
-def files_of_run(data: DataConfig) -> list[str]:
-    """Every file that a run reads its data from, those that match a pattern included."""
-    paths = (data.train, data.dev, data.test, data.parses, data.vectors)
-    return [
-        os.fspath(one) for path in paths if path is not None for file in files_of(path) for one in matching_files(file)
-    ]
-
-
-def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
-    return with_parses(task.read(path, format=data.format, columns=data.columns), data.parses)
-
-
-def _generated(config: RunConfig, task: Task) -> Split:
-    """Generated data; the same for every seed of a run, so that runs can be compared."""
-    data = config.data
-    if task.generated is None:
-        raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")
-    if data.dev is not None or data.test is not None or config.folds is not None:
-        raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
-    train, dev, test = (list(task.prepare(part)) for part in GENERATORS[task.generated](data.generated))
-    return Split(train, train, dev, test)
-
-
-def _shuffled(number: int) -> list[int]:
-    order: list[int] = np.random.default_rng(_SPLIT_SEED).permutation(number).tolist()
-    return order
-
-
-def _held_out(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
-    number = max(1, round(len(examples) * share))
-    if number >= len(examples):
-        raise ConfigError(f"data.holdout: cannot hold out {number} of {len(examples)} examples; give data.dev")
-    chosen = set(_shuffled(len(examples))[:number])
-    return (
-        [example for index, example in enumerate(examples) if index not in chosen],
-        [example for index, example in enumerate(examples) if index in chosen],
-    )
-
-
-def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:
-    if len(examples) < folds:
-        raise ConfigError(f"folds: cannot make {folds} folds of {len(examples)} examples")
-    chosen = set(_shuffled(len(examples))[fold - 1 :: folds])
-    return (
-        [example for index, example in enumerate(examples) if index not in chosen],
-        [example for index, example in enumerate(examples) if index in chosen],
-    )
-
-
-def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) -> Sequence[Example]:
-    """The phrases of the training sentences; those of sentences that were held out stay away."""
-    phrases = data.phrases or task.phrases
-    if phrases == "none" or phrases == "nodes" or data.train is None:
-        return sentences
-    trees = {example.id for example in sentences}
-    every = task.read(data.train, format=data.format, phrases=phrases, columns=data.columns)
-    return [example for example in every if example.id.split("/")[0] in trees]
 
 
 def _frozen_words(data: DataConfig, split: Split) -> list[str]:

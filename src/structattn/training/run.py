@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -20,15 +21,18 @@ from structattn.syntax.folders import described_by, read_json, read_json_lines, 
 from structattn.tasks import Task, TaskModel
 from structattn.training import machine
 from structattn.training.config import RunConfig, load_config
+from structattn.training.examples import Split, files_of_run, read_split, summaries_of, task_of
 from structattn.training.folder import RunFolder, carry_out, prediction_rows
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
 from structattn.training.latent import tree_entropy
 from structattn.training.loop import Measured, fit
 from structattn.training.models import load
-from structattn.training.preparation import Split, count_parameters, files_of_run, prepare_model, read_split, task_of
+from structattn.training.preparation import count_parameters, prepare_model
 from structattn.training.sampler import batch_sampler
 from structattn.training.state import set_seed
+
+LOGGER = logging.getLogger("structattn.training")
 
 # The entropy of latent trees is a mean over this many development examples.
 _LATENT_EXAMPLES = 500
@@ -58,7 +62,14 @@ class RunResult:
     best: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, trust_code: bool = False) -> RunResult:
+def run(
+    config: RunConfig,
+    *,
+    examples: Mapping[str, Sequence[Example]] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    trust_code: bool = False,
+) -> RunResult:
     """Train as configured and leave a run folder.
 
     With ``folds`` and no ``fold`` every fold is trained. The folder then holds ``fold01``, ``fold02``, ..., the
@@ -68,6 +79,7 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, tru
 
     Args:
         config: everything that decides the run.
+        examples: ``train``, ``dev`` and ``test``, in place of the files of ``config.data``; see ``structattn.train``.
         resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
         trust_code: whether code that the folder ``config.init`` names may be imported and run; the encoder of
@@ -88,9 +100,13 @@ def run(config: RunConfig, *, resume: bool = False, overwrite: bool = False, tru
             machine.from_first(lambda: Path(config.out) if config.out is not None else _new_folder(config))
         )
         if config.folds is not None and config.fold is None:
-            work = functools.partial(_cross_validate, config, task, folder, resume=resume, trust_code=trust_code)
+            work = functools.partial(
+                _cross_validate, config, task, folder, examples=examples, resume=resume, trust_code=trust_code
+            )
         else:
-            work = functools.partial(_train, config, task, folder, accelerator=accelerator, trust_code=trust_code)
+            work = functools.partial(
+                _train, config, task, folder, examples=examples, accelerator=accelerator, trust_code=trust_code
+            )
         return carry_out(
             folder,
             config,
@@ -170,9 +186,18 @@ class _TaskLearner:
 
 
 def _train(
-    config: RunConfig, task: Task, folder: RunFolder, *, accelerator: Any, trust_code: bool
+    config: RunConfig,
+    task: Task,
+    folder: RunFolder,
+    *,
+    examples: Mapping[str, Sequence[Example]] | None,
+    accelerator: Any,
+    trust_code: bool,
 ) -> Mapping[str, Any]:
-    split = read_split(config, task)
+    split = read_split(config, task, examples)
+    if machine.is_first():
+        for summary in summaries_of(config, task, split):
+            summary.log(LOGGER)
     torch.manual_seed(config.seed)
     model = prepare_model(config, task, split)
     if config.init is not None:
@@ -209,13 +234,20 @@ def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], dev
 
 
 def _cross_validate(
-    config: RunConfig, task: Task, folder: RunFolder, *, resume: bool, trust_code: bool
+    config: RunConfig,
+    task: Task,
+    folder: RunFolder,
+    *,
+    examples: Mapping[str, Sequence[Example]] | None,
+    resume: bool,
+    trust_code: bool,
 ) -> Mapping[str, Any]:
     results = []
     for fold in range(1, (config.folds or 0) + 1):
         place = folder.path / f"fold{fold:02d}"
         one = dataclasses.replace(config, fold=fold, out=str(place))
-        results.append(run(one, resume=resume and place.exists(), trust_code=trust_code))
+        again = resume and place.exists()
+        results.append(run(one, examples=examples, resume=again, trust_code=trust_code))
     metrics: dict[str, float] = {}
     for name in task.metrics:
         values = [result.test[name] for result in results]

@@ -1,5 +1,6 @@
 """Parsing one field of a line: text to a sentence, text to a label."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import Any
 
 from structattn.syntax import ConfigError, ParseError, Sentence, read_lines
 from structattn.syntax.errors import shown
-from structattn.syntax.files import Source, parse_json
+from structattn.syntax.files import MAX_FILE, Source, parse_json
 
 
 @dataclass(frozen=True)
@@ -16,19 +17,27 @@ class Place:
 
     file: Source
     line: int
+    within: str = ""
 
     def error(self, message: str) -> ParseError:
         """The error to raise at this place."""
-        return ParseError(message, file=self.file, line=self.line)
+        return ParseError(self.within + message, file=self.file, line=self.line)
 
 
 def json_objects(path: Source) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, each with its place; empty lines are left out.
+    """The JSON objects of a file, each with its place: one a line, or one array of them all.
 
     Raises:
-        ParseError: for a line that is no JSON object.
+        ParseError: for what is no JSON object; in an array its number is said, as it need not have a line of its own.
     """
-    for number, line in read_lines(path):
+    lines = read_lines(path)
+    first = next(((number, line) for number, line in lines if line.strip()), None)
+    if first is None:
+        return
+    if first[1].lstrip().startswith("["):
+        yield from _array_objects(path, first[0], _joined(path, itertools.chain([first], lines)))
+        return
+    for number, line in itertools.chain([first], lines):
         if not line.strip():
             continue
         place = Place(path, number)
@@ -38,6 +47,31 @@ def json_objects(path: Source) -> Iterator[tuple[Place, dict[str, Any]]]:
             raise place.error(f"expected a JSON object, got {shown(line, width=40)} ({error})") from None
         if not isinstance(item, dict):
             raise place.error(f"expected a JSON object, got {shown(line, width=40)}")
+        yield place, item
+
+
+def _joined(path: Source, lines: Iterator[tuple[int, str]]) -> str:
+    """The text of lines, which may take as much memory as that of a file that is read as a whole."""
+    kept, size = [], 0
+    for number, line in lines:
+        kept.append(line)
+        size += len(line)
+        if size > MAX_FILE:
+            message = f"expected an array of at most {MAX_FILE:,} characters, there are more; JSON lines have no limit"
+            raise ParseError(message, file=path, line=number)
+    return "\n".join(kept)
+
+
+def _array_objects(path: Source, line: int, text: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    start = Place(path, line)
+    try:
+        items = parse_json(text)
+    except ValueError as error:
+        raise start.error(f"expected an array of JSON objects, got {shown(text, width=40)} ({error})") from None
+    for number, item in enumerate(items, 1):
+        place = Place(path, line, f"item {number}: ")
+        if not isinstance(item, dict):
+            raise place.error(f"expected a JSON object, got {shown(item, width=40)}")
         yield place, item
 
 

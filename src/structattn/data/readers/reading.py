@@ -6,7 +6,7 @@ import inspect
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from structattn.data.example import Example
 from structattn.data.readers.agreement import find_pair, read_agreement
 from structattn.data.readers.babi import read_babi
 from structattn.data.readers.documents import read_documents
-from structattn.data.readers.lines import read_jsonl, read_labelled
+from structattn.data.readers.items import Column
+from structattn.data.readers.lines import read_json, read_labelled
 from structattn.data.readers.parallel import read_parallel
-from structattn.data.readers.tables import read_sick, read_tsv
+from structattn.data.readers.tables import is_table_header, read_csv, read_sick, read_tsv
 from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
 from structattn.syntax import ConfigError, ParseError, read_lines
 from structattn.syntax.errors import shown, source_name
@@ -25,8 +26,9 @@ from structattn.syntax.files import MAX_WORDS, Source, parse_json
 FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "sst": read_sst,
     "labelled": read_labelled,
+    "csv": read_csv,
     "tsv": read_tsv,
-    "jsonl": read_jsonl,
+    "json": read_json,
     "snli": read_snli,
     "sick": read_sick,
     "conllu": read_treebank,
@@ -45,7 +47,9 @@ def read_examples(
     phrases: Phrases = "none",
     target: str | None = None,
     tokenised: bool | None = None,
-    **columns: str | int,
+    text_column: Column | Sequence[Column] | None = None,
+    label_column: Column | None = None,
+    id_column: Column | None = None,
 ) -> Iterator[Example]:
     r"""Stream the examples of data files, gzip or plain.
 
@@ -61,8 +65,10 @@ def read_examples(
             is to be read as.
         tokenised: for plain text: ``True`` if words are what stands between spaces, ``False`` if the text is to be
             split into words. Each format has its own habit if ``None``: ``labelled`` is tokenised, the others are not.
-        **columns: for ``tsv``: which column (a name in the header, or a number from 0 in a file without one) holds
-            ``first``, ``second``, ``label`` and ``id``; needed only where the layout is not a known one.
+        text_column: for tables and JSON: the column (or key) of texts, two of them for pairs; a name in the header, or
+            a number from 0 in a file without one. Needed only where the name is none of the usual ones.
+        label_column: the column of labels.
+        id_column: the column of ids.
 
     Yields:
         One example after the other. Blank lines are skipped.
@@ -77,11 +83,12 @@ def read_examples(
         >>> _ = path.write_text("1 a fine film\n0 not so fine\n")
         >>> [(example.sentences[0].words, example.label) for example in read_examples(path)]
         [(('a', 'fine', 'film'), '1'), (('not', 'so', 'fine'), '0')]
-        >>> [example.label for example in read_examples(io.StringIO("dull\tno\n"), "tsv", first=0, label=1)]
+        >>> [example.label for example in read_examples(io.StringIO("dull,no\n"), "csv", text_column=0, label_column=1)]
         ['no']
     """
     options: dict[str, Any] = {"target": target, "tokenised": tokenised}
-    options |= {"phrases": None if phrases == "none" else phrases, "columns": columns or None}
+    options |= {"phrases": None if phrases == "none" else phrases}
+    options |= {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     given = {key: value for key, value in options.items() if value is not None}
     files = matching_files(path)
     if len(files) == 1:
@@ -114,8 +121,7 @@ def _read(path: Source, format: str | None, options: Mapping[str, Any]) -> Itera
     known = list(inspect.signature(FORMATS[name]).parameters)[1:]
     for key in options:
         if key not in known:
-            unknown = next(iter(options["columns"])) if key == "columns" else key
-            raise ConfigError(f"data format {name!r} has no option {unknown!r}; known: {', '.join(known) or 'none'}")
+            raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(known) or 'none'}")
     return _at_least_one(FORMATS[name](path, **options), name, path)
 
 
@@ -132,16 +138,20 @@ def recognise_format(path: Source) -> str:
     line = next((line for _, line in read_lines(path) if line.strip()), None)
     if line is None:
         raise ParseError("expected at least one example, got an empty file", file=path)
+    if name.endswith(".csv") or is_table_header(line):
+        return "csv"
     if name.endswith((".conllu", ".conll")) or line.startswith("# ") or re.match(r"1(-\d+)?\t([^\t]*\t){8}", line):
         return "documents" if _labels_documents(path) else "conllu"
     if find_pair(path) is not None:
         return "agreement"
-    if name.endswith(".jsonl") and not line.startswith("{"):
-        return "jsonl"  # whose reader says what is wrong with the line
+    if name.endswith((".json", ".jsonl")) and not line.startswith("{"):
+        return "json"  # whose reader says what is wrong with the line
     if line.lstrip().startswith("("):
         return "sst" if re.match(r"\s*\([0-4]\s", line) else "brackets"
     if line.startswith("{"):
-        return "snli" if "sentence1_parse" in _keys(line) else "jsonl"
+        return "snli" if "sentence1_parse" in _keys(line) else "json"
+    if re.match(r"\s*\[\s*(\{|$)", line):
+        return "json"
     if "\t" in line:
         return "sick" if line.startswith("pair_ID\tsentence_A") else "tsv"
     if name.endswith(".tsv"):

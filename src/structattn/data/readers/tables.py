@@ -1,77 +1,73 @@
-"""Tab-separated tables: the GLUE layouts, any other by naming its columns, and SICK.
+"""Tables: CSV and TSV with the layouts of GLUE, any other by naming its columns, and SICK."""
 
-No CSV quoting: a field ends at a tab and nowhere else, and a quotation mark is text.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place, check_target, label_of, sentence_of
-from structattn.syntax import ConfigError, read_lines
-from structattn.syntax.errors import shown
+from structattn.data.readers.fields import Place, check_target
+from structattn.data.readers.items import PAIRS, TEXTS, Column, Columns, Item
+from structattn.data.readers.records import DELIMITERS, read_records
+from structattn.syntax.errors import ConfigError, shown
 from structattn.syntax.files import Source
 
-_TEXTS = (
-    ("sentence1", "sentence2"),  # RTE, MNLI, STS-B with a header, counterfactual SNLI
-    ("question", "sentence"),  # QNLI
-    ("question1", "question2"),  # QQP
-    ("#1 String", "#2 String"),  # MRPC
-    ("premise", "hypothesis"),
-    ("sentence_A", "sentence_B"),
-    ("sentence",),  # SST-2
-    ("text",),
-)
-_LABELS = ("label", "gold_label", "Quality", "is_duplicate", "score")
-_IDS = ("id", "index", "pairID", "pair_ID")
-_ROLES = ("first", "second", "label", "id")
 _SICK = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Which column holds what; ``header`` is the header line's fields, if the file has one."""
+def read_csv(
+    path: Source,
+    *,
+    text_column: Column | Sequence[Column] | None = None,
+    label_column: Column | None = None,
+    id_column: Column | None = None,
+    delimiter: str | None = None,
+    target: str | None = None,
+    tokenised: bool = False,
+) -> Iterator[Example]:
+    r"""A table, one example a row: commas, semicolons, tabs or bars between fields, with quotes or without.
 
-    texts: tuple[int, ...]
-    label: int | None = None
-    id: int | None = None
-    header: tuple[str, ...] | None = None
-    target: str = "class"
+    Columns that are not given are found by their names in the header (in upper or lower case): those of GLUE's tasks,
+    or ``text``, ``sentence``, ``review`` and ``label``, ``class``, ``sentiment``, for example. STS-B (scores) and CoLA
+    are known without a header. Columns given as numbers say that the file has no header.
+
+    Args:
+        path: a file or a stream.
+        text_column: the column of texts; two columns for pairs.
+        label_column: the column of labels; a table may have none.
+        id_column: the column of ids; rows are counted from 0 without.
+        delimiter: the character between fields; found out if ``None``.
+        target: ``"class"`` or ``"score"``, what a label is to be read as.
+        tokenised: words are what stands between spaces.
+
+    Raises:
+        ConfigError: for a combination of columns that makes no sense.
+        ParseError: for an unknown layout, a column that the header lacks, or a row with too few or too many fields.
+
+    Example:
+        >>> import io
+        >>> table = io.StringIO('Review,Sentiment\n"Fine, really fine",pos\n')
+        >>> [(example.sentences[0].words, example.label) for example in read_csv(table)]
+        [(('Fine', ',', 'really', 'fine'), 'pos')]
+    """
+    if target is not None:
+        check_target(target)
+    for item in table_items(path, Columns.given(text_column, label_column, id_column), delimiter):
+        yield item.example(target, tokenised=tokenised)
 
 
 def read_tsv(
     path: Source,
     *,
-    columns: Mapping[str, str | int] | None = None,
+    text_column: Column | Sequence[Column] | None = None,
+    label_column: Column | None = None,
+    id_column: Column | None = None,
     target: str | None = None,
     tokenised: bool = False,
 ) -> Iterator[Example]:
-    """A tab-separated table, one example a line.
-
-    Known without ``columns``: a header with the column names of RTE, MRPC, QNLI, QQP, MNLI, SST-2 or counterfactual
-    SNLI, and STS-B (scores) and CoLA without a header. With ``columns`` that are all numbers the file has no header.
-
-    Raises:
-        ConfigError: for a role in ``columns`` that is not known.
-        ParseError: for an unknown layout, a column that the header lacks, or a line with too few or too many fields.
-    """
-    layout: _Layout | None = None
-    count = 0
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        place = Place(path, number)
-        fields = tuple(line.split("\t"))
-        if layout is None:
-            layout = _known_layout(fields, place) if columns is None else _given_layout(fields, columns, place)
-            kind = check_target(layout.target if target is None else target)
-            if layout.header is not None:
-                continue
-        _check_width(fields, layout, place)
-        label = None if layout.label is None else label_of(fields[layout.label], place, target=kind)
-        sentences = tuple(sentence_of(fields[text], tokenised=tokenised) for text in layout.texts)
-        yield Example(sentences, label, id=str(count) if layout.id is None else fields[layout.id])
-        count += 1
+    """`read_csv` where tabs stand between fields."""
+    yield from read_csv(
+        path, text_column=text_column, label_column=label_column, id_column=id_column, delimiter="\t", target=target,
+        tokenised=tokenised,
+    )  # fmt: skip
 
 
 def read_sick(path: Source, *, target: str = "relatedness", tokenised: bool = False) -> Iterator[Example]:
@@ -82,78 +78,84 @@ def read_sick(path: Source, *, target: str = "relatedness", tokenised: bool = Fa
         ParseError: if the header is another one, a line has not five fields, or a score is not from 1 to 5.
     """
     check_target(target, ("relatedness", "entailment"))
-    layout = _Layout((1, 2), 3 if target == "relatedness" else 4, 0, _SICK)
-    seen_header = False
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        place = Place(path, number)
-        fields = tuple(line.split("\t"))
-        if not seen_header:
-            if fields[:5] != _SICK:
-                raise place.error(f"expected the header {' '.join(_SICK)}, got {shown(line)}")
-            layout = _Layout(layout.texts, layout.label, layout.id, fields)
-            seen_header = True
-            continue
-        _check_width(fields, layout, place)
-        if target == "relatedness":
-            label = label_of(fields[3], place, target="score")
-            if isinstance(label, str) or not 1 <= label <= 5:
-                raise place.error(f"expected a relatedness score from 1 to 5, got {shown(fields[3])}")
-        else:
-            label = label_of(fields[4], place, target="class")
-        yield Example([sentence_of(fields[text], tokenised=tokenised) for text in layout.texts], label, id=fields[0])
+    label = _SICK[3 if target == "relatedness" else 4]
+    columns = Columns((_SICK[1], _SICK[2]), label, _SICK[0])
+    for item in table_items(path, columns, "\t", header=_SICK):
+        score = item.label("score" if target == "relatedness" else "class")
+        if isinstance(score, float) and not 1 <= score <= 5:
+            raise item.place.error(f"expected a relatedness score from 1 to 5, got {shown(item.values[label])}")
+        yield dataclasses.replace(item.example("class", tokenised=tokenised), label=score)
 
 
-def _known_layout(fields: Sequence[str], place: Place) -> _Layout:
-    header = tuple(fields)
-    for texts in _TEXTS:
-        if all(name in header for name in texts):
-            label = next((name for name in _LABELS if name in header), None)
-            return _Layout(
-                tuple(header.index(name) for name in texts),
-                None if label is None else header.index(label),
-                next((header.index(name) for name in _IDS if name in header), None),
-                header,
-                "score" if label == "score" else "class",
-            )
-    if len(fields) >= 7 and _is_number(fields[4]):  # STS-B: genre, file, year, id, score, two sentences, perhaps more
-        return _Layout((5, 6), 4, target="score")
-    if len(fields) == 4 and fields[1] in ("0", "1") and fields[2] in ("", "*"):  # CoLA: source, label, star, sentence
-        return _Layout((3,), 1)
-    raise place.error(
-        "expected a header with columns such as sentence1, sentence2 and label, "
-        f"got {shown(' | '.join(fields), width=80)}; say which columns to read: first=, second=, label=, id="
+def table_items(
+    path: Source, columns: Columns, delimiter: str | None = None, *, header: Sequence[str] | None = None
+) -> Iterator[Item]:
+    """Stream the rows of a table; errors as for `read_csv`.
+
+    Args:
+        path: a file or a stream.
+        columns: those that are known beforehand. If all of these are numbers, the table has no header.
+        delimiter: found out if ``None``.
+        header: names with which the header has to begin.
+    """
+    names: tuple[Column, ...] | None = None
+    has_header = True
+    number = 0
+    for place, fields, dialect in read_records(path, delimiter):
+        if names is None:
+            if header is not None and fields[: len(header)] != tuple(header):
+                raise place.error(f"expected the header {' '.join(header)}, got {shown(' '.join(fields))}")
+            names, columns = _layout(fields, columns, place)
+            has_header = names == fields
+            if has_header:
+                continue
+        if len(fields) != len(names) and (has_header or len(fields) < len(names)):
+            expected = f"{len(names)} {dialect.separated} columns as in the header"
+            least = f"at least {len(names)} {dialect.separated} columns"
+            raise place.error(f"expected {expected if has_header else least}, got {len(fields)}")
+        yield Item(place, dict(zip(names, fields, strict=False)), columns, number)
+        number += 1
+
+
+def is_table_header(line: str) -> bool:
+    """Whether a line without tabs is a header of at least two columns, one of them with a usual name of texts.
+
+    Example:
+        >>> is_table_header('"Text";"Label"'), is_table_header("a text, with a comma")
+        (True, False)
+    """
+    for delimiter in DELIMITERS:
+        names = {name.strip().strip('"').lower() for name in line.split(delimiter)}
+        texts = ({name.lower() for name in group} for group in (*PAIRS, *((name,) for name in TEXTS)))
+        if delimiter != "\t" and len(names) > 1 and any(known <= names for known in texts):
+            return True
+    return False
+
+
+def _layout(fields: tuple[str, ...], columns: Columns, place: Place) -> tuple[tuple[Column, ...], Columns]:
+    """The names of the columns, numbers where there is no header, and which of them are read."""
+    chosen = columns.chosen
+    for column in chosen:
+        if isinstance(column, int) and not 0 <= column < len(fields):
+            raise place.error(f"expected a column {column} (from 0), got a row of {len(fields)} columns")
+    if chosen and all(isinstance(column, int) for column in chosen):
+        if columns.text is None:
+            raise ConfigError("text_column: expected a number like that of the other columns, got none")
+        return tuple(range(1 + max(map(int, chosen)))), columns
+    if not chosen and len(fields) >= 7 and _is_number(fields[4]):  # STS-B: genre, file, year, id, score, two sentences
+        return tuple(range(7)), Columns((5, 6), 4, target="score")
+    if not chosen and len(fields) == 4 and fields[1] in ("0", "1") and fields[2] in ("", "*"):  # CoLA: label, star
+        return tuple(range(4)), Columns((3,), 1)
+
+    def named(column: Column | None) -> Column | None:
+        return fields[column] if isinstance(column, int) else column
+
+    texts = (
+        None
+        if columns.text is None
+        else tuple(fields[name] if isinstance(name, int) else name for name in columns.text)
     )
-
-
-def _given_layout(fields: Sequence[str], columns: Mapping[str, str | int], place: Place) -> _Layout:
-    for role in columns:
-        if role not in _ROLES:
-            raise ConfigError(f"unknown column role {role!r}; known: {', '.join(_ROLES)}")
-    if "first" not in columns:
-        raise ConfigError(f"columns must say which column is 'first', got {', '.join(columns) or 'none'}")
-    has_header = any(isinstance(column, str) for column in columns.values())
-    found: dict[str, int] = {}
-    for role, column in columns.items():
-        if isinstance(column, str):
-            if column not in fields:
-                raise place.error(f"expected a column {column!r} in the header, got {', '.join(fields)[:80]}")
-            found[role] = list(fields).index(column)
-        elif 0 <= column < len(fields):
-            found[role] = column
-        else:
-            raise place.error(f"expected a column {column} (from 0), got a line of {len(fields)} columns")
-    texts = tuple(found[role] for role in ("first", "second") if role in found)
-    return _Layout(texts, found.get("label"), found.get("id"), tuple(fields) if has_header else None)
-
-
-def _check_width(fields: Sequence[str], layout: _Layout, place: Place) -> None:
-    if layout.header is not None and len(fields) != len(layout.header):
-        raise place.error(f"expected {len(layout.header)} tab-separated columns as in the header, got {len(fields)}")
-    needed = 1 + max(column for column in (*layout.texts, layout.label, layout.id) if column is not None)
-    if len(fields) < needed:
-        raise place.error(f"expected at least {needed} tab-separated columns, got {len(fields)}")
+    return fields, Columns(texts, named(columns.label), named(columns.id)).found_in(fields, place)
 
 
 def _is_number(text: str) -> bool:

@@ -1,0 +1,109 @@
+"""Examples from what a Python program holds: data frames, datasets, mappings, tuples, texts."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from structattn.data.example import Example
+from structattn.data.readers.fields import Place, check_target
+from structattn.data.readers.items import Column, Columns, Item
+from structattn.syntax import ParseError, Sentence
+from structattn.syntax.errors import shown
+
+
+def examples_of(
+    data: Iterable[Any],
+    *,
+    text_column: Column | Sequence[Column] | None = None,
+    label_column: Column | None = None,
+    id_column: Column | None = None,
+    target: str | None = None,
+    name: str = "data",
+) -> Iterator[Example]:
+    """Stream the examples of a collection.
+
+    Args:
+        data: a pandas ``DataFrame``, a ``datasets.Dataset``, or an iterable of mappings such as
+            ``{"text": ..., "label": ...}``, of tuples ``(text, label)`` or ``(text, second text, label)``, of
+            ``Example``, of ``Sentence``, or of texts.
+        text_column: the column of texts, two of them for pairs; found by its name if ``None``, see ``read_csv``.
+        label_column: the column of labels. The whole numbers of a ``datasets.Dataset`` with class names become names.
+        id_column: the column of ids.
+        target: ``"class"`` or ``"score"``, what labels are to be read as; without it, numbers with a decimal point are
+            scores.
+        name: how errors call the data.
+
+    Yields:
+        One example for each row. A label that is ``None`` or not a number (pandas' way to say missing) is unknown.
+
+    Raises:
+        ParseError: for a row that is none of these, with its number from 1.
+
+    Example:
+        >>> [(example.sentences[0].words, example.label) for example in examples_of([("so fine", "pos"), ("dull", 0)])]
+        [(('so', 'fine'), 'pos'), (('dull',), '0')]
+        >>> next(examples_of([{"review": "so fine", "stars": 4.5}])).label
+        4.5
+    """
+    if target is not None:
+        check_target(target)
+    if isinstance(data, str | Mapping) or not isinstance(data, Iterable):
+        raise ParseError(
+            f"expected a data frame, a data set or a list of examples, got {shown(data, width=40)}", file=name
+        )
+    columns = Columns.given(text_column, label_column, id_column)
+    names = _class_names(data)
+    known: dict[tuple[Column, ...], Columns] = {}
+    for number, row in enumerate(_rows(data)):
+        place = Place(name, number + 1)
+        if isinstance(row, Example):
+            yield row
+            continue
+        if isinstance(row, str | Sentence):
+            yield Example(row, id=str(number))
+            continue
+        if isinstance(row, tuple):
+            row = _named(row, place)
+        if not isinstance(row, Mapping):
+            expected = "a mapping, a tuple (text, label), an Example, a Sentence or a text"
+            raise place.error(f"expected {expected}, got {shown(row, width=40)}")
+        keys = tuple(row)
+        if keys not in known:
+            known[keys] = columns.found_in(keys, place)
+        found = known[keys]
+        yield Item(place, _plain(row, found, names), found, number).example(target)
+
+
+def _rows(data: Iterable[Any]) -> Iterable[Any]:
+    """The rows of a data frame as mappings; anything else gives its rows itself."""
+    if hasattr(data, "itertuples") and hasattr(data, "columns"):
+        names = list(data.columns)
+        return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
+    return data
+
+
+def _class_names(data: object) -> Mapping[str, Sequence[str]]:
+    """Columns of a ``datasets.Dataset`` whose numbers stand for names."""
+    features = getattr(data, "features", None)
+    known = features.items() if isinstance(features, Mapping) else ()
+    return {column: feature.names for column, feature in known if isinstance(getattr(feature, "names", None), list)}
+
+
+def _named(row: tuple[Any, ...], place: Place) -> dict[str, Any]:
+    if len(row) == 2:
+        return {"text": row[0], "label": row[1]}
+    if len(row) == 3:
+        return {"text1": row[0], "text2": row[1], "label": row[2]}
+    raise place.error(f"expected a tuple (text, label) or (text, second text, label), got {len(row)} values")
+
+
+def _plain(row: Mapping[Any, Any], columns: Columns, names: Mapping[str, Sequence[str]]) -> Mapping[Any, Any]:
+    """The row with its label as a Python value: neither numpy's, nor missing, nor the number of a class."""
+    if columns.label is None:
+        return row
+    label = row[columns.label]
+    label = label.item() if hasattr(label, "item") else label
+    if isinstance(label, float) and label != label:
+        label = None
+    if isinstance(label, int) and str(columns.label) in names and 0 <= label < len(names[str(columns.label)]):
+        label = names[str(columns.label)][label]
+    return {**row, columns.label: label}

@@ -1,0 +1,169 @@
+"""Rows of tables and JSON objects as examples: which column is which, and what its values are."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structattn.data.example import Example
+from structattn.data.readers.fields import Place, label_of, sentence_of
+from structattn.syntax import ConfigError, Sentence
+from structattn.syntax.errors import shown
+
+Column = str | int
+"""A column of a table: its name in the header, or its number from 0 in a file without one. Of JSON: a key."""
+
+PAIRS = (
+    ("sentence1", "sentence2"),  # RTE, MNLI, STS-B with a header, SNLI
+    ("question", "sentence"),  # QNLI
+    ("question1", "question2"),  # QQP
+    ("#1 String", "#2 String"),  # MRPC
+    ("premise", "hypothesis"),
+    ("sentence_A", "sentence_B"),
+    ("text1", "text2"),
+)
+TEXTS = (
+    "words", "sentence", "text", "review", "question", "content", "comment", "tweet", "document", "message", "title"
+)  # fmt: skip
+LABELS = (
+    "label", "gold_label", "Quality", "is_duplicate", "score", "class", "category", "sentiment", "polarity", "target",
+    "topic", "stars", "rating",
+)  # fmt: skip
+IDS = ("id", "index", "pairID", "pair_ID")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold the texts of an example, its label and its id.
+
+    Attributes:
+        text: one column, or two for pairs of texts; ``None`` if it is to be found by its name.
+        label: ``None`` if it is to be found, or there is none.
+        id: ``None`` if it is to be found, or there is none.
+        target: ``"class"`` or ``"score"``, what labels are by default; ``None`` if each says it itself.
+    """
+
+    text: tuple[Column, ...] | None = None
+    label: Column | None = None
+    id: Column | None = None
+    target: str | None = None
+
+    @classmethod
+    def given(
+        cls,
+        text_column: Column | Sequence[Column] | None = None,
+        label_column: Column | None = None,
+        id_column: Column | None = None,
+    ) -> "Columns":
+        """Columns as a caller names them.
+
+        Raises:
+            ConfigError: for another number of columns of texts than one or two.
+        """
+        is_one = isinstance(text_column, str | int)
+        texts = (text_column,) if is_one else None if text_column is None else tuple(text_column)  # type: ignore[arg-type]
+        if texts is not None and len(texts) not in (1, 2):
+            raise ConfigError(f"text_column: expected one column, or two for pairs of texts, got {len(texts)}")
+        return cls(texts, label_column, id_column)  # type: ignore[arg-type]
+
+    @property
+    def chosen(self) -> tuple[Column, ...]:
+        """Those that are not ``None``."""
+        return tuple(column for column in (*(self.text or ()), self.label, self.id) if column is not None)
+
+    def found_in(self, names: Sequence[Column], place: Place) -> "Columns":
+        """These columns of a table with these names; what is ``None`` is looked for under its usual names, in any case.
+
+        Raises:
+            ParseError: at ``place``, if a column is not there, or none looks like a text.
+
+        Example:
+            >>> Columns(label="Stars").found_in(["Review", "Date", "Stars"], Place("a.csv", 1))
+            Columns(text=('Review',), label='Stars', id=None, target=None)
+        """
+        listed = shown(", ".join(map(str, names)) or "none", width=80)
+        for column in self.chosen:
+            if column not in names:
+                raise place.error(f"expected a column {column!r}, got {listed}")
+        usual = {str(name).lower(): name for name in reversed(names)}
+        known = (*PAIRS, *((name,) for name in TEXTS))
+        pairs = ([usual.get(name.lower()) for name in group] for group in known)
+        text = self.text or next((tuple(found) for found in pairs if None not in found), None)
+        if text is None:
+            raise place.error(
+                f"expected a column such as text or review, or two such as premise and hypothesis, got {listed}; "
+                "name the columns with text_column and label_column (by number from 0 in a table without a header)"
+            )
+        label = next((usual[name.lower()] for name in LABELS if name.lower() in usual), None)
+        id = next((usual[name.lower()] for name in IDS if name.lower() in usual), None)
+        label = label if self.label is None and label not in text else self.label
+        id = id if self.id is None and id not in text else self.id
+        return Columns(text, label, id, "score" if str(label).lower() == "score" else None)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One row of a table, or one JSON object.
+
+    Attributes:
+        place: where it stands.
+        values: a value for each column.
+        columns: which of them are its texts, its label and its id.
+        number: how many come before it.
+    """
+
+    place: Place
+    values: Mapping[Any, Any]
+    columns: Columns
+    number: int
+
+    @property
+    def id(self) -> str:
+        """Its id, or its number."""
+        return str(self.number if self.columns.id is None else self.values[self.columns.id])
+
+    @property
+    def texts(self) -> tuple[str | Sequence[str], ...]:
+        """Its texts: raw, or lists of words.
+
+        Raises:
+            ParseError: if one is neither.
+        """
+        found = tuple(self.values[column] for column in self.columns.text or ())
+        for column, value in zip(self.columns.text or (), found, strict=True):
+            is_words = isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
+            if not (isinstance(value, str) or is_words):
+                raise self.place.error(
+                    f"expected text or a list of words under {column!r}, got {shown(value, width=40)}"
+                )
+        return found
+
+    def label(self, target: str | None) -> str | float | None:
+        """Its label: a class name or a score, as ``target`` says.
+
+        Without a target, and where the columns have none, a number with a decimal point is a score; a string, a whole
+        number and a truth value are class names.
+
+        Raises:
+            ParseError: if it is none of these, empty, or no number where a score is expected.
+        """
+        value = None if self.columns.label is None else self.values[self.columns.label]
+        if value is None:
+            return None
+        if not isinstance(value, str | int | float):
+            raise self.place.error(f"expected a string or a number as label, got {shown(value, width=40)}")
+        if target is None:
+            target = self.columns.target or ("score" if isinstance(value, float) else "class")
+        # json.dumps spells true and false as they stand in the file.
+        return label_of(value if isinstance(value, str) else json.dumps(value), self.place, target=target)
+
+    def example(self, target: str | None = None, *, tokenised: bool = False, weight: float = 1.0) -> Example:
+        """The example that it is.
+
+        Raises:
+            ParseError: as `texts` and `label`.
+        """
+        sentences = (
+            sentence_of(text, tokenised=tokenised) if isinstance(text, str) else Sentence(text) for text in self.texts
+        )
+        return Example(tuple(sentences), self.label(target), id=self.id, weight=weight)

@@ -1,0 +1,222 @@
+"""What was read: one line about the examples of a file, and warnings where they look wrong."""
+
+import logging
+import statistics
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structattn.data.example import Example
+
+_MANY_LABELS = 10
+_SHOWN = 6
+_FIRST_WORDS = frozenset({
+    "a", "an", "and", "are", "as", "at", "but", "can", "did", "do", "does", "for", "from", "he", "how", "i", "if", "in",
+    "is", "it", "my", "of", "on", "one", "our", "she", "so", "some", "that", "the", "their", "there", "these", "they",
+    "this", "those", "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "with", "you", "your",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """Counts over the examples of one file.
+
+    Attributes:
+        name: what the examples are, such as ``train``.
+        format: the format they were read in.
+        examples: their number.
+        labels: how often each class occurs, the most frequent first; empty for scores.
+        scores: the least and the greatest score; ``None`` for classes.
+        unlabelled: how many have no label.
+        lengths: the median and the maximum number of words of a sentence.
+        words: the number of words.
+        unknown_words: how many of these have no vector; ``None`` if there are no vectors.
+        without_trees: how many sentences have neither dependencies nor phrases.
+        sentences: the number of sentences.
+        warnings: what looks wrong, a line each.
+    """
+
+    name: str
+    format: str
+    examples: int
+    labels: dict[str, int]
+    scores: tuple[float, float] | None
+    unlabelled: int
+    lengths: tuple[int, int]
+    words: int
+    unknown_words: int | None
+    without_trees: int
+    sentences: int
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{self.name}: {self.examples:,} {_plural('example', self.examples)} ({self.format})"]
+        if self.labels:
+            shown = ", ".join(f"{label} {count:,}" for label, count in list(self.labels.items())[:_SHOWN])
+            more = f", {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+            parts.append(f"{len(self.labels)} {_plural('label', len(self.labels))} ({shown}{more})")
+        if self.scores is not None:
+            parts.append(f"scores {self.scores[0]:g} to {self.scores[1]:g}")
+        if self.unlabelled and (self.labels or self.scores):
+            parts.append(f"{self.unlabelled:,} without a label")
+        parts.append(f"{self.lengths[0]} words (median; at most {self.lengths[1]:,})")
+        if self.unknown_words is not None:
+            parts.append(f"{self.unknown_words / max(1, self.words):.1%} of the words without a vector")
+        if self.without_trees:
+            every = "all" if self.without_trees == self.sentences else f"{self.without_trees:,}"
+            parts.append(f"{every} sentences without a tree")
+        return "; ".join(parts)
+
+    def log(self, logger: logging.Logger) -> None:
+        """One line, and one more for each warning."""
+        logger.info("%s", self)
+        for warning in self.warnings:
+            logger.warning("warning: %s", warning)
+
+
+class ExampleCounts:
+    """Counts examples as they pass by.
+
+    Args:
+        name: what the examples are called.
+        format: the format they were read in.
+        known_labels: the classes of the training data, or of a model.
+        known_words: words that have a vector.
+        lowercase: look words up in lower case.
+        has_classes: whether labels are classes, rather than texts.
+
+    Example:
+        >>> counts = ExampleCounts("dev")
+        >>> [example.label for example in counts.over([Example("a fine film", "1"), Example("dull", "0")])]
+        ['1', '0']
+        >>> print(counts.summary())
+        dev: 2 examples (examples); 2 labels (1 1, 0 1); 2 words (median; at most 3); all sentences without a tree
+    """
+
+    def __init__(
+        self,
+        name: str = "data",
+        *,
+        format: str = "examples",
+        known_labels: Collection[str] | None = None,
+        known_words: Collection[str] | None = None,
+        lowercase: bool = False,
+        has_classes: bool = True,
+    ) -> None:
+        self._name = name
+        self._format = format
+        self._known_labels = known_labels
+        self._known_words = known_words
+        self._lowercase = lowercase
+        self._has_classes = has_classes
+        self._examples = 0
+        self._labels: Counter[str] = Counter()
+        self._scores: list[float] = []
+        self._lengths: list[int] = []
+        self._unlabelled = self._unknown = self._without_trees = 0
+
+    def add(self, example: Example) -> None:
+        """Count one more."""
+        self._examples += 1
+        if isinstance(example.label, str):
+            if self._has_classes:
+                self._labels[example.label] += 1
+        elif example.label is None:
+            self._unlabelled += 1
+        else:
+            self._scores.append(example.label)
+        for sentence in example.sentences:
+            self._lengths.append(len(sentence))
+            self._without_trees += sentence.dependency is None and sentence.constituency is None
+            if self._known_words is not None:
+                words = (word.lower() if self._lowercase else word for word in sentence.words)
+                self._unknown += sum(word not in self._known_words for word in words)
+
+    def over(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Count examples on their way."""
+        for example in examples:
+            self.add(example)
+            yield example
+
+    def summary(self) -> DataSummary:
+        """What was counted so far."""
+        lengths = self._lengths
+        return DataSummary(
+            self._name,
+            self._format,
+            self._examples,
+            dict(self._labels.most_common()),
+            (min(self._scores), max(self._scores)) if self._scores else None,
+            self._unlabelled,
+            (int(statistics.median(lengths)), max(lengths)) if lengths else (0, 0),
+            sum(lengths),
+            None if self._known_words is None else self._unknown,
+            self._without_trees,
+            len(lengths),
+            tuple(_warnings(self._name, self._format, self._labels, self._known_labels)),
+        )
+
+
+def summarise(examples: Iterable[Example], name: str = "data", **options: Any) -> DataSummary:
+    """Count what examples are; arguments as for `ExampleCounts`.
+
+    A warning names labels that look like the first words of unlabelled sentences, a single class, and classes that
+    ``known_labels`` lacks.
+
+    Example:
+        >>> summarise([Example("a", "x"), Example("b", "y")], "dev", known_labels=["x"]).warnings
+        ("dev: 1 of 2 examples have labels that are not among the 1 of the training data: 'y'",)
+    """
+    counts = ExampleCounts(name, **options)
+    for example in examples:
+        counts.add(example)
+    return counts.summary()
+
+
+def _warnings(name: str, format: str, labels: Counter[str], known: Collection[str] | None) -> Iterable[str]:
+    number = labels.total()
+    if format == "labelled" and looks_like_words(labels):
+        yield (
+            f"{name}: the {len(labels)} labels ({_listed(list(labels))}) look like the first words of sentences, not "
+            "like labels: a line of this format is 'label text'"
+        )
+    if known is None:
+        if len(labels) == 1:
+            yield f"{name}: every example has the same label {next(iter(labels))!r}; there is nothing to learn"
+        return
+    unseen = [label for label in labels if label not in known]
+    if unseen:
+        count = sum(labels[label] for label in unseen)
+        yield (
+            f"{name}: {count:,} of {number:,} examples have labels that are not among the {len(known)} of the training "
+            f"data: {_listed(unseen)}"
+        )
+    if len(labels) == 1 and len(known) > 1:
+        yield f"{name}: every example has the same label {next(iter(labels))!r}, so accuracy says little"
+
+
+def looks_like_words(labels: Counter[str]) -> bool:
+    """Whether labels are rather words that begin sentences: four of them words of the grammar, or most of them rare.
+
+    Labels of real data occur many times each; first words are mostly rare, but for those with which English begins.
+
+    Example:
+        >>> looks_like_words(Counter({"What": 226, "How": 55, "Who": 47, "Where": 22, "Name": 3}))
+        True
+        >>> looks_like_words(Counter({"positive": 50, "negative": 50}))
+        False
+    """
+    if len({label.lower() for label in labels} & _FIRST_WORDS) >= 4:
+        return True
+    rare = sum(count <= 2 for count in labels.values())
+    wordlike = sum(label[:1].isalpha() and ":" not in label for label in labels)
+    return len(labels) >= _MANY_LABELS and 2 * rare >= len(labels) and 10 * wordlike >= 7 * len(labels)
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(map(repr, labels[:_SHOWN])) + (", ..." if len(labels) > _SHOWN else "")
+
+
+def _plural(word: str, number: int) -> str:
+    return word if number == 1 else f"{word}s"

@@ -1,0 +1,213 @@
+"""The examples of a run: read from its files, split, and summed up in a line each."""
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from structattn.data import Example
+from structattn.data.formulas import GENERATORS
+from structattn.data.parses import with_parses
+from structattn.data.readers import matching_files
+from structattn.data.readers.parallel import files_of
+from structattn.data.summary import DataSummary, summarise
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import Task, get_task, model_class
+from structattn.training.config import DataConfig, RunConfig
+
+FROM_PYTHON = "python:"
+"""What stands before the checksum of examples, in place of a path, where no file was read."""
+
+# Splits are the same for every seed of a run, so that runs can be compared.
+_SPLIT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Split:
+    """The examples of a run.
+
+    Attributes:
+        train: the training examples, phrases included.
+        sentences: their whole sentences, whose words make the vocabulary.
+        dev: the examples that select the best model.
+        test: the examples the best model is evaluated on once; may be empty.
+    """
+
+    train: Sequence[Example]
+    sentences: Sequence[Example]
+    dev: Sequence[Example]
+    test: Sequence[Example] = ()
+
+
+def task_of(config: RunConfig) -> Task:
+    """The task of a run.
+
+    Raises:
+        ConfigError: for an unknown task, or a part of the configuration that does not concern it.
+    """
+    task = get_task(config.task)
+    sections = model_class(task).sections
+    if config.data.phrases is not None and "phrases" not in sections:
+        raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, so phrases have no labels")
+    if config.data.vectors is not None and "vectors" not in sections:
+        raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
+    if config.embedder and "vectors" not in sections:
+        raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
+    for name, given in (("classifier", config.classifier), ("decoder", config.decoder)):
+        if name not in sections and given != type(given)():
+            raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
+    return task
+
+
+def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Example]] | None = None) -> Split:
+    """Read the files and split the examples.
+
+    Args:
+        config: of the run.
+        task: its task.
+        examples: ``train``, ``dev`` and ``test`` where they come from Python, in place of files.
+
+    Raises:
+        ParseError: with file and line, for a missing, empty or malformed file.
+        ConfigError: if the data do not fit the task, or there are too few to hold some out.
+    """
+    data = config.data
+    if data.train is None:
+        return _generated(config, task)
+    given = examples or {}
+    for path in (data.train, data.dev, data.test):
+        if path is not None and path.startswith(FROM_PYTHON) and examples is None:
+            raise ConfigError("the examples of this run came from a Python program: give a file (--data)")
+
+    def part(name: str, path: str) -> Iterable[Example]:
+        return given[name] if name in given else _read(task, path, data)
+
+    whole = list(itertools.islice(part("train", data.train), data.limit))
+    if config.folds is not None:
+        rest, test = _fold(whole, config.folds, config.fold or 1)
+    else:
+        rest, test = whole, [] if data.test is None else list(part("test", data.test))
+    if data.dev is not None:
+        train, dev = rest, list(part("dev", data.dev))
+    else:
+        train, dev = _held_out(rest, data.holdout)
+    for name, measured in (("dev", dev), ("test", test)):
+        for example in measured:
+            if example.label is None:
+                raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
+    return Split(_with_phrases(task, data, train), train, dev, test)
+
+
+def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummary]:
+    """What was read for a run: training, development and test data."""
+    data = config.data
+    found: list[DataSummary] = []
+    known = task.classes
+    parts = (("train", split.sentences, data.train), ("dev", split.dev, data.dev or data.train))
+    for name, part, path in (*parts, ("test", split.test, data.test)):
+        if not part:
+            continue
+        if path is None or path.startswith(FROM_PYTHON):
+            format = "generated" if path is None else "from Python"
+        else:
+            format = data.format or task.format_of(path)
+        has_classes = task.answer == "label"
+        found.append(summarise(part, name, format=format, known_labels=known, has_classes=has_classes))
+        known = known or (tuple(found[0].labels) if has_classes and found[0].labels else None)
+    return found
+
+
+def read_labelled(
+    task: Task,
+    path: str,
+    *,
+    format: str | None = None,
+    parses: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+) -> list[Example]:
+    """The examples of a file, to measure a model by.
+
+    Args:
+        task: their task.
+        path: the file.
+        format: its data format; recognised from the file if ``None``.
+        parses: a CoNLL-U file with the trees of sentences that come without.
+        columns: as for ``Task.read``.
+
+    Raises:
+        ParseError: with file and line, for a missing, empty or malformed file.
+        ConfigError: if the examples do not fit the task, or one has no label.
+    """
+    examples = list(with_parses(task.read(path, format=format, columns=columns), parses))
+    unlabelled = [example.id for example in examples if example.label is None]
+    if unlabelled:
+        raise ConfigError(f"{path}: example {unlabelled[0]!r} has no label to compare with; predict needs none")
+    return examples
+
+
+def files_of_run(data: DataConfig) -> list[str]:
+    """Every file that a run reads its data from, those that match a pattern included."""
+    paths = (data.train, data.dev, data.test, data.parses, data.vectors)
+    return [
+        os.fspath(one)
+        for path in paths
+        if path is not None and not path.startswith(FROM_PYTHON)
+        for file in files_of(path)
+        for one in matching_files(file)
+    ]
+
+
+def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
+    return with_parses(task.read(path, format=data.format, columns=data.columns), data.parses)
+
+
+def _generated(config: RunConfig, task: Task) -> Split:
+    """Generated data; the same for every seed of a run, so that runs can be compared."""
+    data = config.data
+    if task.generated is None:
+        raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")
+    if data.dev is not None or data.test is not None or config.folds is not None:
+        raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
+    train, dev, test = (list(task.prepare(part)) for part in GENERATORS[task.generated](data.generated))
+    return Split(train, train, dev, test)
+
+
+def _shuffled(number: int) -> list[int]:
+    order: list[int] = np.random.default_rng(_SPLIT_SEED).permutation(number).tolist()
+    return order
+
+
+def _held_out(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
+    number = max(1, round(len(examples) * share))
+    if number >= len(examples):
+        raise ConfigError(f"data.holdout: cannot hold out {number} of {len(examples)} examples; give data.dev")
+    chosen = set(_shuffled(len(examples))[:number])
+    return (
+        [example for index, example in enumerate(examples) if index not in chosen],
+        [example for index, example in enumerate(examples) if index in chosen],
+    )
+
+
+def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:
+    if len(examples) < folds:
+        raise ConfigError(f"folds: cannot make {folds} folds of {len(examples)} examples")
+    chosen = set(_shuffled(len(examples))[fold - 1 :: folds])
+    return (
+        [example for index, example in enumerate(examples) if index not in chosen],
+        [example for index, example in enumerate(examples) if index in chosen],
+    )
+
+
+def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) -> Sequence[Example]:
+    """The phrases of the training sentences; those of sentences that were held out stay away."""
+    phrases = data.phrases or task.phrases
+    if phrases == "none" or phrases == "nodes" or data.train is None:
+        return sentences
+    if data.train.startswith(FROM_PYTHON):
+        raise ConfigError(f"data.phrases: {phrases!r} needs a training file; give the phrases as examples of their own")
+    trees = {example.id for example in sentences}
+    every = task.read(data.train, format=data.format, phrases=phrases, columns=data.columns)
+    return [example for example in every if example.id.split("/")[0] in trees]

@@ -1,0 +1,167 @@
+"""Training, evaluating and predicting in Python: on files, data frames, data sets, lists of texts."""
+
+import dataclasses
+import difflib
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from structattn.data import Example
+from structattn.data.objects import examples_of
+from structattn.data.parses import with_parses
+from structattn.syntax import ConfigError
+from structattn.syntax.errors import shown
+from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
+from structattn.training.config import DataConfig, RunConfig
+from structattn.training.examples import FROM_PYTHON, read_labelled
+from structattn.training.models import load
+from structattn.training.run import RunResult, run
+
+Data = str | os.PathLike[str] | Iterable[Any]
+"""A file, or a collection as `examples_of` takes it."""
+
+_PARTS = ("train", "dev", "test")
+
+
+def train(
+    data: Data,
+    dev: Data | None = None,
+    *,
+    encoder: str,
+    task: str = "classification",
+    test: Data | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    **options: Any,
+) -> RunResult:
+    """Train an encoder on a task and leave a run folder, as ``structattn train`` does.
+
+    Args:
+        data: the training data: a file in any data format; or a pandas ``DataFrame``, a ``datasets.Dataset``, a list of
+            mappings such as ``{"text": ..., "label": ...}``, of tuples ``(text, label)``, or of ``Example``.
+        dev: likewise, to choose the best model by; without, a part of the training data is held out.
+        encoder: name of an encoder, or ``module:function``.
+        task: name of a task.
+        test: likewise, to measure the best model once.
+        resume: continue the interrupted run in ``out``.
+        overwrite: replace the run in ``out``.
+        **options: any field of ``RunConfig`` (``out``, ``seed``, ``options`` of the encoder, ``optimization``, ...;
+            mappings for those that have fields of their own) or of ``DataConfig`` (``text_column``, ``label_column``,
+            ``vectors``, ``parses``, ...).
+
+    Returns:
+        The result; ``structattn.load(result.folder)`` is the model.
+
+    Raises:
+        ConfigError: as ``run``; for an unknown option, with a guess at what was meant.
+        ParseError: for data that are none, with file and line, or the number of the row.
+
+    Example:
+        >>> import tempfile
+        >>> rows = [("so fine", "good"), ("so dull", "bad")] * 8
+        >>> out = tempfile.mkdtemp()
+        >>> result = train(rows, rows, encoder="emb_s2t", options={"dim": 8}, optimization={"epochs": 20}, out=out)
+        >>> [prediction.label for prediction in predict(result.folder, ["fine", "dull"])]
+        ['good', 'bad']
+    """
+    known_task = get_task(task)
+    sources = dict(zip(_PARTS, (data, dev, test), strict=True))
+    values = _sections(options, sources)
+    if all(source is None or isinstance(source, str | os.PathLike) for source in sources.values()):
+        files = {name: os.fspath(source) for name, source in sources.items() if source is not None}  # type: ignore[arg-type]
+        config = RunConfig.from_dict({"task": task, "encoder": encoder, **values, "data": {**values["data"], **files}})
+        return run(config, resume=resume, overwrite=overwrite)
+    settings = RunConfig.from_dict({"task": task, "encoder": encoder, **values}).data
+    parts = {name: _examples(known_task, source, settings) for name, source in sources.items() if source is not None}
+    named = {name: f"{FROM_PYTHON}{checksum(part)}" for name, part in parts.items()}
+    config = RunConfig.from_dict({"task": task, "encoder": encoder, **values, "data": {**values["data"], **named}})
+    return run(config, examples=parts, resume=resume, overwrite=overwrite)
+
+
+def evaluate(model: TaskModel | str | os.PathLike[str], data: Data, **columns: Any) -> Evaluation:
+    """The predictions of a trained model on labelled data, and its metrics.
+
+    Args:
+        model: a model of a task, or the folder of a run or model.
+        data: a file, or examples as for `train`.
+        **columns: ``text_column``, ``label_column`` and ``id_column`` where they have other names than the usual ones.
+
+    Raises:
+        ConfigError: if the data do not fit the task, or an example has no label.
+        ParseError: for data that are none, with file and line, or the number of the row.
+    """
+    ready = _model(model)
+    if isinstance(data, str | os.PathLike):
+        return ready.evaluate(read_labelled(ready.task, os.fspath(data), columns=columns))
+    examples = _examples(ready.task, data, DataConfig(**columns))
+    unlabelled = [example.id for example in examples if example.label is None]
+    if unlabelled:
+        raise ConfigError(f"example {unlabelled[0]!r} has no label to compare with; predict needs none")
+    return ready.evaluate(examples)
+
+
+def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: Any) -> list[Prediction]:
+    """The predictions of a trained model.
+
+    Args:
+        model: a model of a task, or the folder of a run or model.
+        data: texts, or anything that `train` takes; labels are not needed.
+        **columns: ``text_column`` and ``id_column`` where they have other names than the usual ones.
+
+    Raises:
+        ConfigError: if the data do not fit the task.
+        ParseError: for data that are none, with file and line, or the number of the row.
+    """
+    ready = _model(model)
+    return ready.predict(_examples(ready.task, data, DataConfig(**columns)))
+
+
+def checksum(examples: Sequence[Example]) -> str:
+    """A name for examples that changes with any word, tree, label or weight of them.
+
+    Example:
+        >>> one, other = Example("fine", "1"), Example("fine", "0")
+        >>> checksum([one]) == checksum([Example("fine", "1")]), checksum([one]) == checksum([other])
+        (True, False)
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr((example.label, example.id, example.weight)).encode())
+        for sentence in example.sentences:
+            digest.update(repr((sentence.words, sentence.tags, sentence.dependency, sentence.constituency)).encode())
+            for name, matrix in sorted(sentence.relations.items()):
+                digest.update(repr((name, matrix)).encode())
+    return digest.hexdigest()
+
+
+def _model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
+    found: TaskModel = model if isinstance(model, TaskModel) else load(model)
+    return found
+
+
+def _examples(task: Task, data: Data, settings: DataConfig) -> list[Example]:
+    """Examples of the task, with the trees of a file for sentences that have none."""
+    if isinstance(data, str | os.PathLike):
+        found = task.read(data, format=settings.format, columns=settings.columns)
+    else:
+        target = "score" if task.is_regression else "class"
+        found = task.prepare(examples_of(data, **settings.columns, target=target))
+    return list(with_parses(found, settings.parses))
+
+
+def _sections(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict[str, Any]:
+    """Options by section, as ``RunConfig.from_dict`` takes them."""
+    top = {item.name for item in dataclasses.fields(RunConfig)} - {"task", "encoder", "data"}
+    below = {item.name for item in dataclasses.fields(DataConfig)} - set(sources)
+    values: dict[str, Any] = {"data": {}}
+    for name, value in options.items():
+        if name in top:
+            values[name] = os.fspath(value) if isinstance(value, os.PathLike) else value
+        elif name in below:
+            values["data"][name] = os.fspath(value) if isinstance(value, os.PathLike) else value
+        else:
+            close = difflib.get_close_matches(name, sorted(top | below), n=1)
+            guess = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(top | below))}"
+            raise ConfigError(f"train has no option {shown(name)}{guess}")
+    return values

@@ -1,0 +1,109 @@
+"""Training from Python objects: the same runs as from files, and one clear error for what is no data."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import structattn as sa
+from structattn.data import Example
+from structattn.syntax import ConfigError, ParseError
+from structattn.training import RunFolder, load_config
+from structattn.training.objects import checksum
+
+ROWS = [(f"a {word} day", mood) for word, mood in (("bright", "cheerful"), ("grey", "sad"), ("fine", "cheerful"))] * 6
+SMALL: dict[str, Any] = {"encoder": "emb_s2t", "options": {"dim": 8}, "optimization": {"epochs": 2}}
+
+
+def table(path: Path) -> Path:
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("text", "label"), *ROWS])
+    return path
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ROWS,
+        [{"text": text, "label": label} for text, label in ROWS],
+        [Example(text, label, id=str(number)) for number, (text, label) in enumerate(ROWS)],
+    ],
+    ids=["tuples", "mappings", "examples"],
+)
+def test_objects_train_what_a_file_trains(tmp_path: Path, data: Any) -> None:
+    path = table(tmp_path / "train.csv")
+    from_file = sa.train(path, path, out=tmp_path / "file", **SMALL)
+    from_objects = sa.train(data, data, out=tmp_path / "objects", **SMALL)
+    assert from_objects.metrics == from_file.metrics
+    predictions = [RunFolder(result.folder).predictions("dev").read_text() for result in (from_file, from_objects)]
+    assert predictions[0] == predictions[1]
+    assert sa.evaluate(from_objects.folder, data).metrics == pytest.approx(dict(from_file.metrics))
+    assert sa.evaluate(from_objects.folder, path).metrics == sa.evaluate(sa.load(from_file.folder), data).metrics
+
+
+def test_a_part_is_held_out_and_test_data_are_measured(tmp_path: Path) -> None:
+    result = sa.train(ROWS, test=table(tmp_path / "test.csv"), holdout=0.2, out=tmp_path / "run", **SMALL)
+    assert set(result.test) == {"accuracy", "macro_f1"}
+    assert len(RunFolder(result.folder).predictions("dev").read_text().splitlines()) == round(0.2 * len(ROWS))
+
+
+def test_the_run_folder_names_the_data_by_their_checksum(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    sa.train(ROWS, ROWS, out=out, **SMALL)
+    examples = [Example(text, label, id=str(number)) for number, (text, label) in enumerate(ROWS)]
+    assert load_config(RunFolder(out).config).data.train == f"python:{checksum(examples)}"
+    assert sa.train(ROWS, ROWS, out=out, resume=True, **SMALL).folder == out
+    with pytest.raises(ConfigError, match="cannot resume with another data"):
+        sa.train(ROWS[1:], ROWS, out=out, resume=True, **SMALL)
+
+
+def test_the_command_line_says_that_the_data_came_from_python(tmp_path: Path, call: Any) -> None:
+    sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
+    code, _, err = call("plot", tmp_path / "run", "--example", 0, "--out", tmp_path / "plots")
+    assert code == 2
+    assert "the examples of this run came from a Python program: give a file (--data)" in err
+    code, out, _ = call("predict", tmp_path / "run", "--data", table(tmp_path / "a.csv"))
+    assert code == 0
+    assert len(out.splitlines()) == len(ROWS)
+
+
+def test_predictions_of_texts_files_and_mappings_agree(tmp_path: Path) -> None:
+    result = sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
+    texts = [text for text, _ in ROWS]
+    answers = [prediction.answer for prediction in sa.predict(result.folder, texts)]
+    assert answers == [one.answer for one in sa.predict(result.folder, table(tmp_path / "a.csv"))]
+    assert answers == [
+        one.answer for one in sa.predict(sa.load(result.folder), [{"body": t} for t in texts], text_column="body")
+    ]
+
+
+def test_several_runs_are_compared(tmp_path: Path) -> None:
+    folders = [sa.train(ROWS, ROWS, out=tmp_path / f"run{seed}", seed=seed, **SMALL).folder for seed in (1, 2)]
+    found = sa.compare([folders[0]], [folders[1]], samples=99)
+    assert json.dumps(found.metric) == '"accuracy"'
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "error", "message"),
+    [
+        (ROWS, {"optimisation": {}}, ConfigError, "train has no option 'optimisation'; did you mean 'optimization'"),
+        (ROWS, {"optimization": {"epoch": 2}}, ConfigError, "epoch"),
+        (ROWS, {"label_column": "mood"}, ParseError, "data:1: expected a column 'mood', got 'text, label'"),
+        ([("a", "x"), 3], {}, ParseError, "data:2: expected a mapping, a tuple"),
+        ([("a", "b", "x")], {}, ConfigError, "takes one sentence, example 0 has 2"),
+        ({"text": ["a"]}, {}, ParseError, "expected a data frame, a data set or a list of examples"),
+        (ROWS, {"phrases": "all"}, ConfigError, "'all' needs a training file"),
+    ],
+)
+def test_mistakes(tmp_path: Path, data: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        sa.train(data, out=tmp_path / "run", **{**SMALL, **options})
+    assert not (tmp_path / "run").exists() or not any((tmp_path / "run").iterdir())
+
+
+def test_evaluation_needs_labels(tmp_path: Path) -> None:
+    result = sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
+    with pytest.raises(ConfigError, match="example '0' has no label to compare with; predict needs none"):
+        sa.evaluate(result.folder, ["a day"])
