@@ -14,7 +14,9 @@ from structattn.data.parses import with_parses
 from structattn.data.readers import matching_files
 from structattn.data.readers.parallel import files_of
 from structattn.data.summary import DataSummary, summarise
+from structattn.encoders.build import builder
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check_options
 from structattn.tasks import Task, get_task, model_class
 from structattn.training.config import DataConfig, RunConfig
 
@@ -46,7 +48,8 @@ def task_of(config: RunConfig) -> Task:
     """The task of a run.
 
     Raises:
-        ConfigError: for an unknown task, or a part of the configuration that does not concern it.
+        ConfigError: for an unknown task or encoder, an unknown option of it, or a part of the configuration that does
+            not concern the task: before any data are read.
     """
     task = get_task(config.task)
     sections = model_class(task).sections
@@ -59,6 +62,8 @@ def task_of(config: RunConfig) -> Task:
     for name, given in (("classifier", config.classifier), ("decoder", config.decoder)):
         if name not in sections and given != type(given)():
             raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
+    if "vectors" in sections and ":" not in config.encoder:
+        check_options(config.options, builder(config.encoder), f"encoder {config.encoder!r}")
     return task
 
 
