@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structattn.data import Example
-from structattn.data.objects import examples_of
+from structattn.data.objects import read_objects
 from structattn.syntax import ConfigError, ParseError, Sentence
 
 TEXTS = ("It isn't bad.", "Dull")
@@ -55,11 +55,11 @@ class Dataset(list):  # type: ignore[type-arg]
     ids=["frame", "usual names", "dataset", "mappings", "tuples", "generator", "examples", "words"],
 )
 def test_every_kind_of_collection(data: Iterable[Any]) -> None:
-    assert [(example.sentences[0].words, example.label) for example in examples_of(data)] == EXPECTED
+    assert [(example.sentences[0].words, example.label) for example in read_objects(data)] == EXPECTED
 
 
 def test_texts_and_sentences_have_no_labels() -> None:
-    found = list(examples_of(["It isn't bad.", Sentence(["Dull"])]))
+    found = list(read_objects(["It isn't bad.", Sentence(["Dull"])]))
     assert [(example.sentences[0].words, example.label, example.id) for example in found] == [
         (EXPECTED[0][0], None, "0"), (("Dull",), None, "1")
     ]  # fmt: skip
@@ -67,10 +67,10 @@ def test_texts_and_sentences_have_no_labels() -> None:
 
 def test_pairs() -> None:
     rows = [{"a": "one", "b": "two", "c": "same", "n": 7}]
-    (example,) = examples_of(rows, text_column=("a", "b"), label_column="c", id_column="n")
+    (example,) = read_objects(rows, text_column=("a", "b"), label_column="c", id_column="n")
     assert [sentence.words for sentence in example.sentences] == [("one",), ("two",)]
     assert (example.label, example.id) == ("same", "7")
-    (example,) = examples_of([("one", "two", "same")])
+    (example,) = read_objects([("one", "two", "same")])
     assert (len(example.sentences), example.label) == (2, "same")
 
 
@@ -88,7 +88,7 @@ def test_pairs() -> None:
     ],
 )
 def test_labels(label: object, target: str | None, expected: object) -> None:
-    (example,) = examples_of([{"text": "a", "label": label}], target=target)
+    (example,) = read_objects([{"text": "a", "label": label}], target=target)
     assert example.label == expected
     assert type(example.label) is type(expected)
 
@@ -113,4 +113,4 @@ def test_labels(label: object, target: str | None, expected: object) -> None:
 )
 def test_what_is_no_data(data: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        list(examples_of(data, **options))
+        list(read_objects(data, **options))

@@ -88,7 +88,7 @@ def test_several_runs_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "options", "error", "message"),
     [
-        (ROWS, {"optimisation": {}}, ConfigError, "train has no option 'optimisation'; did you mean 'optimization'"),
+        (ROWS, {"optimisation": {}}, ConfigError, "train has no option 'optimisation' \\(did you mean 'optimization'"),
         (ROWS, {"optimization": {"epoch": 2}}, ConfigError, "epoch"),
         (ROWS, {"label_column": "mood"}, ParseError, "data:1: expected a column 'mood', got 'text, label'"),
         ([("a", "x"), 3], {}, ParseError, "data:2: expected a mapping, a tuple"),

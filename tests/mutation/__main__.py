@@ -1,8 +1,9 @@
 """How many small faults the tests find: `make mutants`.
 
 A mutant is the package with one operator, number, comparison or statement changed, by an operator of cosmic-ray. It is
-killed when a test of its room fails. Each mutant runs in a process of its own that has torch already loaded, on a copy
-of the package; results are kept line by line, so that an interrupted run goes on where it stopped.
+killed when a test of its room fails. Each mutant runs on a copy of the package, in a process of its own that starts
+with all dependencies loaded and all other files compiled; results are kept line by line, so that an interrupted run
+goes on where it stopped.
 
 Reference: DeMillo, Lipton & Sayward (1978), Hints on test data selection: help for the practicing programmer.
 """
@@ -10,6 +11,8 @@ Reference: DeMillo, Lipton & Sayward (1978), Hints on test data selection: help 
 import argparse
 import ast
 import collections
+import contextlib
+import importlib
 import itertools
 import json
 import os
@@ -121,24 +124,20 @@ def tests_of(room: str, path: str) -> list[str]:
     return [f"src/structattn/{path}", *(str(file.relative_to(ROOT)) for file in files)]
 
 
-def in_a_process(copy: Path, tests: list[str], seconds: float) -> tuple[str, str]:
-    """``killed``, ``survived`` or ``timeout``, and the name of the first test that failed."""
+def in_a_process(copy: Path, room: str, path: str, seconds: float) -> tuple[str, str]:
+    """``killed``, ``survived`` or ``timeout`` for a changed file, and the name of the first test that failed."""
     report, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.setsid()
         os.close(report)
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        os.chdir(copy)
-        sys.path.insert(0, str(copy / "src"))
-        import pytest
-
         first = FirstFailure()
-        code = pytest.main(["-x", "-n0", "-p", "no:cacheprovider", f"--rootdir={copy}", *tests], plugins=[first])
+        try:
+            code = run_tests(copy, room, path, first)
+        except BaseException as error:  # also SystemExit: nothing of the parent may be tidied up here
+            first.name, code = repr(error), 1
         os.write(write, first.name.encode())
-        os._exit(0 if code == 0 else 1)
+        os._exit(code)
     os.close(write)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -151,6 +150,48 @@ def in_a_process(copy: Path, tests: list[str], seconds: float) -> tuple[str, str
     os.waitpid(child, 0)
     os.close(report)
     return "timeout", ""
+
+
+def warm_up(copy: Path, room: str, path: str) -> float:
+    """Seconds that the tests of an unchanged file take; from then on only that file needs to be compiled."""
+    sys.dont_write_bytecode = False
+    unchanged(copy, room, path)
+    sys.dont_write_bytecode = True
+    # A mutant may have the size and the second of what it changes, by which Python knows a compiled file.
+    for compiled in (copy / "src" / "structattn" / path).parent.glob(f"__pycache__/{Path(path).stem}.*"):
+        compiled.unlink()
+    files = {file.stem for file in (copy / "tests").rglob("*.py")}
+    for module in json.loads((copy / "modules.json").read_text(encoding="utf-8")):
+        if module.partition(".")[0] not in {"structattn", "tests", "conftest", "benchmarks", "__main__", *files}:
+            with contextlib.suppress(Exception):
+                importlib.import_module(module)
+    begin = time.monotonic()
+    unchanged(copy, room, path)
+    return time.monotonic() - begin
+
+
+def unchanged(copy: Path, room: str, path: str) -> None:
+    """What is unchanged passes."""
+    verdict, name = in_a_process(copy, room, path, 3600)
+    if verdict != "survived":
+        raise SystemExit(f"{room}: the tests fail before anything is changed: {verdict} {name}")
+
+
+def run_tests(copy: Path, room: str, path: str, first: "FirstFailure") -> int:
+    """0 if every test passes; the names of all modules are left in ``modules.json``."""
+    # The hook that checks shapes takes seconds for the whole package.
+    os.environ["STRUCTATTN_CHECKED"] = ".".join(["structattn", *Path(path).with_suffix("").parts])
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    os.chdir(copy)
+    sys.path.insert(0, str(copy / "src"))
+    import pytest
+
+    options = ["-x", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    code = pytest.main([*options, f"--rootdir={copy}", *tests_of(room, path)], plugins=[first])
+    (copy / "modules.json").write_text(json.dumps(sorted(sys.modules)), encoding="utf-8")
+    return int(code != 0)
 
 
 class FirstFailure:
@@ -180,20 +221,15 @@ def campaign(room: str, size: int, seed: int, out: Path, share: tuple[int, int])
         copy = working_copy(Path(folder))
         usual: dict[str, float] = {}
         for number, mutant in enumerate(waiting, 1):
-            tests = tests_of(room, mutant.path)
             if mutant.path not in usual:
-                begin = time.monotonic()
-                verdict, name = in_a_process(copy, tests, 3600)
-                if verdict != "survived":
-                    raise SystemExit(f"{room}: the tests fail before anything is changed: {name}")
-                usual[mutant.path] = time.monotonic() - begin
+                usual[mutant.path] = warm_up(copy, room, mutant.path)
             target = copy / "src" / "structattn" / mutant.path
             source = target.read_text(encoding="utf-8")
             text = changed(mutant)
             begin = time.monotonic()
             try:
                 target.write_text(text, encoding="utf-8")
-                verdict, name = in_a_process(copy, tests, 30 + 3 * usual[mutant.path])
+                verdict, name = in_a_process(copy, room, mutant.path, 30 + 3 * usual[mutant.path])
             finally:
                 target.write_text(source, encoding="utf-8")
             pairs = zip(source.splitlines(), text.splitlines(), strict=False)
@@ -243,11 +279,8 @@ def main() -> None:
         if room not in ROOMS:
             parser.error(f"there is no room {room!r}, expected one of {', '.join(ROOMS)}")
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    os.environ.update(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
-    # Loaded once, before the processes part: each mutant would take seconds more.
-    import beartype  # noqa: F401
-    import pytest  # noqa: F401
-    import torch  # noqa: F401
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.dont_write_bytecode = True
 
     for room in chosen.rooms:
         campaign(room, chosen.sample, chosen.seed, chosen.out.resolve(), tuple(chosen.share))

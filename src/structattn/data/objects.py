@@ -10,7 +10,7 @@ from structattn.syntax import ParseError, Sentence
 from structattn.syntax.errors import shown
 
 
-def examples_of(
+def read_objects(
     data: Iterable[Any],
     *,
     text_column: Column | Sequence[Column] | None = None,
@@ -39,9 +39,9 @@ def examples_of(
         ParseError: for a row that is none of these, with its number from 1.
 
     Example:
-        >>> [(example.sentences[0].words, example.label) for example in examples_of([("so fine", "pos"), ("dull", 0)])]
+        >>> [(example.sentences[0].words, example.label) for example in read_objects([("so fine", "pos"), ("dull", 0)])]
         [(('so', 'fine'), 'pos'), (('dull',), '0')]
-        >>> next(examples_of([{"review": "so fine", "stars": 4.5}])).label
+        >>> next(read_objects([{"review": "so fine", "stars": 4.5}])).label
         4.5
     """
     if target is not None:

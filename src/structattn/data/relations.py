@@ -4,7 +4,6 @@ One grammar for all of them, see `parse_relation`. Rows are queries, columns are
 is 0. A relation is computed from the tensors of a batch, never from its sentences.
 """
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from structattn.data.batch import SentenceBatch
 from structattn.data.trees import TreeBatch, label_code
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import nearest
 
 #: What a relation needs beside the words.
 _STRUCTURES = {
@@ -98,8 +98,7 @@ def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
     if bare_matrices and kind not in (*RELATIONS, "matrix", "dependency", "constituency"):
         kind, colon, detail = "matrix", ":", rest
     if kind not in (*RELATIONS, "matrix") or (plus and suffix != "self") or (colon and not detail):
-        close = difflib.get_close_matches(kind, RELATIONS, n=1)
-        guess = f" (did you mean {close[0]!r}?)" if close and close[0] != kind else ""
+        guess = "" if kind in RELATIONS else nearest(kind, RELATIONS)
         raise ConfigError(
             f"unknown relation {name!r}{guess}; known: {', '.join(RELATIONS)}, matrix:NAME; the first three may name "
             "labels (head:nsubj,obj), and each may end in +self"

@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -14,6 +14,19 @@ Device = Literal["auto", "cpu", "cuda"]
 MixedPrecision = Literal["no", "bf16", "fp16"]
 _Module = TypeVar("_Module", bound=nn.Module)
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class OnHardware:
+    """A configuration that says where a model runs: a class with fields ``device`` and ``mixed_precision``."""
+
+    if TYPE_CHECKING:
+        device: Device
+        mixed_precision: MixedPrecision
+
+    @property
+    def hardware(self) -> "Hardware":
+        """The device and its precision."""
+        return Hardware(self.device, self.mixed_precision)
 
 
 @dataclass(frozen=True)

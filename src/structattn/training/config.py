@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from structattn.data.phrase_trees import TreeSource, Unary
-from structattn.layers.devices import Device, Hardware, MixedPrecision
+from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.syntax.errors import ConfigError, shown
 from structattn.syntax.folders import read_yaml, write_yaml
 from structattn.syntax.options import Option, check, check_choices, explain
@@ -104,7 +104,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(OnHardware):
     """One training run.
 
     Attributes:
@@ -160,11 +160,6 @@ class RunConfig:
         if self.folds is not None and (self.data.dev is not None or self.data.test is not None):
             raise ConfigError("folds: cross-validation makes its own dev and test parts; leave out data.dev, data.test")
         _ = self.hardware
-
-    @property
-    def hardware(self) -> Hardware:
-        """The device and its precision."""
-        return Hardware(self.device, self.mixed_precision)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested values, for YAML."""

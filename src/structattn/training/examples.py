@@ -82,13 +82,13 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
     data = config.data
     if data.train is None:
         return _generated(config, task)
-    given = examples or {}
-    for path in (data.train, data.dev, data.test):
-        if path is not None and path.startswith(FROM_PYTHON) and examples is None:
-            raise ConfigError("the examples of this run came from a Python program: give a file (--data)")
 
     def part(name: str, path: str) -> Iterable[Example]:
-        return given[name] if name in given else _read(task, path, data)
+        if not path.startswith(FROM_PYTHON):
+            return _read(task, path, data)
+        if examples is None:
+            raise ConfigError("the examples of this run came from a Python program: give a file (--data)")
+        return examples[name]
 
     whole = list(itertools.islice(part("train", data.train), data.limit))
     if config.folds is not None:
@@ -146,10 +146,18 @@ def read_labelled(
         ParseError: with file and line, for a missing, empty or malformed file.
         ConfigError: if the examples do not fit the task, or one has no label.
     """
-    examples = list(with_parses(task.read(path, format=format, columns=columns), parses))
-    unlabelled = [example.id for example in examples if example.label is None]
-    if unlabelled:
-        raise ConfigError(f"{path}: example {unlabelled[0]!r} has no label to compare with; predict needs none")
+    return all_labelled(list(with_parses(task.read(path, format=format, columns=columns), parses)), path)
+
+
+def all_labelled(examples: list[Example], name: str) -> list[Example]:
+    """The examples themselves, where each has a label to compare with.
+
+    Raises:
+        ConfigError: if one has none; the message begins with ``name``.
+    """
+    unlabelled = next((example.id for example in examples if example.label is None), None)
+    if unlabelled is not None:
+        raise ConfigError(f"{name}: example {unlabelled!r} has no label to compare with; predict needs none")
     return examples
 
 
@@ -157,11 +165,7 @@ def files_of_run(data: DataConfig) -> list[str]:
     """Every file that a run reads its data from, those that match a pattern included."""
     paths = (data.train, data.dev, data.test, data.parses, data.vectors)
     return [
-        os.fspath(one)
-        for path in paths
-        if path is not None and not path.startswith(FROM_PYTHON)
-        for file in files_of(path)
-        for one in matching_files(file)
+        os.fspath(one) for path in paths if path is not None for file in files_of(path) for one in matching_files(file)
     ]
 
 

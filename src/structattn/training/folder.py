@@ -23,8 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
 from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.syntax.folders import (
     described_by,
@@ -152,12 +150,11 @@ class RunFolder:
 
 
 def carry_out(
-    folder: RunFolder,
     config: Any,
-    work: Callable[[], Mapping[str, Any]],
-    read: Callable[[Mapping[str, Any]], _Result],
+    place: Callable[[], str | os.PathLike[str]],
+    work: Callable[[RunFolder, Any], Mapping[str, Any]],
+    read: Callable[[RunFolder, Mapping[str, Any]], _Result],
     *,
-    device: torch.device,
     files: Iterable[str | os.PathLike[str] | None] = (),
     resume: bool = False,
     overwrite: bool = False,
@@ -169,11 +166,10 @@ def carry_out(
     nothing is left.
 
     Args:
-        folder: of the run.
-        config: a dataclass; all of it but ``out`` decides the run.
-        work: trains in the folder and returns the content of ``result.json``.
+        config: a dataclass with ``hardware``; all of it but ``out`` decides the run.
+        place: the path of the run folder, which the first process decides.
+        work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
         read: what that content means.
-        device: where.
         files: what the run reads, whose checksums are kept.
         resume: continue the interrupted run in the folder.
         overwrite: replace the run in the folder.
@@ -184,17 +180,20 @@ def carry_out(
     Raises:
         ParseError: if the result of a finished run is damaged.
         ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or a run
-            with another configuration.
+            with another configuration; if there is no such device.
+        MissingExtra: if the extra ``train`` is not installed.
     """
     values = plain(config)
     with contextlib.ExitStack() as stack:
+        accelerator = stack.enter_context(machine.accelerator_of(config.hardware))
+        folder = RunFolder(machine.from_first(place))
         machine.from_first(lambda: stack.enter_context(folder.claimed()))
         stack.enter_context(preserved_randomness())
         machine.from_first(lambda: folder.open_for_run(values, resume=resume, overwrite=overwrite))
         if not machine.from_first(lambda: folder.is_finished):
             try:
-                machine.from_first(lambda: folder.describe(values, machine.environment(device, files)))
-                result = work()
+                machine.from_first(lambda: folder.describe(values, machine.environment(accelerator.device, files)))
+                result = work(folder, accelerator)
                 machine.from_first(lambda: write_json(folder.result, result))
             except StructAttnError:
                 machine.from_first(folder.clear_if_untrained)
@@ -202,7 +201,7 @@ def carry_out(
         machine.from_first(lambda: remove(folder.checkpoints))
         values = machine.from_first(lambda: read_json(folder.result))
         with described_by(folder.result, "a result"):
-            return read(values)
+            return read(folder, values)
 
 
 def plain(config: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone, RelationHeads
-from structattn.layers.devices import Device, Hardware, MixedPrecision
+from structattn.layers.devices import Device, Hardware, MixedPrecision, OnHardware
 from structattn.layers.modes import evaluation_mode
 from structattn.pretrained import HydraConfig, HydraModel, RelationReport, add_heads, evaluate_heads, with_other_trees
 from structattn.pretrained.adapter import backbone_fingerprint, fill, read_config, read_parts
@@ -58,7 +58,7 @@ def heads_optimization() -> OptimizationConfig:
 
 
 @dataclass(frozen=True)
-class PretrainingConfig:
+class PretrainingConfig(OnHardware):
     """Everything that decides the pretraining of heads.
 
     Attributes:
@@ -102,11 +102,6 @@ class PretrainingConfig:
             check(value is None or value >= 1, name, "at least 1", value)
         _ = self.hardware
 
-    @property
-    def hardware(self) -> Hardware:
-        """The device and its precision."""
-        return Hardware(self.device, self.mixed_precision)
-
 
 @dataclass(frozen=True)
 class Pretraining:
@@ -149,10 +144,9 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    folder = RunFolder(config.out)
     backbone = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
 
-    def work(accelerator: Any) -> Mapping[str, Any]:
+    def work(folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:
         train, held_out = held_out_sentences(config)
         found = pretrain(
             backbone,
@@ -171,7 +165,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         reports = {name: dataclasses.asdict(report) for name, report in found.relations.items()}
         return {**values, "relations": reports, "parser": train[0].metadata.get("parser")}
 
-    def read(values: Mapping[str, Any]) -> Pretraining:
+    def read(folder: RunFolder, values: Mapping[str, Any]) -> Pretraining:
         known = {item.name: values[item.name] for item in dataclasses.fields(Pretraining) if item.name in values}
         known["relations"] = {
             name: RelationReport(**{**report, "accuracy": tuple(report["accuracy"])})
@@ -179,17 +173,15 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         }
         return Pretraining(add_heads(backbone.model, folder.best), **{**known, "epochs": tuple(values["epochs"])})
 
-    with machine.accelerator_of(config.hardware) as accelerator:
-        return carry_out(
-            folder,
-            config,
-            lambda: work(accelerator),
-            read,
-            device=accelerator.device,
-            files=(config.treebank, config.dev),
-            resume=resume,
-            overwrite=overwrite,
-        )
+    return carry_out(
+        config,
+        lambda: config.out,
+        work,
+        read,
+        files=(config.treebank, config.dev),
+        resume=resume,
+        overwrite=overwrite,
+    )
 
 
 def held_out_sentences(config: PretrainingConfig) -> tuple[list[Sentence], list[Sentence]]:

@@ -1,25 +1,24 @@
 """Training, evaluating and predicting in Python: on files, data frames, data sets, lists of texts."""
 
 import dataclasses
-import difflib
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from structattn.data import Example
-from structattn.data.objects import examples_of
+from structattn.data.objects import read_objects
 from structattn.data.parses import with_parses
 from structattn.syntax import ConfigError
-from structattn.syntax.errors import shown
+from structattn.syntax.options import nearest
 from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
-from structattn.training.examples import FROM_PYTHON, read_labelled
+from structattn.training.examples import FROM_PYTHON, all_labelled, read_labelled
 from structattn.training.models import load
 from structattn.training.run import RunResult, run
 
 Data = str | os.PathLike[str] | Iterable[Any]
-"""A file, or a collection as `examples_of` takes it."""
+"""A file, or a collection as `read_objects` takes it."""
 
 _PARTS = ("train", "dev", "test")
 
@@ -94,11 +93,7 @@ def evaluate(model: TaskModel | str | os.PathLike[str], data: Data, **columns: A
     ready = _model(model)
     if isinstance(data, str | os.PathLike):
         return ready.evaluate(read_labelled(ready.task, os.fspath(data), columns=columns))
-    examples = _examples(ready.task, data, DataConfig(**columns))
-    unlabelled = [example.id for example in examples if example.label is None]
-    if unlabelled:
-        raise ConfigError(f"example {unlabelled[0]!r} has no label to compare with; predict needs none")
-    return ready.evaluate(examples)
+    return ready.evaluate(all_labelled(_examples(ready.task, data, DataConfig(**columns)), "data"))
 
 
 def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: Any) -> list[Prediction]:
@@ -146,7 +141,7 @@ def _examples(task: Task, data: Data, settings: DataConfig) -> list[Example]:
         found = task.read(data, format=settings.format, columns=settings.columns)
     else:
         target = "score" if task.is_regression else "class"
-        found = task.prepare(examples_of(data, **settings.columns, target=target))
+        found = task.prepare(read_objects(data, **settings.columns, target=target))
     return list(with_parses(found, settings.parses))
 
 
@@ -161,7 +156,6 @@ def _sections(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict
         elif name in below:
             values["data"][name] = os.fspath(value) if isinstance(value, os.PathLike) else value
         else:
-            close = difflib.get_close_matches(name, sorted(top | below), n=1)
-            guess = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(top | below))}"
-            raise ConfigError(f"train has no option {shown(name)}{guess}")
+            known = sorted(top | below)
+            raise ConfigError(f"train has no option {name!r}{nearest(name, known)}; known: {', '.join(known)}")
     return values

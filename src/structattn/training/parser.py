@@ -4,6 +4,7 @@ Reference: Dozat and Manning (2017), section 4.2 (optimisation).
 """
 
 import dataclasses
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from structattn.layers.devices import Device, Hardware, MixedPrecision
+from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.parsing.evaluation import attachment
 from structattn.parsing.saved import build_parser
 from structattn.parsing.treecrf import GoldBatch, Loss, TreeCRF, Trees
@@ -21,7 +22,6 @@ from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ParseError
 from structattn.syntax.options import Option, check
 from structattn.tasks import metric
-from structattn.training import machine
 from structattn.training.folder import RunFolder, carry_out
 from structattn.training.loop import Measured, fit
 from structattn.training.optimization import OptimizationConfig
@@ -49,7 +49,7 @@ def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
 
 
 @dataclass(frozen=True)
-class ParserConfig:
+class ParserConfig(OnHardware):
     """Everything that decides the training of a parser.
 
     Attributes:
@@ -96,11 +96,6 @@ class ParserConfig:
         """The defaults of sections, as they follow from the other fields."""
         return {"optimization": parser_optimization(backbone)}
 
-    @property
-    def hardware(self) -> Hardware:
-        """The device and its precision."""
-        return Hardware(self.device, self.mixed_precision)
-
 
 @dataclass(frozen=True)
 class ParserResult:
@@ -137,18 +132,15 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    folder = RunFolder(config.out)
-    with machine.accelerator_of(config.hardware) as accelerator:
-        return carry_out(
-            folder,
-            config,
-            lambda: _train(config, folder, accelerator),
-            lambda values: ParserResult(folder.path, **values),
-            device=accelerator.device,
-            files=(config.treebank, config.dev),
-            resume=resume,
-            overwrite=overwrite,
-        )
+    return carry_out(
+        config,
+        lambda: config.out,
+        functools.partial(_train, config),
+        lambda folder, values: ParserResult(folder.path, **values),
+        files=(config.treebank, config.dev),
+        resume=resume,
+        overwrite=overwrite,
+    )
 
 
 def read_gold(path: str) -> list[Sentence]:

@@ -4,6 +4,7 @@ Training is on windows of long texts, evaluation on the answers to whole questio
 BERT's recipe (Devlin et al. 2019, section 4.2: learning rate 5e-5, 3 epochs, batches of 32 for SQuAD 1.1).
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from structattn.layers import load_backbone
-from structattn.layers.devices import Device, Hardware, MixedPrecision
+from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.pretrained import (
     HydraModel,
     HydraModelForQuestionAnswering,
@@ -53,7 +54,7 @@ def question_optimization() -> OptimizationConfig:
 
 
 @dataclass(frozen=True)
-class QuestionRun:
+class QuestionRun(OnHardware):
     """The configuration of a run on questions.
 
     Attributes:
@@ -107,11 +108,6 @@ class QuestionRun:
             raise ConfigError("heads: these options are about HYDRA heads; give an adapter")
         _ = self.hardware
 
-    @property
-    def hardware(self) -> Hardware:
-        """The device and its precision."""
-        return Hardware(self.device, self.mixed_precision)
-
 
 @dataclass(frozen=True)
 class QuestionResult:
@@ -151,18 +147,15 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    folder = RunFolder(run.out)
-    with machine.accelerator_of(run.hardware) as accelerator:
-        return carry_out(
-            folder,
-            run,
-            lambda: _train(run, folder, accelerator),
-            lambda values: QuestionResult(run.out, **values),
-            device=accelerator.device,
-            files=(run.train, run.dev),
-            resume=resume,
-            overwrite=overwrite,
-        )
+    return carry_out(
+        run,
+        lambda: run.out,
+        functools.partial(_train, run),
+        lambda _, values: QuestionResult(run.out, **values),
+        files=(run.train, run.dev),
+        resume=resume,
+        overwrite=overwrite,
+    )
 
 
 def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:

@@ -95,28 +95,20 @@ def run(
     if resume and config.out is None:
         raise ConfigError("resume needs out: the run folder to resume")
     task = task_of(config)
-    with machine.accelerator_of(config.hardware) as accelerator:
-        folder = RunFolder(
-            machine.from_first(lambda: Path(config.out) if config.out is not None else _new_folder(config))
-        )
-        if config.folds is not None and config.fold is None:
-            work = functools.partial(
-                _cross_validate, config, task, folder, examples=examples, resume=resume, trust_code=trust_code
-            )
-        else:
-            work = functools.partial(
-                _train, config, task, folder, examples=examples, accelerator=accelerator, trust_code=trust_code
-            )
-        return carry_out(
-            folder,
-            config,
-            work,
-            lambda values: _result(folder, values),
-            device=accelerator.device,
-            files=files_of_run(config.data),
-            resume=resume,
-            overwrite=overwrite,
-        )
+    given: dict[str, Any] = {"examples": examples, "trust_code": trust_code}
+    if config.folds is not None and config.fold is None:
+        work = functools.partial(_cross_validate, config, task, resume=resume, **given)
+    else:
+        work = functools.partial(_train, config, task, **given)
+    return carry_out(
+        config,
+        lambda: _new_folder(config) if config.out is None else Path(config.out),
+        work,
+        _result,
+        files=files_of_run(config.data),
+        resume=resume,
+        overwrite=overwrite,
+    )
 
 
 def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunResult:
@@ -189,9 +181,9 @@ def _train(
     config: RunConfig,
     task: Task,
     folder: RunFolder,
+    accelerator: Any,
     *,
     examples: Mapping[str, Sequence[Example]] | None,
-    accelerator: Any,
     trust_code: bool,
 ) -> Mapping[str, Any]:
     split = read_split(config, task, examples)
@@ -237,6 +229,7 @@ def _cross_validate(
     config: RunConfig,
     task: Task,
     folder: RunFolder,
+    _: Any,
     *,
     examples: Mapping[str, Sequence[Example]] | None,
     resume: bool,

@@ -3,6 +3,7 @@
 A resumed run thus has the same batches as an uninterrupted one, without any stored state.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -44,7 +45,36 @@ def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: i
     return TokenBatchSampler(lengths, config.batch_tokens, **share)
 
 
-class LengthBatchSampler(Sampler[list[int]]):
+class _SharedBatches(Sampler[list[int]]):
+    """The batches of an epoch, of which each process takes every k-th."""
+
+    def __init__(self, num_batches: int, *, seed: int, process: int, processes: int) -> None:
+        self.num_batches = num_batches
+        self.seed = seed
+        self.process = process
+        self.processes = processes
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration."""
+        self.epoch = epoch
+
+    @abstractmethod
+    def _of_epoch(self) -> list[list[int]]:
+        """The batches of all processes, in the order of this epoch."""
+
+    def __len__(self) -> int:
+        return -(-self.num_batches // self.processes)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batches = self._of_epoch()
+        # Every process must take as many steps as the others, or they would wait for each other forever.
+        while len(batches) % self.processes:
+            batches += batches[: self.processes - len(batches) % self.processes]
+        return iter(batches[self.process :: self.processes])
+
+
+class LengthBatchSampler(_SharedBatches):
     """Batches of indices for one process.
 
     The examples are shuffled, cut into pools of fifty batches, sorted by length inside each pool, cut into batches, and
@@ -69,20 +99,9 @@ class LengthBatchSampler(Sampler[list[int]]):
     ) -> None:
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size
-        self.seed = seed
-        self.process = process
-        self.processes = processes
-        self.epoch = 0
+        super().__init__(-(-len(self.lengths) // batch_size), seed=seed, process=process, processes=processes)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        batches = -(-len(self.lengths) // self.batch_size)
-        return -(-batches // self.processes)
-
-    def __iter__(self) -> Iterator[list[int]]:
+    def _of_epoch(self) -> list[list[int]]:
         generator = np.random.default_rng([self.seed, self.epoch])
         order = generator.permutation(len(self.lengths))
         pool = self.batch_size * _POOL
@@ -91,14 +110,10 @@ class LengthBatchSampler(Sampler[list[int]]):
             part = order[start : start + pool]
             part = part[np.argsort(self.lengths[part], kind="stable")]
             batches += [part[at : at + self.batch_size].tolist() for at in range(0, len(part), self.batch_size)]
-        shuffled = [batches[index] for index in generator.permutation(len(batches))]
-        # Every process must take as many steps as the others, or they would wait for each other forever.
-        while len(shuffled) % self.processes:
-            shuffled += shuffled[: self.processes - len(shuffled) % self.processes]
-        return iter(shuffled[self.process :: self.processes])
+        return [batches[index] for index in generator.permutation(len(batches))]
 
 
-class NoisyBatchSampler(Sampler[list[int]]):
+class NoisyBatchSampler(_SharedBatches):
     """Batches of neighbours in an order of length with noise, for one process.
 
     Up to one is added to each length before the examples are sorted and cut into batches, which are then shuffled. All
@@ -121,34 +136,18 @@ class NoisyBatchSampler(Sampler[list[int]]):
     ) -> None:
         self.lengths = list(lengths)
         self.batch_size = batch_size
-        self.seed = seed
-        self.process = process
-        self.processes = processes
-        self.epoch = 0
+        super().__init__(-(-len(self.lengths) // batch_size), seed=seed, process=process, processes=processes)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        batches = -(-len(self.lengths) // self.batch_size)
-        return -(-batches // self.processes)
-
-    def __iter__(self) -> Iterator[list[int]]:
+    def _of_epoch(self) -> list[list[int]]:
         generator = torch.Generator().manual_seed(self.seed)
-        count = -(-len(self.lengths) // self.batch_size)
         for _ in range(self.epoch + 1):
             noise = torch.rand(len(self.lengths), generator=generator).tolist()
-            shuffled = torch.randperm(count, generator=generator).tolist()
+            shuffled = torch.randperm(self.num_batches, generator=generator).tolist()
         order = sorted(range(len(self.lengths)), key=lambda index: self.lengths[index] + noise[index])
-        starts = [index * self.batch_size for index in shuffled]
-        # Every process must take as many steps as the others, or they would wait for each other for ever.
-        while len(starts) % self.processes:
-            starts += starts[: self.processes - len(starts) % self.processes]
-        return iter([order[start : start + self.batch_size] for start in starts[self.process :: self.processes]])
+        return [order[start : start + self.batch_size] for start in (index * self.batch_size for index in shuffled)]
 
 
-class TokenBatchSampler(Sampler[list[int]]):
+class TokenBatchSampler(_SharedBatches):
     """Batches of about as many words each, for one process: examples times the longest of them is at most ``tokens``.
 
     Which examples share a batch is drawn once, so that every epoch has as many batches as the others; each epoch has
@@ -168,10 +167,6 @@ class TokenBatchSampler(Sampler[list[int]]):
     """
 
     def __init__(self, lengths: Sequence[int], tokens: int, *, seed: int, process: int = 0, processes: int = 1) -> None:
-        self.seed = seed
-        self.process = process
-        self.processes = processes
-        self.epoch = 0
         self.batches: list[list[int]] = []
         order = np.random.default_rng([seed, 0]).permutation(len(lengths))
         for index in order[np.argsort(np.asarray(lengths)[order], kind="stable")].tolist():
@@ -180,17 +175,8 @@ class TokenBatchSampler(Sampler[list[int]]):
                 self.batches[-1].append(index)
             else:
                 self.batches.append([index])
+        super().__init__(len(self.batches), seed=seed, process=process, processes=processes)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return -(-len(self.batches) // self.processes)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        order = np.random.default_rng([self.seed, 1 + self.epoch]).permutation(len(self.batches)).tolist()
-        # Every process must take as many steps as the others, or they would wait for each other forever.
-        while len(order) % self.processes:
-            order += order[: self.processes - len(order) % self.processes]
-        return iter([self.batches[index] for index in order[self.process :: self.processes]])
+    def _of_epoch(self) -> list[list[int]]:
+        order = np.random.default_rng([self.seed, 1 + self.epoch]).permutation(self.num_batches)
+        return [self.batches[index] for index in order]

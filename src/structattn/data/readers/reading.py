@@ -118,7 +118,8 @@ def _read(path: Source, format: str | None, options: Mapping[str, Any]) -> Itera
     name = recognise_format(path) if format is None else format
     if name not in FORMATS:
         raise ConfigError(f"unknown data format {name!r}; known: {', '.join(FORMATS)}")
-    known = list(inspect.signature(FORMATS[name]).parameters)[1:]
+    offered = inspect.signature(read_examples).parameters
+    known = [option for option in list(inspect.signature(FORMATS[name]).parameters)[1:] if option in offered]
     for key in options:
         if key not in known:
             raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(known) or 'none'}")
