@@ -17,16 +17,19 @@ from structattn.cli import arguments, main, program
 from structattn.cli.hydra_pretrain import command as pretrain_command
 from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
-from structattn.cli.train import parse_seeds
 from structattn.encoders.build import options_of
 from structattn.encoders.embedders import EMBEDDERS
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import known_options
+from structattn.syntax.options import known_options, parse_seeds
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.fact_models import fact_model_options
 from structattn.training.questions import question_optimization
 
-PAPERS = sorted((Path(__file__).parent.parent / "papers").rglob("*.yaml"))
+PAPERS = sorted(
+    path
+    for path in (Path(__file__).parent.parent / "papers").glob("*/*.yaml")
+    if path.name not in ("rows.yaml", "published.yaml")
+)
 QUESTIONS = [path for path in PAPERS if path.stem.startswith("squad")]
 HEADS = [path for path in PAPERS if path.stem.startswith("heads")]
 CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")
@@ -360,7 +363,7 @@ def test_print_config_shows_what_would_run_and_runs_nothing(call: Call, corpus: 
 @pytest.mark.parametrize("text", ["", "x", "1..", "3..1", "1,1", "1,,2", "-1"])
 def test_bad_seeds(text: str) -> None:
     with pytest.raises(ConfigError, match="--seeds: expected"):
-        parse_seeds(text)
+        parse_seeds(text, "--seeds")
 
 
 # eval and predict

@@ -27,6 +27,7 @@ ALLOWED = {
     "parsing": ABOVE_DISTRIBUTIONS,
     "training": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing"},
     "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
+    "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training"},
 }
 # Rooms that only put others together, and the doorstep.
 TOP = {"cli", "demo", "__init__", "__main__"}

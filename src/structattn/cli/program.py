@@ -30,6 +30,7 @@ VERBS = {
     "hydra pretrain": "HYDRA heads on a frozen backbone, trained to score a relation: an adapter folder",
     "hydra eval": "HYDRA heads evaluated on a treebank, and their drift in fine-tuning",
     "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and evaluate it",
+    "reproduce": "the runs behind published tables, until each has a record",
     "list": "the available encoders, tasks, priors and structures",
     "doctor": "versions, devices, extras and kernels of this installation",
 }

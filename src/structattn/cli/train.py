@@ -3,12 +3,11 @@
 import dataclasses
 import json as jsonlib
 import os
-import re
 from collections.abc import Iterator
 from statistics import mean, stdev
 
 from structattn.cli.lines import figures
-from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import parse_seeds
 from structattn.tasks import metric
 from structattn.training import RunConfig, RunResult, is_first_process, run
 from structattn.training.compare import chosen_on_dev
@@ -43,33 +42,12 @@ def command(
     if adapter is not None:
         config = dataclasses.replace(config, options={**config.options, "adapter": adapter})
     results = []
-    for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds)):
+    for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds, "--seeds")):
         results.append(run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))
         if is_first_process():
             yield _json(one, results[-1]) if json else _line(results[-1])
     if len(results) > 1 and is_first_process() and not json:
         yield from _summary(results)
-
-
-def parse_seeds(text: str) -> list[int]:
-    """``"1..3"`` or ``"1,5,2..3"`` as numbers.
-
-    Raises:
-        ConfigError: for anything else.
-
-    Example:
-        >>> parse_seeds("1..3,7")
-        [1, 2, 3, 7]
-    """
-    seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ConfigError(f"--seeds: expected seeds such as 1..5 or 1,3,7, got {text!r}")
-        seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
-    if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds: expected each seed once, got {text!r}")
-    return seeds
 
 
 def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:

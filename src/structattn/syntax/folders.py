@@ -97,8 +97,12 @@ def require_keys(value: Mapping[str, Any], keys: Iterable[str], path: Path, *, l
             raise ParseError(f"expected the key {key!r}, it is missing", file=path, line=line)
 
 
-def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The keys and values of a configuration.
+def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES) -> dict[str, Any]:
+    """The keys and values of a configuration, or of a longer file.
+
+    Args:
+        path: the file.
+        max_values: how many values it may make; as many bytes for each as a configuration may have.
 
     Raises:
         ConfigError: with the file, if it is missing, no YAML, beyond the limits of ``yaml_text``, or anything else.
@@ -106,7 +110,7 @@ def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     import yaml
 
     try:
-        values = yaml.safe_load(yaml_text(path))
+        values = yaml.safe_load(yaml_text(path, max_values=max_values))
     except ConfigError:
         raise
     except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
@@ -126,24 +130,28 @@ def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
         stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
 
 
-def yaml_text(path: str | os.PathLike[str]) -> str:
+def yaml_text(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES) -> str:
     """The text of a YAML file that makes neither too many values nor too deep ones.
 
+    Args:
+        path: the file.
+        max_values: how many values it may make, an alias counted as what it stands for.
+
     Raises:
-        ConfigError: with the file, if it is missing, has more than ``MAX_YAML`` bytes or ``MAX_YAML_VALUES`` values (an
-            alias counts as what it stands for), or is nested more deeply than Python can read.
+        ConfigError: with the file, if it is missing, has more than ``max_values`` values or 100 bytes for each of them,
+            or is nested more deeply than Python can read.
     """
     import yaml
 
     try:
-        text = read_text(path, max_bytes=MAX_YAML)
+        text = read_text(path, max_bytes=max_values * MAX_YAML // MAX_YAML_VALUES)
     except ParseError as error:
         raise ConfigError(f"{path}: {error.message.removeprefix('cannot read this file: ')}") from None
     try:
         # Nodes share what an alias stands for; only values made of them would be as many as the aliases ask for.
         root = yaml.compose(text, yaml.SafeLoader)
-        if root is not None and _num_values(root, {}) > MAX_YAML_VALUES:
-            raise ConfigError(f"{path}: expected at most {MAX_YAML_VALUES:,} values, aliases included, got more")
+        if root is not None and _num_values(root, {}, max_values) > max_values:
+            raise ConfigError(f"{path}: expected at most {max_values:,} values, aliases included, got more")
     except RecursionError:
         raise ConfigError(f"{path}: expected keys and values, it is nested too deeply") from None
     except yaml.YAMLError:
@@ -151,14 +159,14 @@ def yaml_text(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def _num_values(node: Any, known: dict[int, int]) -> int:
+def _num_values(node: Any, known: dict[int, int], most: int) -> int:
     """How many values a YAML node makes, aliases included; a node within itself makes endlessly many."""
     if id(node) in known:
         return known[id(node)]
     children = [] if isinstance(node.value, str) else node.value
-    known[id(node)] = MAX_YAML_VALUES + 1  # as long as its children are counted
+    known[id(node)] = most + 1  # as long as its children are counted
     parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
-    known[id(node)] = 1 + sum(_num_values(part, known) for part in parts)
+    known[id(node)] = 1 + sum(_num_values(part, known, most) for part in parts)
     return known[id(node)]
 
 

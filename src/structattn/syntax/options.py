@@ -99,6 +99,31 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def parse_seeds(text: str, place: str) -> list[int]:
+    """``"1..3"`` or ``"1,5,2..3"`` as numbers.
+
+    Args:
+        text: what is parsed.
+        place: what an error calls it.
+
+    Raises:
+        ConfigError: for anything else.
+
+    Example:
+        >>> parse_seeds("1..3,7", "--seeds")
+        [1, 2, 3, 7]
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise ConfigError(f"{place}: expected seeds such as 1..5 or 1,3,7, got {text!r}")
+        seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"{place}: expected each seed once, got {text!r}")
+    return seeds
+
+
 def fits(value: object, hint: Any) -> bool:
     """Whether a value is of an option's type."""
     if hint is Any:

@@ -1,0 +1,74 @@
+"""``structattn reproduce``: the runs behind published tables, until each has a record."""
+
+from collections.abc import Iterator
+
+from structattn.cli.lines import figures
+from structattn.reproduction import Queue, parse_places, read_rows, selected
+from structattn.reproduction.queue import Progress
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import parse_seeds
+
+
+def command(
+    paper: list[str],
+    *,
+    rows: str = "*",
+    seeds: str | None = None,
+    jobs: int = 1,
+    hours: float | None = None,
+    places: str = "",
+    papers: str = "papers",
+    out: str = "runs/reproduction",
+    plan: bool = False,
+) -> Iterator[str]:
+    """Run the rows of papers that have no record yet, and leave a line for each run in papers/PAPER/results.
+
+    An interrupted run goes on where it was when the command is given again. A finished one is repeated only where its
+    configuration or its golden output has changed.
+
+    Args:
+        paper: papers, such as disan, or files of rows.
+        rows: names of rows, with * for any letters and commas between.
+        seeds: other seeds than the rows have, such as 1..5 or 1,3,7.
+        jobs: number of runs at a time, each on one core.
+        hours: stop after so many hours.
+        places: folders that rows read, data=FOLDER,minilm=FOLDER.
+        papers: folder of the papers.
+        out: folder of the run folders.
+        plan: print what would be run.
+    """
+    if jobs < 1 or (hours is not None and hours <= 0):
+        raise ConfigError(f"--jobs, --hours: expected at least 1, and a number above 0, got {jobs} and {hours}")
+    chosen = [row for one in paper for row in selected(read_rows(one, papers=papers).values(), rows)]
+    numbers = None if seeds is None else parse_seeds(seeds, "--seeds")
+    queue = Queue(chosen, seeds=numbers, places=parse_places(places), out=out)
+    yield f"{len(queue.jobs)} runs of {len(chosen)} rows to do, {queue.num_finished} finished before"
+    if plan:
+        yield from (str(job) for job in queue.jobs)
+        return
+    failed = 0
+    done = 0
+    for progress in queue.work(processes=jobs, hours=hours):
+        done = progress.done
+        failed += progress.failure is not None
+        yield _line(progress)
+    if done < len(queue.jobs):
+        yield f"{len(queue.jobs) - done} runs left; the same command continues"
+    if failed:
+        raise ConfigError(f"{failed} of {len(queue.jobs)} runs failed; each has a log in {out}")
+
+
+def _line(progress: Progress) -> str:
+    line = f"[{progress.done}/{progress.total}] {progress.job}: "
+    if progress.failure is not None:
+        return f"{line}failed: {progress.failure}"
+    if progress.record is not None:
+        line += f"{figures(progress.record.metrics)}  {progress.record.seconds:.0f} s"
+    else:
+        line += "written"
+    return line if progress.left is None else f"{line}  ({_time(progress.left)} left)"
+
+
+def _time(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"

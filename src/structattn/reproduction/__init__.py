@@ -1,0 +1,20 @@
+"""Reproduction: rows of published tables as runs, their records, and the pages that are generated from these."""
+
+from structattn.reproduction.golden import golden_output
+from structattn.reproduction.queue import Queue, parse_places
+from structattn.reproduction.records import Record, Recorded, read_records, recorded
+from structattn.reproduction.rows import Row, all_rows, read_rows, selected
+
+__all__ = [
+    "Queue",
+    "Record",
+    "Recorded",
+    "Row",
+    "all_rows",
+    "golden_output",
+    "parse_places",
+    "read_records",
+    "read_rows",
+    "recorded",
+    "selected",
+]

@@ -1,0 +1,281 @@
+"""A queue of runs: one process each, several at a time, interruptible at any moment, with what is left to do."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from structattn.reproduction.golden import golden_output
+from structattn.reproduction.records import Record, append_record, is_present, read_records, record_of
+from structattn.reproduction.rows import Row, run_digest
+from structattn.syntax.errors import ConfigError, StructAttnError
+from structattn.syntax.folders import read_yaml
+from structattn.training import RunFolder
+
+# Seconds between two looks at the processes, and how long one may take to stop.
+_PAUSE = 0.2
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a row; without a seed the file that a row writes."""
+
+    row: Row
+    seed: int | None
+
+    def __str__(self) -> str:
+        return str(self.row) if self.seed is None else f"{self.row} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the queue reports when a run has ended.
+
+    Attributes:
+        job: which.
+        record: its record; ``None`` where it failed, or wrote a file.
+        failure: why it failed.
+        done: number of runs that have ended.
+        total: number of runs in the queue.
+        left: seconds until all have, by the runs that are known; ``None`` if none is.
+    """
+
+    job: Job
+    record: Record | None
+    failure: str | None
+    done: int
+    total: int
+    left: float | None
+
+
+class Queue:
+    """Runs of rows that are not recorded yet.
+
+    A run that was interrupted goes on where it was; one that is finished is only recorded. One is repeated where its
+    row's configuration or golden output has changed since its record.
+
+    Args:
+        rows: the rows, those that others need before them.
+        seeds: the seeds of each; its own if ``None``.
+        places: the folder of each place.
+        out: folder of all run folders.
+        program: what runs a command line of this package.
+
+    Raises:
+        ConfigError: if a row needs a place that is not given.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        seeds: Sequence[int] | None,
+        places: Mapping[str, str],
+        out: str | os.PathLike[str],
+        program: Sequence[str] = (sys.executable, "-m", "structattn"),
+    ) -> None:
+        self._program = list(program)
+        self._out = Path(out).absolute()
+        self._golden = {str(row): golden_output(row) for row in rows}
+        self._places = {name: os.path.abspath(path) for name, path in places.items()}
+        self._rows = list(rows)
+        self._seconds = {str(row): [record.seconds for record in read_records(row)] for row in rows}
+        self.jobs: list[Job] = []
+        self.num_finished = 0
+        for row in rows:
+            for seed in [None] if row.command == "parse" else seeds or row.seeds:
+                job = Job(row, seed)
+                if self._is_recorded(job):
+                    self.num_finished += 1
+                else:
+                    row.words(self._places_of(row))
+                    self.jobs.append(job)
+
+    def work(self, *, processes: int = 1, hours: float | None = None) -> Iterator[Progress]:
+        """Work the queue off.
+
+        When time is up, or on an interruption, the runs in progress are stopped; the next call continues them.
+
+        Args:
+            processes: number of runs at a time, each on one core.
+            hours: time after which no more is done.
+
+        Yields:
+            What has ended, one after another.
+
+        Raises:
+            KeyboardInterrupt: if this process is interrupted or terminated; the runs are stopped first.
+        """
+        end = time.monotonic() + (hours or 1e9) * 3600
+        waiting, running = list(self.jobs), dict[Job, subprocess.Popen[bytes]]()
+        done = 0
+        with _noting_interruptions() as interruptions, _stopping(running):
+            while (waiting or running) and time.monotonic() < end:
+                unfinished = {str(job.row) for job in (*waiting, *running)}
+                for job in list(waiting):
+                    if len(running) == processes:
+                        break
+                    if not {f"{job.row.folder.name}/{name}" for name in job.row.needs} & unfinished:
+                        waiting.remove(job)
+                        running[job] = self._start(job)
+                time.sleep(_PAUSE)
+                if interruptions:
+                    raise KeyboardInterrupt
+                for job in [job for job, process in running.items() if process.poll() is not None]:
+                    code = running.pop(job).returncode
+                    done += 1
+                    record, failure = self._collect(job, code)
+                    left = self._left(waiting, running, processes)
+                    yield Progress(job, record, failure, done, len(self.jobs), left)
+
+    def folder(self, job: Job) -> Path:
+        """The run folder of a job; that of the row itself where it writes a file."""
+        place = self._out / job.row.folder.name / job.row.name
+        return place if job.seed is None else place / f"seed{job.seed}"
+
+    def _places_of(self, row: Row) -> dict[str, str]:
+        by_name = {one.name: one for one in self._rows if one.folder == row.folder}
+        needed = {
+            f"run:{name}": str(self.folder(Job(by_name[name], next(iter(by_name[name].seeds), None))))
+            for name in row.needs
+        }
+        return {**self._places, **needed}
+
+    def _is_recorded(self, job: Job) -> bool:
+        if job.row.writes is not None:
+            return (self.folder(job) / job.row.writes).is_file()
+        golden = self._golden[str(job.row)]
+        is_needed = any(job.row.name in row.needs for row in self._rows)
+        return any(
+            record.seed == job.seed and is_present(record, job.row, golden) for record in read_records(job.row)
+        ) and (not is_needed or RunFolder(self.folder(job)).is_finished)
+
+    def _start(self, job: Job) -> subprocess.Popen[bytes]:
+        folder = self.folder(job)
+        places = self._places_of(job.row)
+        words = [*self._program, *job.row.words(places)]
+        if job.row.writes is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            words += ["--out", str(folder / job.row.writes)]
+        else:
+            words += ["--seed", str(job.seed), "--out", str(folder), *self._again(job, places)]
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(self._log(job), "wb") as log:
+            # A session of its own: an interruption of this process reaches the run from here, and only once.
+            return subprocess.Popen(
+                words,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={"OMP_NUM_THREADS": "1", **os.environ},
+            )
+
+    def _again(self, job: Job, places: Mapping[str, str]) -> list[str]:
+        """How a run deals with what is in its folder: goes on with the same configuration, replaces another."""
+        folder = RunFolder(self.folder(job))
+        if not folder.config.is_file():
+            return []
+        is_same = run_digest(read_yaml(folder.config), places) == job.row.digest
+        # A finished run whose record is older than the model has to be made again.
+        is_older = folder.is_finished and any(record.seed == job.seed for record in read_records(job.row))
+        return ["--resume"] if is_same and not is_older else ["--overwrite"]
+
+    def _collect(self, job: Job, code: int) -> tuple[Record | None, str | None]:
+        if code != 0:
+            return None, _last_line(self._log(job)) or f"ended with code {code}"
+        if job.seed is None:
+            return None, None
+        try:
+            record = record_of(
+                job.row,
+                job.seed,
+                self.folder(job),
+                places=self._places_of(job.row),
+                golden=self._golden[str(job.row)],
+            )
+        except StructAttnError as error:
+            return None, str(error)
+        append_record(job.row, record)
+        self._seconds[str(job.row)].append(record.seconds)
+        return record, None
+
+    def _left(
+        self, waiting: Sequence[Job], running: Mapping[Job, subprocess.Popen[bytes]], processes: int
+    ) -> float | None:
+        known = {name: mean(seconds) for name, seconds in self._seconds.items() if seconds}
+        if not known:
+            return None
+        usual = mean(known.values())
+        seconds = sum(known.get(str(job.row), usual) for job in waiting)
+        # Half of what is running, as it is somewhere in the middle.
+        return (seconds + sum(known.get(str(job.row), usual) for job in running) / 2) / processes
+
+    def _log(self, job: Job) -> Path:
+        folder = self.folder(job)
+        return folder.with_name(f"{folder.name}.log")
+
+
+@contextlib.contextmanager
+def _stopping(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Stop what is running at the end: first as Ctrl-C would, so that nothing is half written."""
+    try:
+        yield
+    finally:
+        for process in running.values():
+            process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + _PATIENCE
+        for process in running.values():
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def _noting_interruptions() -> Iterator[list[int]]:
+    """Signals to stop, noted instead of obeyed at once: between two of its steps a queue knows what it has started."""
+    noted: list[int] = []
+    before: dict[int, Callable[..., object] | int | None] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        for stopping, handler in before.items():
+            signal.signal(stopping, handler)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def parse_places(text: str) -> dict[str, str]:
+    """``"data=DIR,minilm=DIR"`` as names and folders.
+
+    Raises:
+        ConfigError: for anything else, or a folder that does not exist.
+
+    Example:
+        >>> parse_places("")
+        {}
+    """
+    places = {}
+    for part in filter(None, text.split(",")):
+        name, equals, path = part.partition("=")
+        if not equals or not name.strip() or not path:
+            raise ConfigError(f"--places: expected NAME=FOLDER,NAME=FOLDER, got {text!r}")
+        if not Path(path).exists():
+            raise ConfigError(f"--places: {name.strip()}: there is no {path}")
+        places[name.strip()] = path
+    return places

@@ -1,0 +1,268 @@
+"""Records of finished runs: one line for each in ``papers/<system>/results/<row>.jsonl``."""
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structattn import __version__
+from structattn.reproduction.golden import same_output
+from structattn.reproduction.rows import Row, run_digest, symbolic
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import described_by, read_json, read_json_lines, read_yaml
+from structattn.training import RunFolder
+
+# Which examples were right is kept for as many at most: a character for four.
+_KEPT = 12_000
+_PREDICTIONS = ("predictions/test.jsonl", "predictions/dev.jsonl", "predictions.json")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of a finished run.
+
+    Attributes:
+        seed: its seed.
+        command: the command, with places in place of folders.
+        config: the hash of its resolved configuration, ``Row.digest``.
+        version: of the code: the package's, and the commit where there is one.
+        data: the checksum of every file that was read.
+        split: what the metrics were measured on.
+        metrics: the metrics, as the run gives them.
+        seconds: training time.
+        machine: processor, threads and torch.
+        golden: the golden output of the row at that time, see ``golden_output``.
+        examples: number of examples measured on.
+        order: hash of their ids and answers: only runs on the same examples may be compared.
+        right: which of them were answered correctly, four bits a character; for labels only.
+        predictions: hash of the file of predictions.
+    """
+
+    seed: int
+    command: str
+    config: str
+    version: str
+    data: Mapping[str, str]
+    split: str
+    metrics: Mapping[str, float]
+    seconds: float
+    machine: str
+    golden: Sequence[float] | None = None
+    examples: int | None = None
+    order: str | None = None
+    right: str | None = None
+    predictions: str | None = None
+
+    @property
+    def is_right(self) -> np.ndarray | None:
+        """For each example, whether it was answered correctly.
+
+        Example:
+            >>> record = Record(1, "", "", "", {}, "dev", {}, 0.0, "", examples=5, right=bits([1, 0, 1, 1, 1]))
+            >>> record.right, record.is_right.tolist()
+            ('b8', [True, False, True, True, True])
+        """
+        if self.right is None or self.examples is None:
+            return None
+        packed = np.frombuffer(bytes.fromhex(self.right.ljust(-(-len(self.right) // 2) * 2, "0")), dtype=np.uint8)
+        return np.unpackbits(packed)[: self.examples].astype(bool)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The records of a row that count: of each seed the latest.
+
+    Attributes:
+        row: the row.
+        records: one for each seed, in the order of the seeds.
+        is_older: whether they were made with another configuration of the row, or another model than it has now.
+    """
+
+    row: Row
+    records: tuple[Record, ...]
+    is_older: bool
+
+    def values(self, metric: str) -> list[float]:
+        """A metric for each seed that has it."""
+        return [record.metrics[metric] for record in self.records if metric in record.metrics]
+
+
+def bits(right: Sequence[Any]) -> str:
+    """Truth values as hexadecimal digits, four of them in each.
+
+    Example:
+        >>> bits([True, False, False, True, True])
+        '98'
+    """
+    return np.packbits(np.asarray(right, dtype=bool)).tobytes().hex()[: -(-len(right) // 4)]
+
+
+def read_records(row: Row) -> list[Record]:
+    """All records of a row, the oldest first.
+
+    Raises:
+        ParseError: with file and line, for a line that is no record.
+    """
+    if not row.records.is_file():
+        return []
+    known = {item.name for item in dataclasses.fields(Record)}
+    found = []
+    for values in read_json_lines(row.records, keys=("seed", "config", "metrics", "split")):
+        with described_by(row.records, "a record"):
+            found.append(Record(**{name: value for name, value in values.items() if name in known}))
+    return found
+
+
+def recorded(row: Row, golden: Sequence[float] | None) -> Recorded:
+    """The records of a row that count.
+
+    Those of the row's present configuration and model count; if there are none, the latest of each seed, which are
+    then older.
+
+    Args:
+        row: the row.
+        golden: its golden output now.
+    """
+    records = read_records(row)
+    present = [one for one in records if is_present(one, row, golden)]
+    latest = {record.seed: record for record in present or records}
+    return Recorded(row, tuple(latest[seed] for seed in sorted(latest)), is_older=bool(records) and not present)
+
+
+def is_present(record: Record, row: Row, golden: Sequence[float] | None) -> bool:
+    """Whether a record belongs to the configuration and the model that the row has now."""
+    return record.config == row.digest and same_output(record.golden, golden)
+
+
+def append_record(row: Row, record: Record) -> None:
+    """Add a line to the records of a row; what a killed process left of a line is removed."""
+    row.records.parent.mkdir(parents=True, exist_ok=True)
+    values = {name: value for name, value in dataclasses.asdict(record).items() if value is not None}
+    line = json.dumps(values, ensure_ascii=False) + "\n"
+    with open(row.records, "a+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.seek(0)
+        written = stream.read()
+        stream.truncate(written.rfind(b"\n") + 1)
+        stream.write(line.encode())
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], golden: Sequence[float] | None) -> Record:
+    """The record of a finished run.
+
+    Args:
+        row: the row.
+        seed: its seed.
+        path: its run folder.
+        places: the path of each place.
+        golden: the golden output of the row.
+
+    Raises:
+        ConfigError: if the folder holds a run of another configuration than the row's.
+        ParseError: if a file of it is damaged.
+    """
+    folder = RunFolder(path)
+    config, environment, result = read_yaml(folder.config), read_json(folder.environment), read_json(folder.result)
+    if run_digest(config, places) != row.digest:
+        raise ConfigError(f"{path} holds a run of another configuration than {row}; remove it, or give another --out")
+    file = next((path / name for name in _PREDICTIONS if (path / name).is_file()), None)
+    return Record(
+        seed,
+        "structattn " + " ".join(row.words()),
+        row.digest,
+        code_version(),
+        symbolic(_short(environment.get("sha256", {})), places),
+        _split(config),
+        _metrics(result),
+        round(float(result.get("seconds", 0.0)), 1),
+        _machine(environment),
+        golden,
+        predictions=None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+        **_answers(file),
+    )
+
+
+def code_version() -> str:
+    """The version of the package, with the commit where it lies in a repository of its own, and ``+`` if it differs."""
+    package = Path(__file__).parent.parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(package), *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    with contextlib.suppress(FileNotFoundError):
+        if git("ls-files", "__init__.py"):
+            changed = "+" if git("status", "--porcelain", "--", ".") else ""
+            return f"{__version__} {git('rev-parse', '--short=10', 'HEAD')}{changed}"
+    return __version__
+
+
+def _short(sums: Mapping[str, str]) -> dict[str, Any]:
+    return {name: value[:16] for name, value in sums.items()}
+
+
+def _split(config: Mapping[str, Any]) -> str:
+    if config.get("folds") is not None:
+        return f"{config['folds']} folds"
+    data = config.get("data")
+    if not isinstance(data, Mapping):
+        return "dev"
+    if data.get("train") is None:
+        return "generated dev"
+    return "dev" if data.get("dev") is not None else f"held-out {data['holdout']:g}"
+
+
+def _metrics(result: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics that a result has; for results of another form its numbers."""
+    values = result["metrics"] if isinstance(result.get("metrics"), Mapping) else result
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and name != "seconds"
+    }
+
+
+def _machine(environment: Mapping[str, Any]) -> str:
+    device = environment.get("device", "cpu")
+    if device == "cpu":
+        device = _processor()
+    threads = environment.get("threads", 1)
+    return f"{device}, {threads} thread{'s' if threads != 1 else ''}, torch {environment.get('torch')}"
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as stream:
+        for line in stream:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _answers(file: Path | None) -> dict[str, Any]:
+    """Which examples were answered correctly, where the answers are labels."""
+    if file is None or file.suffix != ".jsonl":
+        return {}
+    order, right = hashlib.sha256(), []
+    for row in _rows(file):
+        order.update(f"{row['id']}\t{row['gold']}\n".encode())
+        right.append(row["gold"] == row["predicted"] if isinstance(row["predicted"], str) else None)
+    found: dict[str, Any] = {"examples": len(right), "order": order.hexdigest()[:16]}
+    if None not in right and len(right) <= _KEPT:
+        found["right"] = bits(right)
+    return found
+
+
+def _rows(file: Path) -> Iterator[dict[str, Any]]:
+    return read_json_lines(file, keys=("id", "gold", "predicted"))

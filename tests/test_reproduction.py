@@ -1,0 +1,305 @@
+"""Rows, their queue and their records; the runs are a stub that leaves run folders at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from structattn.cli import arguments
+from structattn.cli.train import command as train_command
+from structattn.encoders.build import builder
+from structattn.reproduction import Queue, Row, all_rows, golden_output, parse_places, read_records, read_rows, selected
+from structattn.reproduction.queue import Progress
+from structattn.reproduction.records import Record, append_record, recorded
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check_options
+
+ROOT = Path(__file__).parent.parent
+ROWS = all_rows(ROOT / "papers")
+TRAINED = [row for row in ROWS.values() if row.command == "train" and "encoder" in row.config()]
+# Answers the command line as `structattn train` does; `pause` in the folder of the data makes it wait for a signal.
+STUB = """
+import json, sys, time, yaml
+from pathlib import Path
+words = sys.argv[1:]
+out, data = Path(words[words.index("--out") + 1]), Path(words[words.index("--data.train") + 1])
+seed = int(words[words.index("--seed") + 1])
+with open(data.parent / "calls", "a") as stream:
+    stream.write(" ".join([out.parent.name, out.name, *[w for w in words if w in ("--resume", "--overwrite")]]) + "\\n")
+if "bad" in out.parent.name:
+    sys.exit("structattn: error: what was wrong")
+out.mkdir(parents=True, exist_ok=True)
+config = json.loads((data.parent / "configs.json").read_text())[out.parent.name]
+(out / "config.yaml").write_text(yaml.safe_dump(config))
+if (data.parent / "pause").exists():
+    time.sleep(60)
+(out / "predictions").mkdir(exist_ok=True)
+rows = [{"id": str(i), "gold": "a", "predicted": "a" if i < seed else "b"} for i in range(4)]
+(out / "predictions" / "dev.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
+environment = {"sha256": {str(data): "ab" * 32}, "threads": 1, "torch": "2", "device": "cpu"}
+(out / "environment.json").write_text(json.dumps(environment))
+(out / "result.json").write_text(json.dumps({"metrics": {"accuracy": seed / 4}, "seconds": 2.0}))
+"""
+ENTRIES = {
+    "base": {
+        "command": "train",
+        "options": {"task": "trec", "encoder": "emb_s2t", "data.train": "{data}/train.txt"},
+        "seeds": "1..2",
+    },
+    "wide": {"like": "base", "options": {"optimization.epochs": 3}, "seeds": 1},
+    "after": {"like": "base", "options": {"init": "{run:base}"}, "seeds": 1},
+    "bad": {"like": "base", "seeds": 1},
+}
+
+
+class Place:
+    """A folder of papers with one paper, data, and a stub in place of the command line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "data").mkdir()
+        (path / "data" / "train.txt").write_text("a b\n", encoding="utf-8")
+        (path / "stub.py").write_text(STUB, encoding="utf-8")
+        self.write(ENTRIES)
+
+    def write(self, entries: object) -> None:
+        folder = self.path / "papers" / "mine"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "rows.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
+
+    def rows(self, patterns: str = "*") -> list[Row]:
+        return selected(read_rows("mine", papers=self.path / "papers").values(), patterns)
+
+    def queue(self, patterns: str = "*") -> Queue:
+        rows = self.rows(patterns)
+        configs = {}
+        for row in rows:
+            text = json.dumps(row.config()).replace("{data}", str(self.path / "data"))
+            configs[row.name] = json.loads(
+                text.replace("{run:base}", str(self.path / "out" / "mine" / "base" / "seed1"))
+            )
+        (self.path / "data" / "configs.json").write_text(json.dumps(configs), encoding="utf-8")
+        program = (sys.executable, str(self.path / "stub.py"))
+        places = {"data": str(self.path / "data")}
+        return Queue(rows, seeds=None, places=places, out=self.path / "out", program=program)
+
+    def work(self, patterns: str = "*", *, processes: int = 2, hours: float | None = None) -> list[Progress]:
+        return list(self.queue(patterns).work(processes=processes, hours=hours))
+
+    def calls(self) -> list[str]:
+        file = self.path / "data" / "calls"
+        found = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_every_finished_run_leaves_a_record_and_is_not_run_again(place: Place) -> None:
+    ended = place.work("base,wide")
+    assert [progress.failure for progress in ended] == [None] * 3
+    assert ended[-1].left == 0
+    base, _ = place.rows("base,wide")
+    first, second = read_records(base)
+    assert {first.seed, second.seed} == {1, 2}
+    found = recorded(base, golden_output(base))
+    assert found.values("accuracy") == [0.25, 0.5]
+    assert [one.tolist() for one in (record.is_right for record in found.records) if one is not None] == [
+        [True, False, False, False],
+        [True, True, False, False],
+    ]
+    assert found.records[0].data == {"{data}/train.txt": "ab" * 8}
+    assert found.records[0].command == ("structattn train --task trec --encoder emb_s2t --data.train {data}/train.txt")
+    assert not found.is_older
+    assert sorted(place.calls()) == ["base seed1", "base seed2", "wide seed1"]
+    again = place.queue("base,wide")
+    assert (again.jobs, again.num_finished) == ([], 3)
+
+
+def test_a_changed_configuration_or_model_is_run_again_and_older_until_then(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.work("wide")
+    place.write({**ENTRIES, "wide": {**ENTRIES["wide"], "options": {"optimization.epochs": 4}}})
+    (wide,) = place.rows("wide")
+    assert recorded(wide, golden_output(wide)).is_older
+    place.calls()
+    place.work("wide")
+    assert place.calls() == ["wide seed1 --overwrite"]
+    assert not recorded(wide, golden_output(wide)).is_older
+    assert recorded(wide, [0.5, 0.5]).is_older
+    monkeypatch.setattr("structattn.reproduction.queue.golden_output", lambda row: [0.5, 0.5])
+    place.work("wide")
+    assert place.calls() == ["wide seed1 --overwrite"]
+    assert len(read_records(wide)) == 3
+
+
+def test_rows_wait_for_those_that_they_read(place: Place) -> None:
+    assert [row.name for row in place.rows("after")] == ["base", "after"]
+    assert [str(progress.job) for progress in place.work("after", processes=3)][-1] == "mine/after seed 1"
+    (after,) = [row for row in place.rows("after") if row.needs]
+    assert read_records(after)[0].command.endswith("--init {run:base}")
+
+
+def test_a_failure_is_reported_and_the_rest_goes_on(place: Place) -> None:
+    ended = {progress.job.row.name: progress for progress in place.work("bad,wide")}
+    assert ended["bad"].failure == "structattn: error: what was wrong"
+    assert ended["wide"].failure is None
+    assert not place.rows("bad")[0].records.exists()
+
+
+def test_when_time_is_up_the_runs_are_stopped_and_continued_later(place: Place) -> None:
+    pause = place.path / "data" / "pause"
+    pause.touch()
+    assert place.work("wide", hours=4 / 3600) == []
+    pause.unlink()
+    assert place.calls() == ["wide seed1"]
+    assert [progress.failure for progress in place.work("wide")] == [None]
+    assert place.calls() == ["wide seed1 --resume"]
+
+
+def test_a_run_that_ended_without_its_queue_is_only_recorded(place: Place) -> None:
+    place.work("wide")
+    (wide,) = place.rows("wide")
+    wide.records.unlink()
+    place.calls()
+    place.work("wide")
+    assert place.calls() == ["wide seed1 --resume"], "which only reads a finished run"
+    assert len(read_records(wide)) == 1
+
+
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_queue_stops_its_runs(
+    place: Place, kill: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place.path / "data" / "pause").touch()
+    queue = place.queue("base")
+    started: list[subprocess.Popen[bytes]] = []
+    start = Queue._start
+
+    def starting(self: Queue, job: object) -> subprocess.Popen[bytes]:
+        started.append(start(self, job))  # type: ignore[arg-type]
+        if len(started) == 2:
+            os.kill(os.getpid(), kill)
+        return started[-1]
+
+    monkeypatch.setattr(Queue, "_start", starting)
+    with pytest.raises(KeyboardInterrupt):
+        list(queue.work(processes=2))
+    assert [process.returncode is not None for process in started] == [True, True]
+
+
+def test_what_a_killed_process_left_of_a_line_is_removed(place: Place) -> None:
+    (row,) = place.rows("wide")
+    record = Record(1, "train", row.digest, "0", {}, "dev", {"accuracy": 0.5}, 1.0, "cpu")
+    append_record(row, record)
+    with open(row.records, "a", encoding="utf-8") as stream:
+        stream.write('{"seed": 2, "conf')
+    append_record(row, record)
+    assert read_records(row) == [record, record]
+
+
+def test_a_folder_of_another_configuration_is_no_record(place: Place) -> None:
+    queue = place.queue("wide")
+    configs = place.path / "data" / "configs.json"
+    configs.write_text(configs.read_text(encoding="utf-8").replace('"epochs": 3', '"epochs": 5'), encoding="utf-8")
+    (progress,) = queue.work()
+    assert progress.failure is not None
+    assert "another configuration than mine/wide" in progress.failure
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"x": {"command": "trian"}}, "command: expected one of train, parser train"),
+        ({"x": {"comand": "train"}}, "unknown key 'comand' (did you mean 'command'?)"),
+        ({"x": {"like": "x"}}, "like 'x': expected the name of another row"),
+        ({"x": {"like": "y"}, "y": {"like": "x"}}, "expected the name of another row"),
+        ({"x": {"command": "train", "options": {"init": "{run:y}"}}}, "there is no row 'y'"),
+        ({"x": {"command": "train", "seeds": "3..1"}}, "expected seeds such as 1..5"),
+        ({"x": {"command": "parse"}}, "expected `writes`"),
+        ({"x": 3}, "x: expected keys and values, got 3"),
+    ],
+)
+def test_faults_in_a_file_of_rows(place: Place, entries: object, message: str) -> None:
+    place.write(entries)
+    with pytest.raises(ConfigError) as caught:
+        place.rows()
+    assert message in str(caught.value)
+    assert "rows.yaml" in str(caught.value)
+
+
+def test_faults_of_whoever_asks(place: Place) -> None:
+    with pytest.raises(ConfigError, match="no paper and no file of rows; known: mine"):
+        read_rows("yours", papers=place.path / "papers")
+    with pytest.raises(ConfigError, match=r"no row 'x\*'; known: base, wide, after, bad"):
+        place.rows("x*")
+    with pytest.raises(ConfigError, match="mine/wide needs the place 'data': --places data=FOLDER"):
+        Queue(place.rows("wide"), seeds=None, places={}, out=place.path)
+    with pytest.raises(ConfigError, match="there is no /nowhere"):
+        parse_places("data=/nowhere")
+    with pytest.raises(ConfigError, match="expected NAME=FOLDER"):
+        parse_places("data")
+    place.write({"x": {"command": "train", "options": {"data.trian": "x"}}})
+    with pytest.raises(ConfigError, match=r"mine/x: data: unknown option 'trian' \(did you mean 'train'\?\)"):
+        place.rows()[0].config()
+
+
+def test_the_command_plans_and_runs(
+    place: Place, call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("structattn.reproduction.queue.sys.executable", str(place.path / "nothing"))
+    words = ["reproduce", "mine", "--papers", place.path / "papers", "--out", place.path / "out"]
+    places = f"data={place.path / 'data'}"
+    code, out, _ = call(*words, "--rows", "base,wide", "--places", places, "--plan")
+    assert code == 0
+    assert out.splitlines() == [
+        "3 runs of 2 rows to do, 0 finished before",
+        "mine/base seed 1",
+        "mine/base seed 2",
+        "mine/wide seed 1",
+    ]
+    code, _, err = call(*words, "--jobs", "0")
+    assert (code, "--jobs" in err) == (2, True)
+
+
+# The rows of the papers.
+
+
+def test_rows_of_papers_are_possible_configurations() -> None:
+    """Options are known, no two rows of a paper are the same, and no path of a machine is among them."""
+    assert len({(row.folder, row.digest) for row in ROWS.values()}) == len(ROWS)
+    for row in ROWS.values():
+        assert not [word for word in row.words() if word.startswith(("/", "~"))], str(row)
+        config = row.config()
+        if row in TRAINED and config["task"] != "fact_selection":
+            check_options(config["options"], builder(config["encoder"]), str(row))
+
+
+@pytest.mark.parametrize("row", TRAINED[:: max(1, len(TRAINED) // 4)], ids=str)
+def test_a_row_resolves_to_what_its_command_line_means(row: Row) -> None:
+    words = row.words()
+    if row.preset is not None:
+        words[words.index("--config") + 1] = str(row.folder / row.preset)
+    values = arguments.parse(train_command, words[1:], verb="train")
+    assert values is not None
+    apart = {"seed", "out", "device", "mixed_precision"}
+    resolved = {name: value for name, value in values["config"].to_dict().items() if name not in apart}
+    assert json.loads(json.dumps(resolved)) == json.loads(json.dumps(row.config()))
+
+
+def test_a_golden_output_changes_with_the_model_only() -> None:
+    row = next(row for row in TRAINED if row.config()["encoder"] == "ms_san")
+    assert golden_output(row) == golden_output(row)
+    changed = Row(row.folder, row.name, row.command, options={**row.options, "options.alpha": 0.5})
+    longer = Row(row.folder, row.name, row.command, options={**row.options, "optimization.epochs": 99})
+    assert golden_output(changed) != golden_output(row) == golden_output(longer)
