@@ -12,9 +12,8 @@ from jaxtyping import install_import_hook
 
 # torch.compile cannot look into checked functions: what compiles runs unchecked, in a process of its own.
 CHECKED = os.environ.get("STRUCTATTN_UNCHECKED") != "1"
-_hook = (
-    install_import_hook(os.environ.get("STRUCTATTN_CHECKED", "structattn"), "beartype.beartype") if CHECKED else None
-)
+_checked = os.environ.get("STRUCTATTN_CHECKED", "structattn").split(",")
+_hook = install_import_hook(_checked, "beartype.beartype") if CHECKED else None
 collect_ignore = ["unchecked"] if CHECKED else []
 
 

@@ -1,13 +1,15 @@
 """Search: exact against every sequence there is, and greedy against a loop by hand."""
 
 import itertools
+import math
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from structattn.tasks.search import State, beam_search, greedy_search
+from structattn.syntax.errors import ConfigError
+from structattn.tasks.search import Search, State, beam_search, greedy_search
 
 END = 3
 
@@ -187,3 +189,24 @@ def test_what_makes_no_sense_is_refused(beam: int, penalty: float, limit: int) -
             step, {"table": bigrams(0)}, limits=torch.tensor([limit, limit]), begin=0, end=END, beam=beam,
             length_penalty=penalty,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "least", "below"), [("beam", 1, 0), ("length_penalty", 0.0, -0.1), ("max_length_ratio", 0.0, -0.1)]
+)
+def test_options_of_a_search_have_a_least_value(option: str, least: Any, below: Any) -> None:
+    assert getattr(Search(**{option: least}), option) == least
+    for value in [below] if option == "beam" else [below, math.inf, math.nan]:
+        with pytest.raises(ConfigError, match=f"decoder.{option}"):
+            Search(**{option: value})
+
+
+def test_five_hypotheses_are_kept_unless_another_number_is_given() -> None:
+    rows = []
+
+    def counting(last: Tensor, state: State) -> tuple[Tensor, State]:
+        rows.append(len(last))
+        return step(last, state)
+
+    beam_search(counting, {"table": bigrams(0)}, limits=torch.tensor([4, 2]), begin=0, end=END)
+    assert set(rows) == {2 * 5} == {2 * Search().beam}

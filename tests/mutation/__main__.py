@@ -118,14 +118,14 @@ def is_python(text: str) -> bool:
     return bool(text)
 
 
-def tests_of(room: str, path: str) -> list[str]:
-    """The examples in the docstrings of a changed file first, then the room's test files."""
+def tests_of(room: str, *paths: str) -> list[str]:
+    """The examples in the docstrings of the changed files first, then the room's test files."""
     files = sorted(file for name in ROOMS[room][1] for file in (ROOT / "tests").glob(f"test_{name}.py"))
-    return [f"src/structattn/{path}", *(str(file.relative_to(ROOT)) for file in files)]
+    return [*(f"src/structattn/{path}" for path in paths), *(str(file.relative_to(ROOT)) for file in files)]
 
 
-def in_a_process(copy: Path, room: str, path: str, seconds: float) -> tuple[str, str]:
-    """``killed``, ``survived`` or ``timeout`` for a changed file, and the name of the first test that failed."""
+def in_a_process(copy: Path, tests: list[str], paths: list[str], seconds: float) -> tuple[str, str]:
+    """``killed``, ``survived`` or ``timeout`` with changed files, and the name of the first test that failed."""
     report, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -133,7 +133,7 @@ def in_a_process(copy: Path, room: str, path: str, seconds: float) -> tuple[str,
         os.close(report)
         first = FirstFailure()
         try:
-            code = run_tests(copy, room, path, first)
+            code = run_tests(copy, tests, paths, first)
         except BaseException as error:  # also SystemExit: nothing of the parent may be tidied up here
             first.name, code = repr(error), 1
         os.write(write, first.name.encode())
@@ -152,35 +152,38 @@ def in_a_process(copy: Path, room: str, path: str, seconds: float) -> tuple[str,
     return "timeout", ""
 
 
-def warm_up(copy: Path, room: str, path: str) -> float:
-    """Seconds that the tests of an unchanged file take; from then on only that file needs to be compiled."""
+def warm_up(copy: Path, room: str) -> float:
+    """Seconds that a room's tests take; from then on only a changed file needs to be compiled."""
+    files = sorted(path for pattern in ROOMS[room][0] for path in (copy / "src" / "structattn").glob(pattern))
+    paths = [str(path.relative_to(copy / "src" / "structattn")) for path in files]
     sys.dont_write_bytecode = False
-    unchanged(copy, room, path)
+    unchanged(copy, room, paths)
     sys.dont_write_bytecode = True
     # A mutant may have the size and the second of what it changes, by which Python knows a compiled file.
-    for compiled in (copy / "src" / "structattn" / path).parent.glob(f"__pycache__/{Path(path).stem}.*"):
-        compiled.unlink()
-    files = {file.stem for file in (copy / "tests").rglob("*.py")}
+    for path in files:
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()
+    own = {"structattn", "tests", "benchmarks", "__main__", *(file.stem for file in (copy / "tests").rglob("*.py"))}
     for module in json.loads((copy / "modules.json").read_text(encoding="utf-8")):
-        if module.partition(".")[0] not in {"structattn", "tests", "conftest", "benchmarks", "__main__", *files}:
+        if module.partition(".")[0] not in own:
             with contextlib.suppress(Exception):
                 importlib.import_module(module)
     begin = time.monotonic()
-    unchanged(copy, room, path)
+    unchanged(copy, room, paths)
     return time.monotonic() - begin
 
 
-def unchanged(copy: Path, room: str, path: str) -> None:
+def unchanged(copy: Path, room: str, paths: list[str]) -> None:
     """What is unchanged passes."""
-    verdict, name = in_a_process(copy, room, path, 3600)
+    verdict, name = in_a_process(copy, tests_of(room, *paths), paths, 3600)
     if verdict != "survived":
         raise SystemExit(f"{room}: the tests fail before anything is changed: {verdict} {name}")
 
 
-def run_tests(copy: Path, room: str, path: str, first: "FirstFailure") -> int:
+def run_tests(copy: Path, tests: list[str], paths: list[str], first: "FirstFailure") -> int:
     """0 if every test passes; the names of all modules are left in ``modules.json``."""
     # The hook that checks shapes takes seconds for the whole package.
-    os.environ["STRUCTATTN_CHECKED"] = ".".join(["structattn", *Path(path).with_suffix("").parts])
+    os.environ["STRUCTATTN_CHECKED"] = ",".join(f"structattn.{path[:-3].replace('/', '.')}" for path in paths)
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -189,7 +192,7 @@ def run_tests(copy: Path, room: str, path: str, first: "FirstFailure") -> int:
     import pytest
 
     options = ["-x", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    code = pytest.main([*options, f"--rootdir={copy}", *tests_of(room, path)], plugins=[first])
+    code = pytest.main([*options, f"--rootdir={copy}", *tests], plugins=[first])
     (copy / "modules.json").write_text(json.dumps(sorted(sys.modules)), encoding="utf-8")
     return int(code != 0)
 
@@ -219,17 +222,15 @@ def campaign(room: str, size: int, seed: int, out: Path, share: tuple[int, int])
     waiting = [mutant for mutant in sample(room, size, seed)[share[0] :: share[1]] if mutant not in known]
     with tempfile.TemporaryDirectory() as folder:
         copy = working_copy(Path(folder))
-        usual: dict[str, float] = {}
+        usual = warm_up(copy, room) if waiting else 0.0
         for number, mutant in enumerate(waiting, 1):
-            if mutant.path not in usual:
-                usual[mutant.path] = warm_up(copy, room, mutant.path)
             target = copy / "src" / "structattn" / mutant.path
             source = target.read_text(encoding="utf-8")
             text = changed(mutant)
             begin = time.monotonic()
             try:
                 target.write_text(text, encoding="utf-8")
-                verdict, name = in_a_process(copy, room, mutant.path, 30 + 3 * usual[mutant.path])
+                verdict, name = in_a_process(copy, tests_of(room, mutant.path), [mutant.path], 30 + 3 * usual)
             finally:
                 target.write_text(source, encoding="utf-8")
             pairs = zip(source.splitlines(), text.splitlines(), strict=False)
