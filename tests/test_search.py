@@ -50,7 +50,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(seed: int, penalty: float) 
         assert not found.tokens[row, len(sequence) :].any()
 
 
-def trigrams(seed: int, batch: int = 3, tokens: int = 5) -> Tensor:
+def trigrams(seed: int, batch: int = 4, tokens: int = 5) -> Tensor:
     """Logarithms of probabilities of the next token given the last two, for each item of a batch."""
     generator = torch.Generator().manual_seed(seed)
     return (2 * torch.randn(batch, tokens, tokens, tokens, generator=generator)).log_softmax(-1)
@@ -83,15 +83,15 @@ def beam_by_hand(table: Tensor, limit: int, beam: int, penalty: float) -> tuple[
 @pytest.mark.parametrize("seed", range(4))
 def test_a_beam_is_the_beam_by_hand(seed: int, beam: int, penalty: float) -> None:
     table = trigrams(seed)
-    limits = torch.tensor([6, 1, 4])
-    state = {"table": table, "previous": torch.zeros(3, dtype=torch.long)}
+    limits = torch.tensor([6, 5, 1, 4])
+    state = {"table": table, "previous": torch.zeros(4, dtype=torch.long)}
     found = beam_search(trigram_step, state, limits=limits, begin=0, end=END, beam=beam, length_penalty=penalty)
-    for row in range(3):
+    for row in range(4):
         sequence, value = beam_by_hand(table[row], int(limits[row]), beam, penalty)
         assert found.scores[row].item() == pytest.approx(value, abs=1e-5)
         assert tuple(found.tokens[row, : len(sequence)].tolist()) == sequence
         assert not found.tokens[row, len(sequence) :].any()
-    assert found.tokens.shape[1] == max(len(beam_by_hand(table[r], int(limits[r]), beam, penalty)[0]) for r in range(3))
+    assert found.tokens.shape[1] == max(len(beam_by_hand(table[r], int(limits[r]), beam, penalty)[0]) for r in range(4))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -114,10 +114,10 @@ def test_a_beam_of_one_scores_at_least_as_much_as_greedy_search_and_none_more_th
 @pytest.mark.parametrize("seed", range(8))
 def test_greedy_search_takes_the_most_probable_token_of_each_step(seed: int) -> None:
     table = trigrams(seed)
-    limits = torch.tensor([6, 1, 4])
-    state = {"table": table, "previous": torch.zeros(3, dtype=torch.long)}
+    limits = torch.tensor([6, 5, 1, 4])
+    state = {"table": table, "previous": torch.zeros(4, dtype=torch.long)}
     found = greedy_search(trigram_step, state, limits=limits, begin=0, end=END)
-    for row in range(3):
+    for row in range(4):
         words, total = [0, 0], 0.0
         while words[-1] != END:
             logs = table[row, words[-2], words[-1]]
@@ -196,7 +196,7 @@ def test_what_makes_no_sense_is_refused(beam: int, penalty: float, limit: int) -
 )
 def test_options_of_a_search_have_a_least_value(option: str, least: Any, below: Any) -> None:
     assert getattr(Search(**{option: least}), option) == least
-    for value in [below] if option == "beam" else [below, math.inf, math.nan]:
+    for value in [below] if option == "beam" else [below, float("inf"), math.nan]:
         with pytest.raises(ConfigError, match=f"decoder.{option}"):
             Search(**{option: value})
 
@@ -210,3 +210,17 @@ def test_five_hypotheses_are_kept_unless_another_number_is_given() -> None:
 
     beam_search(counting, {"table": bigrams(0)}, limits=torch.tensor([4, 2]), begin=0, end=END)
     assert set(rows) == {2 * 5} == {2 * Search().beam}
+    assert Search().max_length_ratio == 2
+
+
+def test_of_equal_scores_the_shorter_sequence_is_the_answer() -> None:
+    table = torch.tensor([[0.0, 0.5, 0.25, 0.25], [0.0, 0.25, 0.25, 0.5], [0.25] * 4, [0.25] * 4]).log()[None]
+    found = beam_search(step, {"table": table}, limits=torch.tensor([4]), begin=0, end=END)
+    assert found.tokens.tolist() == [[END]]
+    assert score(table[0], (END,), 0.0) == score(table[0], (1, END), 0.0)
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search])
+def test_limits_begin_and_end_are_given_by_name(search: Any) -> None:
+    with pytest.raises(TypeError):
+        search(step, {"table": bigrams(0)}, torch.tensor([4, 2]), 0, END)
