@@ -7,7 +7,7 @@ READY_TO_DEVELOP := .venv/.ready-to-develop
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test mutants lint types bench peers clean
+.PHONY: demo test mutants lint types tables bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -25,6 +25,9 @@ lint: $(READY_TO_DEVELOP)  ## style
 
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
+
+tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records of runs in papers/*/results
+	$(BIN)/structattn reproduce tables
 
 bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in runs/benchmarks.md
 	$(BIN)/python -m benchmarks --out runs/benchmarks.md

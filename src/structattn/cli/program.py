@@ -31,6 +31,7 @@ VERBS = {
     "hydra eval": "HYDRA heads evaluated on a treebank, and their drift in fine-tuning",
     "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and evaluate it",
     "reproduce": "the runs behind published tables, until each has a record",
+    "reproduce tables": "the generated tables of pages, from the records of runs",
     "list": "the available encoders, tasks, priors and structures",
     "doctor": "versions, devices, extras and kernels of this installation",
 }

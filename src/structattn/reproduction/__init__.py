@@ -4,13 +4,16 @@ from structattn.reproduction.golden import golden_output
 from structattn.reproduction.queue import Queue, parse_places
 from structattn.reproduction.records import Record, Recorded, read_records, recorded
 from structattn.reproduction.rows import Row, all_rows, read_rows, selected
+from structattn.reproduction.tables import Evidence, generated_pages
 
 __all__ = [
+    "Evidence",
     "Queue",
     "Record",
     "Recorded",
     "Row",
     "all_rows",
+    "generated_pages",
     "golden_output",
     "parse_places",
     "read_records",

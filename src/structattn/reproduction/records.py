@@ -54,8 +54,8 @@ class Record:
     version: str
     data: Mapping[str, str]
     split: str
-    metrics: Mapping[str, float]
-    seconds: float
+    metrics: Mapping[str, int | float]
+    seconds: int | float
     machine: str
     golden: Sequence[float] | None = None
     examples: int | None = None
@@ -92,7 +92,7 @@ class Recorded:
     records: tuple[Record, ...]
     is_older: bool
 
-    def values(self, metric: str) -> list[float]:
+    def values(self, metric: str) -> list[int | float]:
         """A metric for each seed that has it."""
         return [record.metrics[metric] for record in self.records if metric in record.metrics]
 
@@ -224,7 +224,7 @@ def _split(config: Mapping[str, Any]) -> str:
     return "dev" if data.get("dev") is not None else f"held-out {data['holdout']:g}"
 
 
-def _metrics(result: Mapping[str, Any]) -> dict[str, float]:
+def _metrics(result: Mapping[str, Any]) -> dict[str, int | float]:
     """The metrics that a result has; for results of another form its numbers."""
     values = result["metrics"] if isinstance(result.get("metrics"), Mapping) else result
     return {

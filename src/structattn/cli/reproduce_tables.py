@@ -1,0 +1,26 @@
+"""``structattn reproduce tables``: the generated parts of pages, from the records of runs."""
+
+from collections.abc import Iterator
+
+from structattn.reproduction import generated_pages
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.files import replace_text
+
+
+def command(*, papers: str = "papers", check: bool = False) -> Iterator[str]:
+    """Write the tables that papers/tables.yaml describes into their pages.
+
+    Args:
+        papers: folder of the papers; pages are beside it.
+        check: only say which pages differ from their records.
+    """
+    changed = [path for path, text in generated_pages(papers).items() if path.read_text(encoding="utf-8") != text]
+    if check and changed:
+        raise ConfigError(f"{', '.join(map(str, changed))}: other than the records say; structattn reproduce tables")
+    for path, text in generated_pages(papers).items():
+        if path in changed:
+            with replace_text(path) as stream:
+                stream.write(text)
+            yield f"{path}: written"
+    if not changed:
+        yield "all pages are as their records say"

@@ -1,0 +1,263 @@
+"""Tables of pages that are generated from records, between two marks in the page.
+
+``papers/tables.yaml`` describes them::
+
+    sentences:
+      page: docs/results.md
+      header: [data, measure]
+      columns: {"`disan`": disan, "`ms_san`": ms_san}
+      best: row                         # bold: the best of each row, or of each column; nothing without
+      rows:
+        - {text: [TREC, accuracy], records: "disan/trec-{column}", metric: accuracy}
+
+A cell is ``mean ± standard deviation (number of seeds)``, for cross-validation over the folds of one seed. Rows of a
+table without any record are left out: what has no record is in no generated table.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from structattn.reproduction.golden import golden_output
+from structattn.reproduction.records import Recorded, read_records, recorded
+from structattn.reproduction.rows import MAX_VALUES, Row, all_rows
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_yaml
+from structattn.syntax.options import nearest
+
+OLDER = "†"
+LEGEND = f"{OLDER} recorded with an earlier version of the model or its settings, and not run again yet."
+NONE = "–"
+"""What stands in a cell without a record."""
+
+_BEST = ("row", "column", "none")
+
+
+class Evidence:
+    """The records of all papers, each row's read once.
+
+    Args:
+        papers: the folder of the papers.
+    """
+
+    def __init__(self, papers: str | os.PathLike[str] = "papers") -> None:
+        self.papers = Path(papers)
+        self._rows = all_rows(papers)
+        self._known: dict[str, Recorded | None] = {}
+
+    def row(self, name: str, asked_by: str) -> Row:
+        """A row by ``system/name``.
+
+        Raises:
+            ConfigError: if there is none.
+        """
+        if name not in self._rows:
+            raise ConfigError(f"{asked_by}: there is no row {name!r}{nearest(name, self._rows)}")
+        return self._rows[name]
+
+    def of(self, name: str, asked_by: str) -> Recorded | None:
+        """The records of a row that count; ``None`` without any.
+
+        Raises:
+            ConfigError: if there is no such row.
+        """
+        row = self.row(name, asked_by)
+        if name not in self._known:
+            # A golden output takes time, and most rows have nothing to compare it with.
+            self._known[name] = recorded(row, golden_output(row)) if read_records(row) else None
+        return self._known[name]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a row: the values of its runs in the unit of a table.
+
+    Attributes:
+        values: one for each seed.
+        spread: the standard deviation over the folds, where there is one seed and cross-validation.
+        is_older: whether its records are older than the row.
+    """
+
+    values: tuple[int | float, ...]
+    spread: int | float | None = None
+    is_older: bool = False
+
+    def text(self, digits: int = 1) -> str:
+        """As a cell.
+
+        Example:
+            >>> figures = Figure((88.44, 88.07, 87.89)), Figure((82.3,), 2.2), Figure((0.3,), is_older=True)
+            >>> tuple(figure.text() for figure in figures)
+            ('88.1 ± 0.3 (3)', '82.3 ± 2.2', '0.3 (1) †')
+        """
+        text = f"{mean(self.values):.{digits}f}"
+        if len(self.values) > 1:
+            text += f" ± {stdev(self.values):.{digits}f} ({len(self.values)})"
+        else:
+            text += " (1)" if self.spread is None else f" ± {self.spread:.{digits}f}"
+        return f"{text} {OLDER}" if self.is_older else text
+
+
+def figure(found: Recorded | None, metric: str, scale: int | float) -> Figure | None:
+    """The figure of a row; ``None`` if no run of it has the metric."""
+    values = [] if found is None else found.values(metric)
+    if found is None or not values:
+        return None
+    spread = found.records[0].metrics.get(f"{metric}_sd") if len(values) == 1 else None
+    return Figure(tuple(value * scale for value in values), None if spread is None else spread * scale, found.is_older)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One row of a table's description."""
+
+    text: tuple[str, ...]
+    metric: str
+    records: str | Sequence[str | None]
+    scale: int | float = 100
+    digits: int = 1
+    lowest: bool = False
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as ``papers/tables.yaml`` describes it.
+
+    Attributes:
+        name: what its marks call it.
+        page: the page it stands on, from the folder that holds ``papers``.
+        header: the titles of the leading columns of text.
+        columns: title and key of each column of figures.
+        rows: for each row its text, the records (one name with ``{column}`` in it, or one for each column; ``null`` for
+            an empty cell), the metric (which may have ``{column}`` in it too), ``scale`` and ``digits``, ``lowest``
+            where small is good, and the text of the columns ``after``.
+        after: the titles of further columns of text.
+        best: what has a best figure, in bold: each ``row``, each ``column``, or ``none``.
+    """
+
+    name: str
+    page: str
+    header: tuple[str, ...]
+    columns: Mapping[str, str]
+    rows: tuple[_Line, ...]
+    after: tuple[str, ...] = ()
+    best: str = "none"
+
+    def markdown(self, evidence: Evidence) -> str:
+        """The table, with what its records say now."""
+        columns = range(len(self.columns))
+        lines = [(line, [self._figure(line, number, evidence) for number in columns]) for line in self.rows]
+        shown = [(line, figures) for line, figures in lines if any(figures)]
+        if not shown:
+            return "No row of this table has a record yet."
+        best = self._best(shown)
+        titles = [*self.header, *self.columns, *self.after]
+        rows = [
+            [
+                *line.text,
+                *(_cell(one, line.digits, (row, column) in best) for column, one in enumerate(figures)),
+                *line.after,
+            ]
+            for row, (line, figures) in enumerate(shown)
+        ]
+        text = "\n".join(_lines([titles, ["---"] * len(titles), *rows]))
+        is_older = any(one is not None and one.is_older for _, figures in shown for one in figures)
+        return f"{text}\n\n{LEGEND}" if is_older else text
+
+    def _figure(self, line: _Line, number: int, evidence: Evidence) -> Figure | None:
+        key = list(self.columns.values())[number]
+        name = line.records if isinstance(line.records, str) else line.records[number]
+        if not name:
+            return None
+        found = evidence.of(name.replace("{column}", key), f"table {self.name}")
+        return figure(found, line.metric.replace("{column}", key), line.scale)
+
+    def _best(self, shown: Sequence[tuple[_Line, Sequence[Figure | None]]]) -> set[tuple[int, int]]:
+        if self.best == "none":
+            return set()
+        groups: dict[int, list[tuple[float, tuple[int, int]]]] = {}
+        for row, (line, figures) in enumerate(shown):
+            for column, one in enumerate(figures):
+                if one is not None:
+                    value = mean(one.values) * (-1 if line.lowest else 1)
+                    groups.setdefault(row if self.best == "row" else column, []).append((value, (row, column)))
+        return {max(group)[1] for group in groups.values() if len(group) > 1}
+
+
+def read_tables(papers: str | os.PathLike[str] = "papers") -> list[Table]:
+    """The tables that ``papers/tables.yaml`` describes.
+
+    Raises:
+        ConfigError: if it is malformed.
+    """
+    file = Path(papers) / "tables.yaml"
+    found = []
+    for name, entry in read_yaml(file, max_values=MAX_VALUES).items() if file.is_file() else ():
+        try:
+            rows = tuple(_line(row) for row in entry.pop("rows"))
+            for key in ("header", "after"):
+                entry[key] = tuple(entry.get(key, ()))
+            table = Table(name, rows=rows, **entry)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ConfigError(f"{file}: {name}: expected page, header, columns and rows: {error}") from None
+        if table.best not in _BEST:
+            raise ConfigError(f"{file}: {name}: best: expected one of {', '.join(_BEST)}, got {table.best!r}")
+        found.append(table)
+    return found
+
+
+def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str]:
+    """Every page with generated tables, as it has to be now.
+
+    Raises:
+        ConfigError: if a page lacks the marks of a table.
+    """
+    evidence, root = Evidence(papers), Path(papers).parent
+    pages: dict[Path, str] = {}
+    for table in read_tables(papers):
+        path = root / table.page
+        if path not in pages:
+            pages[path] = path.read_text(encoding="utf-8")
+        pages[path] = fill(pages[path], table.name, table.markdown(evidence), path)
+    return pages
+
+
+def fill(page: str, name: str, content: str, path: Path) -> str:
+    """A page with something else between two marks.
+
+    Raises:
+        ConfigError: if it does not have them.
+
+    Example:
+        >>> print(fill("<!-- table: a -->" + chr(10) + "<!-- end -->", "a", "| 1 |", Path("page")))
+        <!-- table: a -->
+        <BLANKLINE>
+        | 1 |
+        <BLANKLINE>
+        <!-- end -->
+    """
+    pattern = re.compile(rf"(<!-- table: {re.escape(name)} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
+    if not pattern.search(page):
+        raise ConfigError(f"{path}: expected the marks <!-- table: {name} --> and <!-- end -->")
+    return pattern.sub(lambda match: f"{match[1]}\n{content}\n\n{match[2]}", page, count=1)
+
+
+def _line(row: Mapping[str, Any]) -> _Line:
+    texts = {key: tuple(row.get(key, ())) for key in ("text", "after")}
+    return _Line(**{**row, **texts})
+
+
+def _cell(one: Figure | None, digits: int, is_best: bool) -> str:
+    text = NONE if one is None else one.text(digits)
+    value, space, rest = text.partition(" ")
+    return f"**{value}**{space}{rest}" if is_best else text
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in rows:
+        yield "|" + "|".join("---" if cell == "---" else f" {cell} " for cell in row) + "|"

@@ -1,0 +1,172 @@
+"""Tables of pages from records: their cells, their marks, and the pages as they stand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from structattn.reproduction import all_rows, generated_pages
+from structattn.reproduction.golden import golden_output
+from structattn.reproduction.records import Record, append_record
+from structattn.reproduction.tables import LEGEND
+from structattn.syntax.errors import ConfigError
+
+ROOT = Path(__file__).parent.parent
+OPTIONS = {"task": "trec", "encoder": "emb_s2t", "data.train": "{data}/train.txt"}
+ROWS = {
+    "plain": {"command": "train", "options": OPTIONS},
+    "tree": {"command": "train", "options": {**OPTIONS, "optimization.epochs": 2}},
+    "none": {"command": "train", "options": {**OPTIONS, "optimization.epochs": 3}},
+}
+TABLE = {
+    "page": "docs/page.md",
+    "header": ["data"],
+    "columns": {"plain": "plain", "tree": "tree", "none": "none"},
+    "best": "row",
+    "rows": [
+        {"text": ["TREC"], "records": "mine/{column}", "metric": "accuracy"},
+        {"text": ["loss"], "records": "mine/{column}", "metric": "loss", "scale": 1, "digits": 2, "lowest": True},
+        {"text": ["empty"], "records": [None, None, "mine/none"], "metric": "accuracy"},
+    ],
+}
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    """Two recorded rows and one without a record."""
+    (tmp_path / "papers" / "mine").mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text(
+        "before\n\n<!-- table: one -->\n<!-- end -->\n\nafter\n", encoding="utf-8"
+    )
+    describe(tmp_path / "papers", TABLE)
+    (tmp_path / "papers" / "mine" / "rows.yaml").write_text(yaml.safe_dump(ROWS, sort_keys=False), encoding="utf-8")
+    add(tmp_path / "papers", "plain", {1: (0.5, 1.25), 2: (0.7, 1.0)})
+    add(tmp_path / "papers", "tree", {1: (0.625, 2.0)})
+    return tmp_path / "papers"
+
+
+def describe(papers: Path, table: object) -> None:
+    (papers / "tables.yaml").write_text(yaml.safe_dump({"one": table}, sort_keys=False), encoding="utf-8")
+
+
+def add(papers: Path, name: str, values: dict[int, tuple[float, float]], *, spread: float | None = None) -> None:
+    row = all_rows(papers)[f"mine/{name}"]
+    for seed, (accuracy, loss) in values.items():
+        metrics = {"accuracy": accuracy, "loss": loss, **({} if spread is None else {"accuracy_sd": spread})}
+        golden = golden_output(row)
+        append_record(row, Record(seed, "train", row.digest, "0", {}, "dev", metrics, 1.0, "cpu", golden))
+
+
+def page(papers: Path) -> str:
+    return generated_pages(papers)[papers.parent / "docs" / "page.md"]
+
+
+def test_a_table_has_means_deviations_seeds_and_the_best_in_bold(papers: Path) -> None:
+    assert page(papers).splitlines() == [
+        "before",
+        "",
+        "<!-- table: one -->",
+        "",
+        "| data | plain | tree | none |",
+        "|---|---|---|---|",
+        "| TREC | 60.0 ± 14.1 (2) | **62.5** (1) | – |",
+        "| loss | **1.12** ± 0.18 (2) | 2.00 (1) | – |",
+        "",
+        "<!-- end -->",
+        "",
+        "after",
+    ]
+
+
+def test_the_best_of_a_column_and_a_page_that_is_right_already(papers: Path) -> None:
+    swapped = {"text": ["swapped"], "records": ["mine/tree", "mine/plain", None], "metric": "accuracy"}
+    describe(papers, {**TABLE, "best": "column", "rows": [TABLE["rows"][0], swapped]})  # type: ignore[index]
+    assert "| TREC | 60.0 ± 14.1 (2) | **62.5** (1) | – |" in page(papers)
+    assert "| swapped | **62.5** (1) | 60.0 ± 14.1 (2) | – |" in page(papers)
+    text = page(papers)
+    (papers.parent / "docs" / "page.md").write_text(text, encoding="utf-8")
+    assert page(papers) == text
+
+
+def test_folds_of_one_seed_have_a_deviation(papers: Path) -> None:
+    add(papers, "none", {1: (0.8, 0.5)}, spread=0.02)
+    assert "| TREC | 60.0 ± 14.1 (2) | 62.5 (1) | **80.0** ± 2.0 |" in page(papers)
+
+
+def test_a_row_whose_model_has_changed_is_marked_until_it_is_run_again(papers: Path) -> None:
+    rows = {**ROWS, "tree": {"command": "train", "options": {**OPTIONS, "options.dropout": 0.7}}}
+    (papers / "mine" / "rows.yaml").write_text(yaml.safe_dump(rows, sort_keys=False), encoding="utf-8")
+    assert "**62.5** (1) † |" in page(papers)
+    assert LEGEND in page(papers)
+    add(papers, "tree", {1: (0.75, 2.0)})
+    assert "**75.0** (1) |" in page(papers)
+    assert LEGEND not in page(papers)
+
+
+def test_a_changed_golden_output_alone_is_a_changed_model(papers: Path) -> None:
+    file = papers / "mine" / "results" / "plain.jsonl"
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        line["golden"][0] *= 1.01
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert "60.0 ± 14.1 (2) † |" in page(papers)
+
+
+def test_a_table_without_records_says_so(papers: Path) -> None:
+    describe(papers, {**TABLE, "columns": {"none": "none"}, "rows": TABLE["rows"][:1]})  # type: ignore[index]
+    assert "No row of this table has a record yet." in page(papers)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"best": "worst"}, "best: expected one of row, column, none, got 'worst'"),
+        ({"rows": 3}, "expected page, header, columns and rows"),
+        ({"rows": [{"text": ["x"]}]}, "expected page, header, columns and rows"),
+        ({"columns": {"plane": "plane"}}, "table one: there is no row 'mine/plane' (did you mean 'mine/plain'?)"),
+    ],
+)
+def test_faults_in_a_description(papers: Path, change: dict[str, object], message: str) -> None:
+    describe(papers, {**TABLE, **change})
+    with pytest.raises(ConfigError) as caught:
+        page(papers)
+    assert message in str(caught.value)
+
+
+def test_a_page_without_the_marks(papers: Path) -> None:
+    (papers.parent / "docs" / "page.md").write_text("nothing\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="expected the marks <!-- table: one --> and <!-- end -->"):
+        page(papers)
+
+
+def test_the_command_writes_and_checks(papers: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, err = call("reproduce", "tables", "--papers", papers, "--check")
+    assert (code, "other than the records say" in err) == (2, True)
+    assert call("reproduce", "tables", "--papers", papers)[:2] == (
+        0,
+        f"{papers.parent / 'docs' / 'page.md'}: written\n",
+    )
+    assert call("reproduce", "tables", "--papers", papers, "--check")[0] == 0
+
+
+# The pages of this repository.
+
+
+def test_pages_are_as_their_records_say() -> None:
+    for path, text in generated_pages(ROOT / "papers").items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: make tables"
+
+
+def test_records_hold_no_path_of_a_machine() -> None:
+    for file in (ROOT / "papers").glob("*/results/*.jsonl"):
+        text = file.read_text(encoding="utf-8")
+        assert '"/' not in text, file
+        assert " /" not in text, file
+
+
+def test_every_file_of_records_belongs_to_a_row() -> None:
+    known = {row.records for row in all_rows(ROOT / "papers").values()}
+    assert {*(ROOT / "papers").glob("*/results/*.jsonl")} <= known
