@@ -280,6 +280,10 @@ MISTAKES = {
         "unknown data format 'xml'",
     ),
     "no run to compare": (["compare", "{run}", "{corpus}/nowhere"], "nowhere is not a run folder and holds none"),
+    "a number of flips": (
+        ["compare", "{run}", "{run}", "--flips", "10"],
+        "--flips: expected a file that ends in .html, got '10'; --examples says how many to print",
+    ),
     "unknown metric": (["compare", "{run}", "--metric", "f2"], "unknown metric 'f2'"),
     "no predictions": (["compare", "{run}", "--split", "test"], "this run has no predictions on 'test'; it has dev"),
     "nothing to plot": (["plot", "{run}"], "plot needs either --example or --text"),
@@ -398,6 +402,14 @@ def test_predict_answers_every_example_in_order(call: Call, runs: Path, corpus: 
     assert all(sum(row["probabilities"].values()) == pytest.approx(1) for row in rows)
 
 
+def test_predict_repeats_the_texts(call: Call, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_text("It isn't   bad.\n", encoding="utf-8")
+    data = (runs / "seed1", "--data", tmp_path / "new.txt", "--format", "text")
+    code, out, _ = call("predict", *data, "--texts")
+    assert code == 0
+    assert json.loads(out) == {**json.loads(call("predict", *data)[1]), "texts": ["It isn't   bad."]}
+
+
 def test_predict_needs_no_labels(call: Call, runs: Path, corpus: Path) -> None:
     _, out, _ = call("predict", runs / "seed1", "--data", corpus / "unlabelled.jsonl")
     assert json.loads(out)["id"] == "x"
@@ -490,7 +502,7 @@ def test_parse_takes_texts_out_of_a_table(call: Call, tmp_path: Path) -> None:
 
 
 def test_compare_two_runs(call: Call, runs: Path) -> None:
-    code, out, _ = call("compare", runs / "seed1", runs / "seed2", "--flips", "2")
+    code, out, _ = call("compare", runs / "seed1", runs / "seed2", "--examples", "2")
     head, _, header, *rows = out.splitlines()
     assert code == 0
     assert head == "accuracy on dev, 20 examples"
@@ -498,6 +510,13 @@ def test_compare_two_runs(call: Call, runs: Path) -> None:
     assert rows[0].startswith("emb_s2t (seed1)")
     assert rows[1].startswith("emb_s2t (seed2)")
     assert "emb_s2t (seed2) against emb_s2t (seed1): better on" in out
+
+
+@pytest.mark.parametrize(("layout", "start"), [("markdown", "| system | seeds |"), ("latex", "\\begin{table}\n")])
+def test_compare_for_a_paper(call: Call, runs: Path, layout: str, start: str) -> None:
+    code, out, _ = call("compare", runs / "seed1", runs / "seed2", "--format", layout)
+    assert code == 0
+    assert out.startswith(start)
 
 
 def test_compare_names_as_much_of_a_folder_as_tells_runs_apart(call: Call, runs: Path, tmp_path: Path) -> None:

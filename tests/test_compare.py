@@ -1,7 +1,10 @@
 """Comparing runs: mean and deviation, the two tests of significance, the examples that flipped."""
 
+import dataclasses
+import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +16,22 @@ import torch
 from small_models import sentence_model
 from structattn.cli import main
 from structattn.data import Vocabulary
+from structattn.inspection import comparison_table, flips_page
 from structattn.syntax import ConfigError, ParseError
 from structattn.syntax.folders import write_json, write_json_lines
 from structattn.tasks import METRICS, get_task, metric
-from structattn.training import DataConfig, RunConfig, RunFolder, compare, compare_answers, save_config
+from structattn.training import (
+    Comparison,
+    DataConfig,
+    Difference,
+    Group,
+    RunConfig,
+    RunFolder,
+    Significance,
+    compare,
+    compare_answers,
+    save_config,
+)
 
 Answer = str | float
 
@@ -29,7 +44,7 @@ def write_run(
     numeric = not isinstance(gold[0], str)
     save_config(RunConfig("sick" if numeric else "trec", encoder, DataConfig("x")), folder.config)
     rows: list[dict[str, Any]] = [
-        {"id": f"e{index}", "gold": one, "predicted": other, "scores": {}}
+        {"id": f"e{index}", "gold": one, "predicted": other, "scores": {}, "texts": [f"text <{index}>"]}
         for index, (one, other) in enumerate(zip(gold, predicted, strict=True))
     ]
     write_json_lines(folder.predictions(split), rows)
@@ -56,6 +71,7 @@ def test_compare_by_hand(tmp_path: Path) -> None:
     assert [(flip.id, flip.won) for flip in difference.flips] == [("e3", True), ("e0", False), ("e2", True)]
     assert difference.flips[0].first == ("a", "a")
     assert difference.flips[0].second == ("b", "b")
+    assert difference.flips[0].texts == ("text <3>",)
     assert compare(plain, tree, samples=200) == result
     assert compare(plain, tree, samples=200, seed=1) != result
 
@@ -151,6 +167,136 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         compare(base)
 
 
+# On paper and on a page.
+
+
+def results(*means: float, name: str = "accuracy", p: float = 0.004) -> Comparison:
+    """Systems a, b_c, ... of two seeds each, whose differences from the first have this p-value."""
+    groups = [
+        Group(letter, (), (mean - 0.01, mean + 0.01), mean, 0.0141)
+        for letter, mean in zip(("a", "b_c", "d"), means, strict=False)
+    ]
+    differences = [
+        Difference("a", group.name, Significance(group.mean - means[0], -0.002, 0.05, p, None), ())
+        for group in groups[1:]
+    ]
+    return Comparison(name, "dev", 500, tuple(groups), tuple(differences))
+
+
+def test_a_table_in_markdown() -> None:
+    assert comparison_table(results(0.875, 0.9), "markdown").splitlines() == [
+        "| system | seeds | accuracy (%) | difference | 95 % interval | p |",
+        "|:---|---:|---:|---:|---:|---:|",
+        "| a | 2 | 87.5 ± 1.4 |  |  |  |",
+        r"| b\_c | 2 | **90.0** ± 1.4\*\* | +2.5 | −0.2 to +5.0 | .004 |",
+        "",
+        "500 examples (dev); mean ± standard deviation over seeds, the best in bold. Differences from a with 95 % "
+        r"interval and p-value of a paired bootstrap over examples and seeds; \* p < .05, \*\* p < .01.",
+    ]
+
+
+def test_a_table_in_latex() -> None:
+    assert comparison_table(results(0.875, 0.85, 0.9, p=0.01), "latex").splitlines() == [
+        r"\begin{table}",
+        r"\centering",
+        r"\begin{tabular}{lrrrrr}",
+        r"\toprule",
+        r"system & seeds & accuracy (\%) & difference & 95 \% interval & $p$ \\",
+        r"\midrule",
+        r"a & 2 & 87.5 $\pm$ 1.4 &  &  &  \\",
+        r"b\_c & 2 & 85.0 $\pm$ 1.4$^{*}$ & $-$2.5 & $-$0.2 to $+$5.0 & $.01$ \\",
+        r"d & 2 & \textbf{90.0} $\pm$ 1.4$^{*}$ & $+$2.5 & $-$0.2 to $+$5.0 & $.01$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\caption{500 examples (dev); mean $\pm$ standard deviation over seeds, the best in bold. Differences from a "
+        r"with 95 \% interval and p-value of a paired bootstrap over examples and seeds; $^{*}$ $p < .05$, "
+        r"$^{**}$ $p < .01$, not corrected for multiple comparisons.}",
+        r"\end{table}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"),
+    [
+        (0.05, r"**90.0** ± 1.4 | +2.5 | −0.2 to +5.0 | .05 |"),
+        (0.0499, r"**90.0** ± 1.4\* | +2.5 | −0.2 to +5.0 | .05 |"),
+        (0.0099, r"**90.0** ± 1.4\*\* | +2.5 | −0.2 to +5.0 | .01 |"),
+        (0.0009, r"**90.0** ± 1.4\*\* | +2.5 | −0.2 to +5.0 | < .001 |"),
+        (1.0, r"**90.0** ± 1.4 | +2.5 | −0.2 to +5.0 | 1.00 |"),
+    ],
+)
+def test_marks_of_significance(p: float, shown: str) -> None:
+    assert comparison_table(results(0.875, 0.9, p=p), "markdown").splitlines()[3].endswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "means", "scores"),
+    [
+        ("mean_squared_error", (0.3512, 0.3), ["0.351 ± 0.014", r"**0.300** ± 0.014\*\*"]),
+        ("bleu", (24.13, 24.07), ["**24.1** ± 0.0", r"**24.1** ± 0.0\*\*"]),
+        ("matthews", (-0.031, -0.04), ["**−3.1** ± 1.4", r"−4.0 ± 1.4\*\*"]),
+    ],
+)
+def test_scales_of_metrics(name: str, means: tuple[float, ...], scores: list[str]) -> None:
+    lines = comparison_table(results(*means, name=name), "markdown").splitlines()
+    assert [line.split(" | ")[2] for line in lines[2:4]] == scores
+    assert ("(%)" in lines[0]) == (name == "matthews")
+
+
+def test_a_table_of_a_single_system() -> None:
+    found = comparison_table(results(0.875), "markdown").splitlines()
+    assert found[0] == "| system | seeds | accuracy (%) |"
+    assert found[2] == "| a | 2 | **87.5** ± 1.4 |"
+    assert found[-1] == "500 examples (dev); mean ± standard deviation over seeds, the best in bold."
+
+
+def test_names_cannot_break_a_table() -> None:
+    signs = r"\_{}&%$#~^<>|*"
+    one = Comparison("accuracy", "dev", 1, (Group(signs, (), (1.0,), 1.0, None),), ())
+    named = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+    escaped = "".join(rf"\text{named[sign]}{{}}" if sign in named else sign for sign in signs)
+    for sign in "&%$#_":
+        escaped = escaped.replace(sign, f"\\{sign}")
+    escaped = escaped.replace(r"\_{}", r"\_\{\}", 1)
+    assert escaped in comparison_table(one, "latex")
+    assert r"\\\_{}&%$#~^\<\>\|\*" in comparison_table(one, "markdown")
+    with pytest.raises(ConfigError, match=r"unknown layout 'latx' \(did you mean 'latex'\?\); known: markdown, latex"):
+        comparison_table(one, "latx")
+
+
+def test_a_page_of_flips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = list("aabb")
+    for seed, answers in enumerate(["aaaa", "aaba"]):
+        write_run(tmp_path / f"plain/seed{seed}", gold, answers)
+    for seed, answers in enumerate(["aabb", "babb"]):
+        write_run(tmp_path / f"tree/seed{seed}", gold, answers, encoder="ms_san")
+    file = tmp_path / "flips.html"
+    assert main(["compare", str(tmp_path / "plain"), str(tmp_path / "tree"), "--flips", str(file)]) == 0
+    html = file.read_text(encoding="utf-8")
+    assert "ms_san (tree) against disan (plain)" in html
+    assert "Better on 2 of 4 examples, worse on 1; the largest changes first." in html
+    rows = re.findall("<tr>(.*?)</tr>", html.partition("better (2)")[2])
+    cells = [re.findall("<bdi>(.*?)</bdi>", row) for row in rows]
+    assert cells[1:3] == [
+        ["e3", "text &lt;3&gt;", "b", "a ×2", "b ×2"],
+        ["e2", "text &lt;2&gt;", "b", "a, b", "b ×2"],
+    ]
+    assert cells[4] == ["e0", "text &lt;0&gt;", "a", "a ×2", "a, b"]
+    assert "http" not in html
+    printed = capsys.readouterr().out.splitlines()
+    header, first = printed[printed.index("") + 1 :][3:][-4], printed[-3]
+    assert header.split() == ["example", "gold", "disan", "(plain)", "ms_san", "(tree)", "is", "text"]
+    assert first.split() == ["e3", "b", "a", "×2", "b", "×2", "better", "text", "<3>"]
+
+
+def test_a_page_of_flips_needs_two_systems(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "one", list("ab"), list("ab"))
+    with pytest.raises(ConfigError, match="expected at least two systems to compare, got one"):
+        flips_page(compare(run))
+    same = flips_page(compare(run, run, samples=10))
+    assert "Better on 0 of 2 examples, worse on 0" in same
+
+
 # Significance.
 
 
@@ -188,14 +334,88 @@ def test_p_values_are_uniform_under_the_null_hypothesis() -> None:
     assert covered > 0.9
 
 
+def test_the_p_value_and_the_interval_hold_when_seeds_vary() -> None:
+    """Systems whose training draws an accuracy around .7: neither is better, though a pair of runs may well differ."""
+    generator = np.random.default_rng(0)
+    gold = np.array(["a", "b"] * 50)
+
+    def system() -> list[np.ndarray]:
+        return [coins(generator, gold, share) for share in generator.normal(0.7, 0.1, size=5)]
+
+    accuracy = metric("accuracy")
+    found = [compare_answers(accuracy, gold, first=system(), second=system(), samples=200) for _ in range(150)]
+    covered = np.mean([one.low <= 0 <= one.high for one in found])
+    assert 0.9 < covered < 0.98, "examples alone cover it in half of the comparisons"
+    below = np.mean([one.bootstrap_p < 0.1 for one in found])
+    assert 0.05 < below < 0.16, "examples alone find a difference in half of the comparisons"
+
+
+def test_the_bootstrap_draws_seeds_and_examples_by_themselves() -> None:
+    """Against every draw of three examples, of two seeds, and of three seeds."""
+    gold = np.array(list("aaa"))
+    first = [np.array(list(answers)) for answers in ("bab", "bba")]
+    second = [np.array(list(answers)) for answers in ("baa", "bab", "baa")]
+    right = [np.array([answers == gold for answers in system]) for system in (first, second)]
+    every = [np.array(list(itertools.product(range(number), repeat=number))) for number in (3, 2, 3)]
+    changes = np.array(
+        [
+            right[1][seeds][:, examples].mean() - right[0][others][:, examples].mean()
+            for examples, others, seeds in itertools.product(*every)
+        ]
+    )
+    result = compare_answers(metric("accuracy"), gold, first=first, second=second, samples=20_000)
+    assert result.difference == pytest.approx(2 / 9)
+    assert [result.low, result.high] == pytest.approx(np.quantile(changes, [0.025, 0.975]).tolist())
+    assert [result.low, result.high] == pytest.approx([-2 / 9, 2 / 3])
+    assert result.bootstrap_p == pytest.approx(np.mean(np.abs(changes - 2 / 9) >= 2 / 9 - 1e-9), abs=0.02)
+
+
+def test_seeds_alone_by_hand() -> None:
+    """One seed is always wrong, the others are always right: whichever examples are drawn, the seeds decide."""
+    gold = np.array(["a"] * 7)
+    wrong, right = np.array(["b"] * 7), gold
+    result = compare_answers(metric("accuracy"), gold, first=[wrong, right], second=[right], samples=20_000)
+    # Two draws of two seeds: the difference is 1, 1/2 or 0, with probability 1/4, 1/2 and 1/4.
+    assert (result.difference, result.low, result.high) == (0.5, 0, 1)
+    assert result.bootstrap_p == pytest.approx(1 / 2, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "macro_f1"])
+def test_seeds_that_agree_count_as_one(name: str) -> None:
+    generator = np.random.default_rng(5)
+    gold = np.array(["a", "b"] * 30)
+    first, second = coins(generator, gold, 0.6), coins(generator, gold, 0.8)
+    single = compare_answers(metric(name), gold, first=[first], second=[second], samples=200)
+    many = compare_answers(metric(name), gold, first=[first] * 3, second=[second] * 2, samples=200)
+    for value in ("difference", "low", "high", "bootstrap_p"):
+        assert getattr(many, value) == pytest.approx(getattr(single, value), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "name", "expected"),
+    [
+        (1, "accuracy", (0.10833333, -0.00833333, 0.229375, 0.08982036, 0.15169661)),
+        (1, "macro_f1", (0.10003778, -0.01440409, 0.22726937, 0.0998004, 0.13772455)),
+        (3, "accuracy", (0.16944444, 0.006875, 0.33333333, 0.0499002, 0.00199601)),
+        (3, "macro_f1", (0.17109228, 0.00866686, 0.34354248, 0.0499002, 0.00199601)),
+    ],
+)
+def test_the_same_seed_gives_the_same_figures(seeds: int, name: str, expected: tuple[float, ...]) -> None:
+    """Those of one seed are what examples alone gave before seeds were drawn too."""
+    generator = np.random.default_rng(4)
+    gold = np.array(["a", "b", "b"] * 40)
+    first = [coins(generator, gold, share) for share in (0.6, 0.7, 0.75)][:seeds]
+    second = [coins(generator, gold, share) for share in (0.7, 0.75, 0.9)][:seeds]
+    result = compare_answers(metric(name), gold, first=first, second=second, samples=500, seed=3)
+    assert dataclasses.astuple(result) == pytest.approx(expected, abs=1e-8)
+
+
 def test_randomisation_against_every_exchange() -> None:
     """For eight examples all 256 exchanges can be tried."""
     gold, first, second = (np.array(list(text)) for text in ("aaaaaaaa", "abbbbbaa", "aaaaabba"))
     changes = (second == gold).astype(int) - (first == gold).astype(int)
-    totals = [abs(sum(changes * (1 - 2 * (np.arange(8) >> 0) * 0))) for _ in range(1)]
-    observed = totals[0]
     signs = 1 - 2 * ((np.arange(256)[:, None] >> np.arange(8)) & 1)
-    exact = np.mean(np.abs(signs @ changes) >= observed)
+    exact = np.mean(np.abs(signs @ changes) >= abs(changes.sum()))
     result = compare_answers(metric("accuracy"), gold, first=[first], second=[second], samples=20_000)
     assert result.randomisation_p == pytest.approx(exact, abs=0.02)
 
@@ -253,8 +473,6 @@ def test_nothing_to_compare_is_refused() -> None:
 
 
 def test_comparisons_are_plain_values(tmp_path: Path) -> None:
-    import dataclasses
-
     one = write_run(tmp_path / "one", list("ab"), list("ab"))
     other = write_run(tmp_path / "other", list("ab"), list("aa"))
     text = json.dumps(dataclasses.asdict(compare(one, other, samples=10)), default=str)

@@ -74,6 +74,13 @@ def test_pairs() -> None:
     assert (len(example.sentences), example.label) == (2, "same")
 
 
+@pytest.mark.parametrize("pair", [("one", "two"), (Sentence(["one"]), Sentence(["two"])), ("one", Sentence(["two"]))])
+def test_a_tuple_of_two_is_a_pair_where_an_example_has_two_texts(pair: tuple[Any, ...]) -> None:
+    (example,) = read_objects([pair], num_texts=2)
+    assert [sentence.words for sentence in example.sentences] == [("one",), ("two",)]
+    assert (example.label, example.id) == (None, "0")
+
+
 @pytest.mark.parametrize(
     ("label", "target", "expected"),
     [

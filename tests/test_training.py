@@ -112,7 +112,7 @@ def test_a_run_learns_and_leaves_its_folder(data: DataConfig, tmp_path: Path) ->
     assert best["accuracy"] == max(row["accuracy"] for row in rows) == result.metrics["accuracy"]
 
     predictions = list(read_json_lines(RunFolder(out).predictions("dev")))
-    assert [set(row) for row in predictions] == [{"id", "gold", "predicted", "scores"}] * 24
+    assert [set(row) for row in predictions] == [{"id", "gold", "predicted", "scores", "texts"}] * 24
     assert np.mean([row["gold"] == row["predicted"] for row in predictions]) == best["accuracy"]
     model = sa.load(out)
     answers = model.predict(list(get_task("classification").read(config.data.dev or "")))

@@ -1,15 +1,16 @@
 """Training from Python objects: the same runs as from files, and one clear error for what is no data."""
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import structattn as sa
+from small_models import sentence_model
 from structattn.data import Example
 from structattn.syntax import ConfigError, ParseError
+from structattn.tasks import get_task
 from structattn.training import RunFolder, load_config
 from structattn.training.objects import checksum
 
@@ -79,10 +80,20 @@ def test_predictions_of_texts_files_and_mappings_agree(tmp_path: Path) -> None:
     ]
 
 
-def test_several_runs_are_compared(tmp_path: Path) -> None:
+def test_pairs_are_predicted_as_the_model_predicts_them() -> None:
+    task = get_task("pair_classification")
+    model = sentence_model("emb_s2t", task, vocabulary=sa.Vocabulary(["a", "dog"]), labels="xy", options={"dim": 4})
+    pairs = [("a dog", "a"), ("dog", "a dog")]
+    assert sa.predict(model, pairs) == model.predict(pairs)
+
+
+def test_runs_are_compared_on_objects_too(tmp_path: Path) -> None:
     folders = [sa.train(ROWS, ROWS, out=tmp_path / f"run{seed}", seed=seed, **SMALL).folder for seed in (1, 2)]
-    found = sa.compare([folders[0]], [folders[1]], samples=99)
-    assert json.dumps(found.metric) == '"accuracy"'
+    own = sa.compare([folders[0]], [folders[1]], samples=99)
+    given = sa.compare([folders[0]], [folders[1]], data=iter(ROWS), samples=99)
+    assert (own.metric, own.split, given.split) == ("accuracy", "dev", "the given data")
+    assert given.groups == own.groups
+    assert given.differences == own.differences
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,17 @@
 import dataclasses
 import json as jsonlib
 from collections.abc import Iterator
+from typing import Literal
 
 from structattn.cli.lines import table
+from structattn.inspection.comparisons import answers_in_words, comparison_table, flips_page
 from structattn.layers.devices import Hardware
+from structattn.syntax import replace_text
+from structattn.syntax.errors import ConfigError
 from structattn.training import Comparison, Difference, Group, compare
+
+# How much of a text stands in a line.
+_WIDTH = 60
 
 
 def command(
@@ -15,41 +22,57 @@ def command(
     metric: str | None = None,
     split: str | None = None,
     data: str | None = None,
-    format: str | None = None,
+    data_format: str | None = None,
     parses: str | None = None,
-    flips: int = 10,
+    format: Literal["text", "markdown", "latex"] = "text",
+    flips: str | None = None,
+    examples: int = 10,
     hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Mean and deviation over seeds, paired bootstrap against the first run, and the examples that flipped.
+    """Mean and deviation over seeds, paired bootstrap against the first system, and the examples that flipped.
 
     Args:
         runs: run folders, or folders that hold one run folder for each seed.
         metric: name of a metric; the task's own by default.
         split: dev or test; dev where every run has it by default.
         data: a file with labels that the best model of each run is to answer, instead of its own predictions.
-        format: the data format of that file; recognised from the file by default.
+        data_format: the data format of that file; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
-        flips: how many flipped examples to show for each pair of systems.
+        format: text; or a table for a paper, in markdown or latex (with booktabs).
+        flips: a file for a page of all examples that one system gets right and the other wrong, .html.
+        examples: how many of these to print for each pair of systems.
         hardware: where the models run that answer --data, and in which numbers.
         trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
     """
+    if flips is not None and not flips.endswith(".html"):
+        raise ConfigError(
+            f"--flips: expected a file that ends in .html, got {flips!r}; --examples says how many to print"
+        )
     found = compare(
         *runs,
         metric=metric,
         split=split,
         data=data,
-        format=format,
+        data_format=data_format,
         parses=parses,
         hardware=hardware,
         trust_code=trust_code,
     )
-    yield from [jsonlib.dumps(dataclasses.asdict(found), default=str)] if json else _lines(found, flips)
+    if flips is not None:
+        with replace_text(flips) as stream:
+            stream.write(flips_page(found))
+    if json:
+        yield jsonlib.dumps(dataclasses.asdict(found), default=str)
+    elif format == "text":
+        yield from _lines(found, examples)
+    else:
+        yield comparison_table(found, format)
 
 
-def _lines(found: Comparison, flips: int) -> Iterator[str]:
+def _lines(found: Comparison, examples: int) -> Iterator[str]:
     yield f"{found.metric} on {found.split}, {found.num_examples} examples"
     yield ""
     header = ["system", "seeds", "mean", "sd", "difference", "95 % interval", "p bootstrap", "p randomisation"]
@@ -61,7 +84,7 @@ def _lines(found: Comparison, flips: int) -> Iterator[str]:
     yield from table(header[:shown], [_row(first, None)[:shown], *rows])
     yield from _chosen(found)
     for difference in found.differences:
-        yield from _flips(difference, flips)
+        yield from _flips(difference, examples)
 
 
 def _chosen(found: Comparison) -> Iterator[str]:
@@ -94,12 +117,19 @@ def _flips(difference: Difference, count: int) -> Iterator[str]:
     yield ""
     yield f"{difference.second} against {difference.first}: better on {won} examples, worse on {lost}"
     if count and difference.flips:
+        header = ["example", "gold", difference.first, difference.second, "is", "text"]
         rows = [
-            [flip.id, str(flip.gold), _answers(flip.first), _answers(flip.second), "better" if flip.won else "worse"]
+            [
+                flip.id,
+                *(answers_in_words(one) for one in ((flip.gold,), flip.first, flip.second)),
+                "better" if flip.won else "worse",
+                _short(" / ".join(flip.texts)),
+            ]
             for flip in difference.flips[:count]
         ]
-        yield from table(["example", "gold", difference.first, difference.second, "is"], rows)
+        yield from table(header, rows, left=(0, len(header) - 1))
 
 
-def _answers(answers: tuple[str | float, ...]) -> str:
-    return " ".join(f"{answer:.2f}" if isinstance(answer, float) else answer for answer in answers)
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

@@ -1,10 +1,15 @@
 """Results as tables and rows of figures for a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: the first column flush left, the others flush right.
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
+    """Lines of a table: columns of names flush left, the others flush right.
+
+    Args:
+        header: the names of the columns.
+        rows: the cells.
+        left: the columns that are flush left.
 
     Example:
         >>> print("\\n".join(table(["encoder", "accuracy"], [["ms_san", "0.91"], ["disan", "0.9"]])))
@@ -13,7 +18,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         disan         0.9
     """
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
-    filled = [[_cell(*cell) for cell in enumerate(zip(row, widths, strict=True))] for row in (header, *rows)]
+    filled = [
+        [
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in (header, *rows)
+    ]
     return ["  ".join(cells).rstrip() for cells in filled]
 
 
@@ -26,8 +37,3 @@ def figures(values: Mapping[str, float]) -> str:
     """
     shown = {name: f"{value}" if isinstance(value, int) else f"{value:.4f}" for name, value in values.items()}
     return "  ".join(f"{name} {value}" for name, value in shown.items())
-
-
-def _cell(column: int, content: tuple[str, int]) -> str:
-    text, width = content
-    return text.rjust(width) if column else text.ljust(width)

@@ -23,6 +23,7 @@ def command(
     parses: str | None = None,
     text_column: int | str | None = None,
     id_column: int | str | None = None,
+    texts: bool = False,
     batch_size: int = 64,
     hardware: Hardware,
     trust_code: bool = False,
@@ -37,6 +38,7 @@ def command(
         text_column: for tables and JSON: the column of texts, two with a comma between for pairs; by default that of
             the run's training data, or one of the usual names.
         id_column: the column of ids, likewise.
+        texts: repeat the texts of each example, under the key "texts".
         batch_size: examples per batch.
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
@@ -46,14 +48,15 @@ def command(
     model = hardware.place(load(run, trust_code=trust_code))
     columns = columns_of(run, text_column=text_column, label_column=None, id_column=id_column)
     columns.pop("label_column", None)  # new texts need no labels
-    shown = format or ("text" if data == "-" else model.task.format_of(data))
-    counts = ExampleCounts(data, format=shown, has_classes=False)
+    data_format = format or ("text" if data == "-" else model.task.format_of(data))
+    counts = ExampleCounts(data, format=data_format, has_classes=False)
     inputs = counts.over(with_parses(read_inputs(model.task, data, format=format, columns=columns), parses))
     for examples in chunks(inputs, size=32 * batch_size):
         with hardware.autocast():
             predictions = model.predict(examples, batch_size=batch_size)
-        for prediction in predictions:
-            yield jsonlib.dumps(_values(prediction), ensure_ascii=False)
+        for prediction, example in zip(predictions, examples, strict=True):
+            shown = {"texts": [sentence.text for sentence in example.sentences]} if texts else {}
+            yield jsonlib.dumps({**_values(prediction), **shown}, ensure_ascii=False)
     counts.summary().log(LOGGER)
 
 

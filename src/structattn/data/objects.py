@@ -17,6 +17,7 @@ def read_objects(
     label_column: Column | None = None,
     id_column: Column | None = None,
     target: str | None = None,
+    num_texts: int = 1,
     name: str = "data",
 ) -> Iterator[Example]:
     """Stream the examples of a collection.
@@ -30,6 +31,7 @@ def read_objects(
         id_column: the column of ids.
         target: ``"class"`` or ``"score"``, what labels are to be read as; without it, numbers with a decimal point are
             scores.
+        num_texts: how many texts an example has; where it is two, a tuple of two texts is a pair without a label.
         name: how errors call the data.
 
     Yields:
@@ -43,6 +45,8 @@ def read_objects(
         [(('so', 'fine'), 'pos'), (('dull',), '0')]
         >>> next(read_objects([{"review": "so fine", "stars": 4.5}])).label
         4.5
+        >>> len(next(read_objects([("a dog", "an animal")], num_texts=2)).sentences)
+        2
     """
     if target is not None:
         check_target(target)
@@ -58,7 +62,7 @@ def read_objects(
         if isinstance(row, Example):
             yield row
             continue
-        if isinstance(row, str | Sentence):
+        if isinstance(row, str | Sentence) or _is_pair(row, num_texts):
             yield Example(row, id=str(number))
             continue
         if isinstance(row, tuple):
@@ -86,6 +90,12 @@ def _class_names(data: object) -> Mapping[str, Sequence[str]]:
     features = getattr(data, "features", None)
     known = features.items() if isinstance(features, Mapping) else ()
     return {column: feature.names for column, feature in known if isinstance(getattr(feature, "names", None), list)}
+
+
+def _is_pair(row: object, num_texts: int) -> bool:
+    """Whether it is two texts of a task on pairs, and not a text and its label."""
+    is_pair = isinstance(row, tuple) and len(row) == num_texts == 2
+    return is_pair and all(isinstance(part, str | Sentence) for part in row)  # type: ignore[attr-defined]
 
 
 def _named(row: tuple[Any, ...], place: Place) -> dict[str, Any]:

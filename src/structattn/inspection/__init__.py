@@ -1,10 +1,12 @@
 """Analysis of models: attention maps, their summaries and figures, leave-one-out attribution.
 
 ``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``attention_page`` and ``save_plots``
-draw all figures of a trained model on some sentences.
+draw all figures of a trained model on some sentences. ``comparison_table`` and ``flips_page`` show what
+``structattn.compare`` found.
 """
 
 from structattn.inspection.attention_map import AttentionMap
+from structattn.inspection.comparisons import comparison_table, flips_page
 from structattn.inspection.figures import (
     attention_figure,
     features_figure,
@@ -38,7 +40,9 @@ __all__ = [
     "attention_page",
     "attribution_figure",
     "binned_accuracy",
+    "comparison_table",
     "features_figure",
+    "flips_page",
     "head_recall",
     "leave_one_out",
     "num_attractors",

@@ -45,7 +45,7 @@ class TreebankParser:
         for sentence in sentences:
             if sentence.dependency is None:
                 raise ParseError(f"expected heads of every word, {_shown(sentence.words)} has none", file=file)
-            text = _normal(sentence.metadata.get("text", " ".join(sentence.words)))
+            text = _normal(sentence.text)
             self._by_words.setdefault(sentence.words, _with(sentence, {}))
             for key in (text, " ".join(sentence.words)):
                 self._by_text.setdefault(key, _with(sentence, {"text": key}))

@@ -87,6 +87,16 @@ class Sentence:
         """
         return cls(split_words(text), metadata={"text": text})
 
+    @property
+    def text(self) -> str:
+        """The text it was made from, if that is known; otherwise its words with spaces between.
+
+        Example:
+            >>> Sentence.from_text("It isn't.").text, Sentence(["It", "is", "n't", "."]).text
+            ("It isn't.", "It is n't .")
+        """
+        return self.metadata.get("text", " ".join(self.words))
+
     def _check(self) -> None:
         num_words = len(self.words)
         for name in ("tags", "dependency", "constituency"):

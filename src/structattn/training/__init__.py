@@ -6,7 +6,8 @@ where one of the two Hugging Face classes is requested.
 
 from typing import TYPE_CHECKING, Any
 
-from structattn.training.compare import Comparison, Difference, Flip, Group, compare
+from structattn.training.compare import compare
+from structattn.training.comparison import Comparison, Difference, Flip, Group
 from structattn.training.config import DataConfig, RunConfig, load_config, save_config
 from structattn.training.folder import RunFolder
 from structattn.training.heads import Pretraining, PretrainingConfig, pretrain, pretrain_heads

@@ -1,8 +1,9 @@
 """Compare runs: mean and deviation over seeds, significance of differences, and the examples that flipped."""
 
+import dataclasses
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -14,98 +15,23 @@ from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
+from structattn.training.comparison import Comparison, Difference, Flip, Group
 from structattn.training.config import RunConfig, load_config
-from structattn.training.examples import read_labelled
 from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.models import load
+from structattn.training.objects import Data, labelled_examples, name_of
 from structattn.training.run import RunResult, read_result
-from structattn.training.significance import Significance, compare_answers
+from structattn.training.significance import compare_answers
 
 PathLike = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Runs that differ in their seed only.
-
-    Attributes:
-        name: for tables.
-        folders: the run folders.
-        values: the metric of each run.
-        mean: over the runs.
-        deviation: sample standard deviation over the runs; ``None`` for a single run.
-        chosen: on test, every figure of several runs as `chosen_on_dev` has them.
-    """
-
-    name: str
-    folders: tuple[Path, ...]
-    values: tuple[float, ...]
-    mean: float
-    deviation: float | None
-    chosen: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Flip:
-    """An example on which the systems differ: one was right in more of its runs than the other.
-
-    Attributes:
-        id: the example's id.
-        gold: its true answer.
-        first: the first group's answers, one for each run.
-        second: the second group's answers.
-        won: whether the second group is the better one here.
-    """
-
-    id: str
-    gold: str | float
-    first: tuple[str | float, ...]
-    second: tuple[str | float, ...]
-    won: bool
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One group against the first.
-
-    Attributes:
-        first: name of the first group.
-        second: name of the other group.
-        significance: interval and p-values.
-        flips: the examples that flipped, largest change first; for scores, all that moved.
-    """
-
-    first: str
-    second: str
-    significance: Significance
-    flips: tuple[Flip, ...]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The result of ``compare``.
-
-    Attributes:
-        metric: name of the metric.
-        split: ``"dev"``, ``"test"``, or the file that was given.
-        num_examples: how many examples the runs share.
-        groups: the groups, in the order given.
-        differences: every other group against the first.
-    """
-
-    metric: str
-    split: str
-    num_examples: int
-    groups: tuple[Group, ...]
-    differences: tuple[Difference, ...]
 
 
 def compare(
     *groups: PathLike | Sequence[PathLike],
     metric: str | None = None,
     split: str | None = None,
-    data: str | None = None,
-    format: str | None = None,
+    data: Data | None = None,
+    data_format: str | None = None,
     parses: str | None = None,
     hardware: Hardware | None = None,
     trust_code: bool = False,
@@ -118,8 +44,9 @@ def compare(
         *groups: each a run folder, a folder that holds run folders (one for each seed), or a sequence of run folders.
         metric: name of a metric; the task's main metric if ``None``.
         split: ``"dev"`` or ``"test"``; dev where every run has it if ``None``.
-        data: a file that the best model of each run is to answer, instead of its own predictions.
-        format: the data format of that file; recognised from the file if ``None``.
+        data: what the best model of each run is to answer, instead of its own predictions: a file, or examples as for
+            ``structattn.train``. Columns are named as in the training data of the run.
+        data_format: the data format of that file; recognised from the file if ``None``.
         parses: a CoNLL-U file with the trees of sentences that come without.
         hardware: where the models run, and in which numbers; the CPU if ``None``.
         trust_code: whether an encoder that a folder names as ``module:function`` may be imported and run.
@@ -136,14 +63,19 @@ def compare(
     if split is not None and data is not None:
         raise ConfigError("compare expects a split of the runs' own predictions, or other data, not both")
 
+    given = list(data) if isinstance(data, Iterator) else data
+
     def read(folder: Path) -> _Run:
-        if data is None:
+        if given is None:
             return _read(folder, split)
         model = (hardware or Hardware("cpu")).place(load(folder, trust_code=trust_code))
-        examples = read_labelled(model.task, data, format=format, parses=parses)
+        config = load_config(RunFolder(folder).config)
+        settings = dataclasses.replace(config.data, format=data_format, parses=parses)
+        examples = labelled_examples(model.task, given, settings)
         with (hardware or Hardware("cpu")).autocast():
-            rows = list(prediction_rows(model.evaluate(examples)))
-        return _Run(folder, load_config(RunFolder(folder).config), model.task.main_metric.name, data, Path(data), rows)
+            rows = list(prediction_rows(model.evaluate(examples), examples))
+        name = name_of(given)
+        return _Run(folder, config, model.task.main_metric.name, name, Path(name), rows)
 
     runs = [[read(folder) for folder in _run_folders(group)] for group in groups]
     everyone = [run for group in runs for run in group]
@@ -156,13 +88,12 @@ def compare(
         _group(name, group, answer, gold, chosen)
         for name, group, answer in zip(_names(runs), runs, answers, strict=True)
     ]
-    ids = [str(row["id"]) for row in everyone[0].rows]
     differences = [
         Difference(
             found[0].name,
             group.name,
             compare_answers(chosen, gold, first=answers[0], second=answer, samples=samples, seed=seed),
-            _flips(ids, gold, np.stack(answers[0]), second=np.stack(answer)),
+            _flips(everyone[0].rows, gold, np.stack(answers[0]), second=np.stack(answer)),
         )
         for group, answer in zip(found[1:], answers[1:], strict=True)
     ]
@@ -287,7 +218,9 @@ def _group(name: str, runs: Sequence[_Run], answers: Sequence[np.ndarray], gold:
     return Group(name, folders, values, mean(values), deviation, chosen)
 
 
-def _flips(ids: Sequence[str], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray) -> tuple[Flip, ...]:
+def _flips(
+    rows: Sequence[Mapping[str, Any]], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray
+) -> tuple[Flip, ...]:
     """Answers are ``(run, example)``; the score of an example is its mean over the runs."""
     if gold.dtype.kind == "f":
         change = np.abs(first - gold).mean(0) - np.abs(second - gold).mean(0)
@@ -296,7 +229,8 @@ def _flips(ids: Sequence[str], gold: np.ndarray, first: np.ndarray, *, second: n
     order = [index for index in np.argsort(-np.abs(change), kind="stable") if change[index] != 0]
     return tuple(
         Flip(
-            ids[index],
+            str(rows[index]["id"]),
+            tuple(rows[index].get("texts", ())),
             gold[index].item(),
             tuple(first[:, index].tolist()),
             tuple(second[:, index].tolist()),

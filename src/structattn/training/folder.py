@@ -4,7 +4,7 @@
 config.yaml             the resolved configuration; ``structattn train --config`` runs it again
 environment.json        versions, device, checksums of the data
 metrics.jsonl           one line per evaluation
-predictions/dev.jsonl   id, gold, predicted, scores of the best model; ``test.jsonl`` likewise
+predictions/dev.jsonl   id, gold, predicted, scores of the best model, texts; ``test.jsonl`` likewise
 checkpoints/            the state of the unfinished run
 best/                   the best model, a Hugging Face folder
 plots/                  for pictures
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from structattn.data import Example
 from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.syntax.folders import (
     described_by,
@@ -210,12 +211,23 @@ def plain(config: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "out"}
 
 
-def prediction_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-    """For each example id, gold, predicted, the probability of each class as scores, and the facts, if any."""
-    for prediction, gold in zip(evaluation.predictions, evaluation.gold, strict=True):
+def prediction_rows(evaluation: Evaluation, examples: Iterable[Example]) -> Iterator[dict[str, Any]]:
+    """For each example id, gold, predicted, the probability of each class as scores, the facts, if any, and the texts.
+
+    Args:
+        evaluation: of a model.
+        examples: what it was evaluated on.
+    """
+    for prediction, gold, example in zip(evaluation.predictions, evaluation.gold, examples, strict=True):
         facts = {} if prediction.facts is None else {"facts": list(prediction.facts)}
-        scores = dict(prediction.probabilities)
-        yield {"id": prediction.id, "gold": gold, "predicted": prediction.answer, "scores": scores, **facts}
+        yield {
+            "id": prediction.id,
+            "gold": gold,
+            "predicted": prediction.answer,
+            "scores": dict(prediction.probabilities),
+            **facts,
+            "texts": [sentence.text for sentence in example.sentences],
+        }
 
 
 def _lock(path: Path) -> int:

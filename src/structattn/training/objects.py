@@ -13,7 +13,7 @@ from structattn.syntax import ConfigError
 from structattn.syntax.options import nearest
 from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
-from structattn.training.examples import FROM_PYTHON, all_labelled, read_labelled
+from structattn.training.examples import FROM_PYTHON, all_labelled
 from structattn.training.models import load
 from structattn.training.run import RunResult, run
 
@@ -38,7 +38,8 @@ def train(
 
     Args:
         data: the training data: a file in any data format; or a pandas ``DataFrame``, a ``datasets.Dataset``, a list of
-            mappings such as ``{"text": ..., "label": ...}``, of tuples ``(text, label)``, or of ``Example``.
+            mappings such as ``{"text": ..., "label": ...}``, of tuples ``(text, label)`` (for tasks on pairs ``(text,
+            text, label)``), or of ``Example``.
         dev: likewise, to choose the best model by; without, a part of the training data is held out.
         encoder: name of an encoder, or ``module:function``.
         task: name of a task.
@@ -91,9 +92,7 @@ def evaluate(model: TaskModel | str | os.PathLike[str], data: Data, **columns: A
         ParseError: for data that are none, with file and line, or the number of the row.
     """
     ready = _model(model)
-    if isinstance(data, str | os.PathLike):
-        return ready.evaluate(read_labelled(ready.task, os.fspath(data), columns=columns))
-    return ready.evaluate(all_labelled(_examples(ready.task, data, DataConfig(**columns)), "data"))
+    return ready.evaluate(labelled_examples(ready.task, data, DataConfig(**columns)))
 
 
 def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: Any) -> list[Prediction]:
@@ -101,7 +100,7 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
 
     Args:
         model: a model of a task, or the folder of a run or model.
-        data: texts, or anything that `train` takes; labels are not needed.
+        data: texts, or anything that `train` takes; labels are not needed. For tasks on pairs a tuple of two is a pair.
         **columns: ``text_column`` and ``id_column`` where they have other names than the usual ones.
 
     Raises:
@@ -110,6 +109,26 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
     """
     ready = _model(model)
     return ready.predict(_examples(ready.task, data, DataConfig(**columns)))
+
+
+def labelled_examples(task: Task, data: Data, settings: DataConfig) -> list[Example]:
+    """Examples to measure a model of the task by.
+
+    Args:
+        task: their task.
+        data: a file, or examples as for `train`.
+        settings: the format, columns and parses of the data.
+
+    Raises:
+        ConfigError: if the data do not fit the task, or an example has no label.
+        ParseError: for data that are none, with file and line, or the number of the row.
+    """
+    return all_labelled(_examples(task, data, settings), name_of(data))
+
+
+def name_of(data: Data) -> str:
+    """The path of a file; "the given data" for anything else."""
+    return os.fspath(data) if isinstance(data, str | os.PathLike) else "the given data"
 
 
 def checksum(examples: Sequence[Example]) -> str:
@@ -141,7 +160,7 @@ def _examples(task: Task, data: Data, settings: DataConfig) -> list[Example]:
         found = task.read(data, format=settings.format, columns=settings.columns)
     else:
         target = "score" if task.is_regression else "class"
-        found = task.prepare(read_objects(data, **settings.columns, target=target))
+        found = task.prepare(read_objects(data, **settings.columns, target=target, num_texts=task.arity))
     return list(with_parses(found, settings.parses))
 
 

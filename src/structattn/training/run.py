@@ -171,7 +171,7 @@ class _TaskLearner:
         entropy = tree_entropy(self.model, dev[:_LATENT_EXAMPLES])
 
         def keep() -> None:
-            write_json_lines(self.folder.predictions("dev"), prediction_rows(evaluation))
+            write_json_lines(self.folder.predictions("dev"), prediction_rows(evaluation, dev))
             self.model.save_pretrained(self.folder.best)
 
         return Measured(evaluation.metrics, {} if entropy is None else {"tree_entropy": entropy}, keep)
@@ -221,7 +221,7 @@ def _train(
 def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
     # The folder of a run to resume may come from anybody: it may name the encoder of this run and no other code.
     evaluation = load(folder.best, trust_code=config.encoder).to(device).evaluate(examples)
-    write_json_lines(folder.predictions("test"), prediction_rows(evaluation))
+    write_json_lines(folder.predictions("test"), prediction_rows(evaluation, examples))
     return dict(evaluation.metrics)
 
 

@@ -1,9 +1,15 @@
-"""Significance of the difference between two systems: paired resampling of examples, in numpy, for any metric.
+"""Significance of the difference between two systems: paired resampling, in numpy, for any metric.
 
 Both tests keep the examples paired, so that the difficulty of an example cancels.
 
-- Paired bootstrap (Koehn 2004; Berg-Kirkpatrick et al. 2012): draw examples with repetition and measure again.
+- Paired bootstrap (Koehn 2004; Berg-Kirkpatrick et al. 2012) over examples and seeds: draw examples with replacement,
+  draw seeds of each system with replacement, and measure again. As every seed answers every example, the two draws are
+  independent (Owen 2007, "The pigeonhole bootstrap"; Sellam et al. 2022, "The MultiBERTs", arXiv 2106.16163: the
+  Multi-Bootstrap with unpaired seeds). The interval is that of systems trained again and tested on new examples. From
+  ``k`` seeds the bootstrap sees ``(k - 1) / k`` of the variance between seeds: with two or three the interval is
+  somewhat narrow, and with one it concerns the trained models at hand, as for examples alone.
 - Approximate randomisation (Noreen 1989; Yeh 2000): exchange the two systems' answers on a random half of the examples.
+  All seeds are exchanged together, so it tests the trained models at hand.
 
 A resample is a row of example weights and a metric takes many rows at once (``structattn.tasks.metrics``), so nothing
 here loops over resamples.
@@ -27,9 +33,9 @@ class Significance:
 
     Attributes:
         difference: second minus first, mean over seeds.
-        low: lower end of the bootstrap's 95 % interval of the difference.
+        low: lower end of the bootstrap's 95 % interval of the difference, over examples and seeds.
         high: its upper end.
-        bootstrap_p: two-sided p-value of the paired bootstrap.
+        bootstrap_p: two-sided p-value of the same bootstrap.
         randomisation_p: two-sided p-value of approximate randomisation; ``None`` if the systems have different
             numbers of seeds, whose answers cannot be exchanged one for one.
     """
@@ -80,9 +86,11 @@ def compare_answers(
     # Rounding must not decide whether a resample is as extreme as the data.
     extreme = abs(difference) - 1e-12 * (1 + abs(difference))
 
+    # Apart from the generator of the examples, so that the same examples are drawn for any number of seeds.
+    seeds = np.random.default_rng([seed, 2])
     drawn = np.concatenate(
         [
-            _mean(metric, gold, second, weights) - _mean(metric, gold, first, weights)
+            _resampled_mean(metric, gold, second, weights, seeds) - _resampled_mean(metric, gold, first, weights, seeds)
             for weights in _resamples(len(gold), samples, np.random.default_rng([seed, 0]))
         ]
     )
@@ -105,6 +113,20 @@ def compare_answers(
 def _mean(metric: Metric, gold: np.ndarray, answers: Sequence[np.ndarray], weights: np.ndarray) -> np.ndarray:
     means: np.ndarray = np.mean([metric.values(gold, answer, weights=weights) for answer in answers], axis=0)
     return means
+
+
+def _resampled_mean(
+    metric: Metric,
+    gold: np.ndarray,
+    answers: Sequence[np.ndarray],
+    weights: Float[np.ndarray, "sample example"],
+    generator: np.random.Generator,
+) -> Float[np.ndarray, " sample"]:
+    """The mean over as many seeds as there are, drawn with replacement for each row of weights."""
+    values = np.stack([metric.values(gold, answer, weights=weights) for answer in answers], axis=1)
+    drawn = generator.integers(len(answers), size=values.shape)
+    mean: np.ndarray = np.take_along_axis(values, drawn, axis=1).mean(1)
+    return mean
 
 
 def _swapped_difference(

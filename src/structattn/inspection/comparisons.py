@@ -1,0 +1,241 @@
+"""Comparisons of runs on paper and on a page: a table in Markdown or LaTeX, and the examples that flipped."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from structattn.pictures.page import Section, choices, page, table
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import nearest
+from structattn.tasks.metrics import metric
+from structattn.training.comparison import Comparison, Difference, Flip
+
+# Per cent and one decimal, unless a metric is on another scale: its factor and its decimals.
+_SCALES = {"bleu": (1, 1), "mean_squared_error": (1, 3)}
+
+# Marks of significance, the strictest first.
+_LEVELS = ((0.01, "**"), (0.05, "*"))
+
+
+class _Markdown:
+    """How one language writes what a table needs."""
+
+    plus_minus = "±"
+    percent = "%"
+
+    def escape(self, text: str) -> str:
+        """Plain text."""
+        return re.sub(r"[\\`*_|<>\[\]]", r"\\\g<0>", text)
+
+    def number(self, text: str) -> str:
+        """A number, with its sign."""
+        return text.replace("-", "−")
+
+    def formula(self, text: str) -> str:
+        """A condition such as ``p < .05``."""
+        return text
+
+    def bold(self, text: str) -> str:
+        """The best figure of a column."""
+        return f"**{text}**"
+
+    def mark(self, mark: str) -> str:
+        """A mark of significance."""
+        return self.escape(mark)
+
+    def whole(self, rows: Sequence[Sequence[str]], caption: str) -> str:
+        """The table, with its header as the first row."""
+        header, *lines = (f"| {' | '.join(row)} |" for row in rows)
+        rule = f"|:---|{'---:|' * (len(rows[0]) - 1)}"
+        return "\n".join([header, rule, *lines, "", caption])
+
+
+class _LaTeX(_Markdown):
+    plus_minus = r"$\pm$"
+    percent = r"\%"
+
+    def escape(self, text: str) -> str:
+        named = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+        signs = {sign: rf"\text{name}{{}}" for sign, name in named.items()}
+        return "".join(signs.get(sign, rf"\{sign}" if sign in "&%$#_{}" else sign) for sign in text)
+
+    def number(self, text: str) -> str:
+        return re.sub(r"[-+]", r"$\g<0>$", text)
+
+    def formula(self, text: str) -> str:
+        return f"${text}$"
+
+    def bold(self, text: str) -> str:
+        return rf"\textbf{{{text}}}"
+
+    def mark(self, mark: str) -> str:
+        return f"$^{{{mark}}}$" if mark else ""
+
+    def whole(self, rows: Sequence[Sequence[str]], caption: str) -> str:
+        header, *lines = (rf"{' & '.join(row)} \\" for row in rows)
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}",
+                r"\toprule",
+                header,
+                r"\midrule",
+                *lines,
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{caption}}}",
+                r"\end{table}",
+            ]
+        )
+
+
+_LAYOUTS = {"markdown": _Markdown(), "latex": _LaTeX()}
+
+
+def comparison_table(comparison: Comparison, layout: str) -> str:
+    """A comparison as a table for a paper: the best mean in bold, significant differences marked, and a caption.
+
+    Figures are in per cent with one decimal; mean squared errors and BLEU are as they are. The marks are those of the
+    bootstrap's p-value of each difference from the first system, not corrected for multiple comparisons. LaTeX needs
+    the package ``booktabs``.
+
+    Args:
+        comparison: what ``structattn.compare`` returned.
+        layout: ``"markdown"`` or ``"latex"``.
+
+    Raises:
+        ConfigError: for any other layout.
+
+    Example:
+        >>> from structattn.training import Comparison, Difference, Group, Significance
+        >>> groups = [Group("transformer", (), (0.875,), 0.875, None), Group("disan", (), (0.9,), 0.9, 0.011)]
+        >>> difference = Difference("transformer", "disan", Significance(0.025, 0.004, 0.046, 0.031, None), ())
+        >>> print(comparison_table(Comparison("accuracy", "dev", 545, tuple(groups), (difference,)), "markdown"))
+        | system | seeds | accuracy (%) | difference | 95 % interval | p |
+        |:---|---:|---:|---:|---:|---:|
+        | transformer | 1 | 87.5 |  |  |  |
+        | disan | 1 | **90.0** ± 1.1\\* | +2.5 | +0.4 to +4.6 | .031 |
+        <BLANKLINE>
+        545 examples (dev); mean ± standard deviation over seeds, the best in bold. Differences from ... p < .01.
+    """
+    if layout not in _LAYOUTS:
+        raise ConfigError(f"unknown layout {layout!r}{nearest(layout, _LAYOUTS)}; known: {', '.join(_LAYOUTS)}")
+    style = _LAYOUTS[layout]
+    factor, decimals = _SCALES.get(comparison.metric, (100, 1))
+    sign = 1 if metric(comparison.metric).greater_is_better else -1
+
+    def number(value: float, *, signed: bool = False) -> str:
+        return style.number(f"{factor * value:{'+' if signed else ''}.{decimals}f}")
+
+    best = number(max((group.mean for group in comparison.groups), key=lambda mean: sign * mean))
+    unit = f" ({style.percent})" if factor == 100 else ""
+    header = ["system", "seeds", f"{comparison.metric.replace('_', ' ')}{unit}"]
+    header += ["difference", f"95 {style.percent} interval", style.formula("p")] if comparison.differences else []
+    rows = [header]
+    for group, difference in zip(comparison.groups, (None, *comparison.differences), strict=True):
+        mean = number(group.mean)
+        score = style.bold(mean) if mean == best else mean
+        score += "" if group.deviation is None else f" {style.plus_minus} {number(group.deviation)}"
+        row = [style.escape(group.name), str(len(group.values)), score]
+        if difference is None:
+            row += [""] * (len(header) - len(row))
+        else:
+            test = difference.significance
+            row[-1] += style.mark(_mark(test.bootstrap_p))
+            ends = f"{number(test.low, signed=True)} to {number(test.high, signed=True)}"
+            row += [number(test.difference, signed=True), ends, style.formula(_probability(test.bootstrap_p))]
+        rows.append(row)
+    return style.whole(rows, _caption(comparison, style))
+
+
+def flips_page(comparison: Comparison) -> str:
+    """A page with the examples on which a system is better or worse than the first, in one self-contained HTML file.
+
+    Args:
+        comparison: what ``structattn.compare`` returned.
+
+    Raises:
+        ConfigError: for a single system.
+    """
+    if not comparison.differences:
+        raise ConfigError("examples that flipped: expected at least two systems to compare, got one")
+    rows = [["system", "seeds", "mean", "difference", "95 % interval", "p"]]
+    for group, difference in zip(comparison.groups, (None, *comparison.differences), strict=True):
+        test = None if difference is None else difference.significance
+        shown = [] if test is None else [f"{test.difference:+.4f}", f"{test.low:+.4f} to {test.high:+.4f}"]
+        probability = [] if test is None else [_probability(test.bootstrap_p)]
+        row = [group.name, str(len(group.values)), f"{group.mean:.4f}", *shown, *probability]
+        rows.append([*row, *[""] * (len(rows[0]) - len(row))])
+    return page(
+        f"{comparison.metric.replace('_', ' ')} on {comparison.split}",
+        [
+            Section(
+                "Systems", table(rows), note="Intervals and p-values of a paired bootstrap over examples and seeds."
+            ),
+            *(_flips_section(difference, comparison.num_examples) for difference in comparison.differences),
+        ],
+        lead=f"{comparison.num_examples:,} examples",
+    )
+
+
+def _flips_section(difference: Difference, num_examples: int) -> Section:
+    won, lost = ([flip for flip in difference.flips if flip.won == side] for side in (True, False))
+    options = [
+        (f"{name} ({len(flips):,})", table(_flip_rows(flips, difference)))
+        for name, flips in (("better", won), ("worse", lost))
+        if flips
+    ]
+    return Section(
+        f"{difference.second} against {difference.first}",
+        choices("Examples", options) if options else "",
+        note=f"Better on {len(won):,} of {num_examples:,} examples, worse on {len(lost):,}; the largest changes first.",
+    )
+
+
+def _flip_rows(flips: Sequence[Flip], difference: Difference) -> list[list[str]]:
+    texts = max(len(flip.texts) for flip in flips)
+    names = ["text"] if texts == 1 else [f"text {number + 1}" for number in range(texts)]
+    rows = [["example", *names, "gold", difference.first, difference.second]]
+    for flip in flips:
+        shown = [*flip.texts, *[""] * (texts - len(flip.texts))]
+        rows.append([flip.id, *shown, *(answers_in_words(one) for one in ((flip.gold,), flip.first, flip.second))])
+    return rows
+
+
+def answers_in_words(answers: Sequence[str | float]) -> str:
+    """The answers of several runs in short: scores one by one, labels with how many runs gave them.
+
+    Example:
+        >>> answers_in_words(["pos", "neg", "pos"]), answers_in_words(["pos"]), answers_in_words([3.25, 4.0])
+        ('pos ×2, neg', 'pos', '3.25 4.00')
+    """
+    if any(isinstance(answer, float) for answer in answers):
+        return " ".join(f"{answer:.2f}" for answer in answers)
+    return ", ".join(f"{answer} ×{count}" if count > 1 else f"{answer}" for answer, count in Counter(answers).items())
+
+
+def _mark(probability: float) -> str:
+    return next((mark for level, mark in _LEVELS if probability < level), "")
+
+
+def _probability(value: float) -> str:
+    """Without the zero before the point; three decimals where they say something."""
+    return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0").removesuffix("0")
+
+
+def _caption(comparison: Comparison, style: _Markdown) -> str:
+    caption = (
+        f"{comparison.num_examples:,} examples ({style.escape(comparison.split)}); mean {style.plus_minus} standard "
+        "deviation over seeds, the best in bold."
+    )
+    if comparison.differences:
+        levels = ", ".join(
+            f"{style.mark(mark)} {style.formula(f'p < {_probability(level)}')}" for level, mark in reversed(_LEVELS)
+        )
+        several = ", not corrected for multiple comparisons" if len(comparison.differences) > 1 else ""
+        caption += (
+            f" Differences from {style.escape(comparison.groups[0].name)} with 95 {style.percent} interval and p-value "
+            f"of a paired bootstrap over examples and seeds; {levels}{several}."
+        )
+    return caption
