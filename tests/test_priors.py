@@ -189,6 +189,8 @@ def test_relation_as_preference_and_as_mask() -> None:
     matrix = BATCH.relations["same"]
     torch.testing.assert_close(Relation(name="same")(BATCH).bias[:, 0], matrix)
     assert (Relation("same", as_mask=True)(BATCH).allowed[:, 0] == (matrix == 1)).all()
+    signed = sa.Sentence(["hush", "!"], relations={"signed": [[0.0, -2.0], [0.5, 0.0]]})
+    assert Relation("signed", as_mask=True)(collate(signed)).allowed.tolist() == [[[[False, True], [True, False]]]]
 
 
 @pytest.mark.parametrize("kind", [DependencyDistance, ConstituencyDistance])
@@ -298,6 +300,19 @@ def test_learnt_alpha_per_head() -> None:
     assert alpha.raw.grad.all()
 
 
+def test_learnt_alphas_start_at_one_unless_given_by_name() -> None:
+    torch.testing.assert_close(LearntAlpha(3)(), torch.ones(3))
+    with pytest.raises(TypeError):
+        LearntAlpha(3, 2.0)  # type: ignore[misc]
+
+
+def test_a_scaled_prior_has_as_many_heads_as_its_weights_or_its_prior() -> None:
+    assert (LearntAlpha(2) * WordDistance()).num_heads == 2
+    assert (2 * PerHead([Forward(), None])).num_heads == 2
+    assert (2 * WordDistance()).num_heads is None
+    assert (LearntAlpha(1) * WordDistance()).num_heads is None
+
+
 def test_tensor_alpha_travels_with_the_prior() -> None:
     prior = torch.tensor(alibi_slopes(2)) * WordDistance()
     assert list(prior.state_dict()) == ["alpha.alpha"]
@@ -317,6 +332,9 @@ def test_names() -> None:
     assert (PerHead([Forward(), None]) + WordDistance()).names == ("forward + word", "none + word")
     assert (2 * PerHead([WordDistance(), None], names=["near", "plain"])).names == ("2 near", "2 plain")
     assert PerHead([Forward(), Forward()]).name == "forward"
+    assert [prior.name for prior in (DependencyDistance(), ConstituencyDistance(), Subtree(), Relation("same"))] == [
+        "dependency", "constituency", "subtree", "same",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -331,6 +349,7 @@ def test_names() -> None:
         (lambda: float("nan") * WordDistance(), "finite alpha, got nan"),
         (lambda: torch.zeros(2, 2) * WordDistance(), r"shape \(2, 2\)"),
         (lambda: LearntAlpha(2, initial=[1.0]), "2 initial weights, one per head, got 1"),
+        (lambda: LearntAlpha(2, initial=[1.0] * 3), "2 initial weights, one per head, got 3"),
         (lambda: LearntAlpha(2, initial=0.0), r"positive finite initial weights, got \[0.0, 0.0\]"),
     ],
 )
@@ -379,3 +398,4 @@ def test_repr_is_how_it_is_written() -> None:
     assert repr(torch.tensor([1.0, 2.0]) * DependencyDistance("word")) == (
         "tensor of 2 * DependencyDistance(missing='word')"
     )
+    assert repr(torch.tensor(1.5) * WordDistance()) == "1.5 * WordDistance()"
