@@ -31,6 +31,7 @@ from structattn.training import (
     compare,
     compare_answers,
     save_config,
+    significance,
 )
 
 Answer = str | float
@@ -467,9 +468,48 @@ def test_seeds_decide_the_resamples() -> None:
     assert results[0] == results[1] != results[2]
 
 
-def test_nothing_to_compare_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one sample, got 0, 1, 10"):
-        compare_answers(metric("accuracy"), np.array(["a"]), first=[], second=[np.array(["a"])], samples=10)
+@pytest.mark.parametrize(
+    ("first", "second", "samples", "got"), [(0, 1, 10, "0, 1, 10"), (1, 0, 10, "1, 0, 10"), (1, 1, 0, "1, 1, 0")]
+)
+def test_nothing_to_compare_is_refused(first: int, second: int, samples: int, got: str) -> None:
+    gold = np.array(["a"])
+    with pytest.raises(ValueError, match=f"at least one sample, got {got}"):
+        compare_answers(metric("accuracy"), gold, first=[gold] * first, second=[gold] * second, samples=samples)
+
+
+@pytest.mark.parametrize("cells", [1, 7, 24, 25, 1000])
+@pytest.mark.parametrize("samples", [1, 2, 11])
+def test_resamples_are_drawn_in_blocks_that_fit_into_memory(
+    cells: int, samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An extreme difference is never reached by chance: its p-value counts the resamples."""
+    monkeypatch.setattr(significance, "_CELLS", cells)
+    for draw in (significance._resamples, significance._swaps):
+        blocks = list(draw(5, samples, np.random.default_rng(0)))
+        assert [block.shape[1] for block in blocks] == [5] * len(blocks)
+        assert sum(len(block) for block in blocks) == samples
+        rows = max(1, cells // 5)
+        assert all(len(block) == rows for block in blocks[:-1])
+        assert len(blocks[-1]) <= rows
+    gold = np.array(["a", "b"] * 30)
+    wrong = np.array(["b", "a"] * 30)
+    result = compare_answers(metric("accuracy"), gold, first=[wrong], second=[gold], samples=samples)
+    assert result.bootstrap_p == result.randomisation_p == 1 / (samples + 1)
+
+
+def test_four_million_cells_are_held_at_a_time_and_ten_thousand_samples_are_drawn() -> None:
+    gold = np.array(["a", "b"] * 500)
+    wrong = np.array(["b", "a"] * 500)
+    result = compare_answers(metric("accuracy"), gold, first=[wrong], second=[gold])
+    assert result.bootstrap_p == 1 / 10_001
+    assert max(len(block) for block in significance._swaps(1000, 10_000, np.random.default_rng(0))) == 4_000
+
+
+def test_the_data_count_among_the_resamples_as_extreme_as_they() -> None:
+    assert [significance._p_value(np.array(drawn)) for drawn in ([True, False, False], [True, True, False])] == [
+        2 / 4, 3 / 4,
+    ]  # fmt: skip
+    assert significance._p_value(np.zeros(9, dtype=bool)) == 1 / 10
 
 
 def test_comparisons_are_plain_values(tmp_path: Path) -> None:
