@@ -261,6 +261,12 @@ NO_STRUCTURES: list[tuple[StructuredDistribution, Tensor, str]] = [
     (ALL, arcs(2, 1, 0, 0), "word 1 is below a cycle"),
     (TREES, arcs(0, 2, 0, 0), "word 2 is its own head"),
     (TREES, arcs(3, 4, 0, 0), "the arcs into words 1 and 2 cross; NonProjectiveDependencyCRF takes such trees"),
+    (
+        TREES,
+        arcs(0, 4, 1, 0),
+        "it is non-projective, the arcs into words 3 and 2 cross; NonProjectiveDependencyCRF takes",
+    ),
+    (ONE_ROOT, arcs(3, 4, 0, 3), "it is non-projective, the arcs into words 1 and 2 cross"),
     (ONE_ROOT, arcs(0, 1, 0, 3), "words 1 and 3 both hang from the root; single_root=False takes such trees"),
     (TREES, torch.zeros(4, 5), "word 1 has 0 heads"),
     (TREES, arcs(0, 1, 1, 1, also=(2, 4)), "word 3 has 2 heads"),
@@ -295,6 +301,30 @@ def test_it_says_why_something_is_no_structure(ours: StructuredDistribution, par
     good[1, 2] = parts
     with pytest.raises(ValueError, match=rf"1 of 6 items are no structure .* item \(1, 2\), of . words: .*{message}"):
         ours.log_prob(good)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ([3], "1 of 14 items are no structure of DependencyCRF for their lengths; .* item 3, of 4 words: it is non-"),
+        ([3, 7, 12], r"3 of 14 .* for their lengths \(items 3, 7, 12\); .* item 3, of 4 words: "),
+        (list(range(2, 12)), r"\(items 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\); "),
+        (list(range(2, 14)), r"\(items 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more\); "),
+    ],
+)
+def test_it_says_which_items_are_no_structure(wrong: list[int], named: str) -> None:
+    heads = torch.tensor([[0, 1, 2, 3]] * 14)
+    heads[wrong] = torch.tensor([3, 4, 0, 0])
+    with pytest.raises(ValueError, match=named):
+        DependencyCRF(torch.zeros(14, 4, 5)).log_prob(heads)
+    assert torch.isfinite(NonProjectiveDependencyCRF(torch.zeros(14, 4, 5)).log_prob(heads)).all()
+
+
+def test_items_of_several_samples_are_named_by_both_axes() -> None:
+    heads = torch.tensor([0, 1, 2, 3]).repeat(3, 2, 1)
+    heads[1, 0] = heads[2, 1] = torch.tensor([3, 4, 0, 0])
+    with pytest.raises(ValueError, match=r"2 of 6 .* \(items \(1, 0\), \(2, 1\)\); .* item \(1, 0\), of 4 words"):
+        DependencyCRF(torch.zeros(2, 4, 5)).log_prob(heads)
 
 
 @every_family

@@ -109,10 +109,12 @@ class HeadDistribution(StructuredDistribution):
         roots = [word for word in range(1, length + 1) if heads[word] == 0]
         if self.single_root and len(roots) > 1:
             return f"words {roots[0]} and {roots[1]} both hang from the root; single_root=False takes such trees"
-        return self._why_not_projective(heads)
-
-    def _why_not_projective(self, heads: Sequence[int]) -> str:
-        raise NotImplementedError
+        # A tree that is refused all the same is one of projective trees only.
+        first, second = _crossing_arcs(heads)
+        return (
+            f"it is non-projective, the arcs into words {first} and {second} cross; "
+            "NonProjectiveDependencyCRF takes such trees"
+        )
 
 
 class DependencyCRF(HeadDistribution):
@@ -142,15 +144,6 @@ class DependencyCRF(HeadDistribution):
 
     _operators = kernels.dependency.OPERATORS
 
-    def _why_not_projective(self, heads: Sequence[int]) -> str:
-        words = range(1, len(heads))
-        spans = [(min(heads[word], word), max(heads[word], word), word) for word in words]
-        for start, end, word in spans:
-            for other_start, other_end, other in spans:
-                if start < other_start < end < other_end:
-                    return f"the arcs into words {word} and {other} cross; NonProjectiveDependencyCRF takes such trees"
-        return "it is no tree"
-
 
 class NonProjectiveDependencyCRF(HeadDistribution):
     r"""All dependency trees, crossing arcs included: Koo et al. (2007), section 3; Tutte's matrix-tree theorem.
@@ -176,5 +169,13 @@ class NonProjectiveDependencyCRF(HeadDistribution):
 
     _operators = kernels.spanning_tree.OPERATORS
 
-    def _why_not_projective(self, heads: Sequence[int]) -> str:
-        return "it is no tree"
+
+def _crossing_arcs(heads: Sequence[int]) -> tuple[int, int]:
+    """The first two words whose arcs cross, of a tree that has such; the root stands in front."""
+    spans = [(min(heads[word], word), max(heads[word], word), word) for word in range(1, len(heads))]
+    return next(
+        (word, other)
+        for start, end, word in spans
+        for other_start, other_end, other in spans
+        if start < other_start < end < other_end
+    )

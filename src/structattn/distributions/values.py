@@ -11,6 +11,9 @@ from torch.distributions import constraints
 if TYPE_CHECKING:
     from structattn.distributions.distribution import StructuredDistribution
 
+# How many items a message names.
+_SHOWN = 10
+
 
 class Structures(constraints.Constraint):
     """The 0/1 parts that are one structure of a distribution, for the lengths of its sentences.
@@ -93,7 +96,7 @@ def parts_of(distribution: "StructuredDistribution", value: Any) -> Tensor:
 
 
 def refuse_other_structures(distribution: "StructuredDistribution", parts: Tensor) -> None:
-    """Refuse parts that are no structure, and say why the first of them is none.
+    """Refuse parts that are no structure, and say which, and why the first of them is none.
 
     Args:
         distribution: whose structures these are.
@@ -109,16 +112,20 @@ def refuse_other_structures(distribution: "StructuredDistribution", parts: Tenso
     right = distribution.support.check(parts)
     if right.all():
         return
-    place = tuple((~right).nonzero()[0].tolist())
+    places = [tuple(place) for place in (~right).nonzero().tolist()]
+    place = places[0]
     one = parts.detach().expand(*right.shape, *distribution.event_shape)[place]
     length = int(distribution.lengths.expand(right.shape)[place])
     why = (
         distribution._why_none(one.cpu(), length) if ((one == 0) | (one == 1)).all() else "its parts are not all 0 or 1"
     )
-    item = f"item {place[0] if len(place) == 1 else place}, of {length} words" if place else f"with {length} words"
+    names = [str(one[0] if len(one) == 1 else one) for one in places]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    listed = f" (items {', '.join(names[:_SHOWN])}{more})" if len(names) > 1 else ""
+    item = f"item {names[0]}, of {length} words" if place else f"with {length} words"
     raise ValueError(
-        f"log_prob: {int((~right).sum())} of {right.numel()} items are no structure of {type(distribution).__name__} "
-        f"for their lengths; expected the 0/1 parts of one structure each; {item}: {why}"
+        f"log_prob: {len(places)} of {right.numel()} items are no structure of {type(distribution).__name__} "
+        f"for their lengths{listed}; expected the 0/1 parts of one structure each; {item}: {why}"
     )
 
 
