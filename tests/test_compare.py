@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+import structattn as sa
 from small_models import sentence_model
 from structattn.cli import main
 from structattn.data import Vocabulary
 from structattn.inspection import comparison_table, flips_page
 from structattn.syntax import ConfigError, ParseError
-from structattn.syntax.folders import write_json, write_json_lines
+from structattn.syntax.folders import read_json, read_json_lines, write_json, write_json_lines
 from structattn.tasks import METRICS, get_task, metric
 from structattn.training import (
     Comparison,
@@ -49,7 +50,8 @@ def write_run(
         for index, (one, other) in enumerate(zip(gold, predicted, strict=True))
     ]
     write_json_lines(folder.predictions(split), rows)
-    write_json(folder.result, {"main_metric": "pearson" if numeric else "accuracy"})
+    main_metric = "pearson" if numeric else "accuracy"
+    write_json(folder.result, {"main_metric": main_metric, "metrics": {main_metric: 0.5}})
     return path
 
 
@@ -103,23 +105,14 @@ def test_on_test_the_development_data_choose_among_seeds(tmp_path: Path, capsys:
 
 
 def test_best_models_answer_other_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task = get_task("trec")
-    runs, models = [], []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        run = write_run(tmp_path / f"seed{seed}", list("ab"), list("ab"))
-        options = {"dim": 4}
-        model = sentence_model("emb_s2t", task, vocabulary=Vocabulary(["who", "where"]), labels="ab", options=options)
-        model.save_pretrained(RunFolder(run).best)
-        runs.append(run)
-        models.append(model.eval())
+    runs = [trained(tmp_path / f"seed{seed}", seed) for seed in (1, 2)]
     data = tmp_path / "new.txt"
     data.write_text("a who\nb where\nb what\na where who\n", encoding="utf-8")
     result = compare(*runs, data=str(data), samples=100)
     assert (result.split, result.num_examples) == (str(data), 4)
-    examples = list(task.read(str(data)))
+    examples = list(get_task("trec").read(str(data)))
     assert [group.values[0] for group in result.groups] == [
-        model.evaluate(examples).metrics["accuracy"] for model in models
+        sa.load(run).evaluate(examples).metrics["accuracy"] for run in runs
     ]
     assert main(["compare", *map(str, runs), "--data", str(data)]) == 0
     assert f"accuracy on {data}, 4 examples" in capsys.readouterr().out
@@ -145,6 +138,62 @@ def test_test_predictions_serve_where_there_are_no_dev_ones(tmp_path: Path) -> N
     assert compare(folds).split == "test"
     with pytest.raises(ConfigError, match="no predictions on 'dev'; it has test"):
         compare(folds, split="dev")
+
+
+def trained(path: Path, seed: int) -> Path:
+    """A finished run with a model of two words."""
+    torch.manual_seed(seed)
+    run = write_run(path, list("ab"), list("ab"))
+    task, options = get_task("trec"), {"dim": 4}
+    model = sentence_model("emb_s2t", task, vocabulary=Vocabulary(["who", "where"]), labels="ab", options=options)
+    model.save_pretrained(RunFolder(run).best)
+    return run
+
+
+def test_predictions_of_an_evaluation_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [trained(tmp_path / f"runs/seed{seed}", seed) for seed in (1, 2)]
+    data = tmp_path / "new.txt"
+    data.write_text("a who\nb where\nb what\na where who\n", encoding="utf-8")
+    expected = [sa.evaluate(run, data).metrics["accuracy"] for run in runs]
+    assert not RunFolder(runs[0]).predictions("test").exists()
+    sa.evaluate(runs[0], data, split="test")
+    assert main(["eval", str(runs[1]), "--data", str(data), "--split", "test"]) == 0
+    assert f"predictions: {RunFolder(runs[1]).predictions('test')}" in capsys.readouterr().err
+    (group,) = compare(tmp_path / "runs", split="test").groups
+    assert list(group.values) == expected
+    result = read_json(RunFolder(runs[0]).result)
+    assert result["test"]["accuracy"] == expected[0]
+    assert result["main_metric"] == "accuracy"
+    assert compare(runs[0]).split == "dev"
+    rows = list(read_json_lines(RunFolder(runs[0]).predictions("test")))
+    assert [row["texts"] for row in rows] == [["who"], ["where"], ["what"], ["where who"]]
+    sa.evaluate(runs[0], data, split="test")  # the same examples again
+    sa.evaluate(runs[0], data, split="other-domain")
+    assert compare(runs[0], split="other-domain").groups[0].values == group.values[:1]
+    assert read_json(RunFolder(runs[0]).result) == result
+    data.write_text("a who\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="holds predictions on other examples; choose another name for these"):
+        sa.evaluate(runs[0], data, split="test")
+    assert list(read_json_lines(RunFolder(runs[0]).predictions("test"))) == rows
+
+
+def test_what_keeps_no_predictions_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = trained(tmp_path / "run", 1)
+    rows = [("who", "a"), ("where", "b")]
+    for name in ("dev", "a/b", "", ".."):
+        with pytest.raises(ConfigError, match="split: expected test or another name"):
+            sa.evaluate(run, rows, split=name)
+    with pytest.raises(ConfigError, match=r"best is no run folder \(no config.yaml\)"):
+        sa.evaluate(RunFolder(run).best, rows, split="test")
+    with pytest.raises(ConfigError, match="expected its path, got a model"):
+        sa.evaluate(sa.load(run), rows, split="test")
+    RunFolder(run).result.unlink()
+    with pytest.raises(ConfigError, match="this run is not finished; resume it"):
+        sa.evaluate(run, rows, split="test")
+    data = tmp_path / "new.txt"
+    data.write_text("a who\nb where\n", encoding="utf-8")
+    assert main(["eval", str(run), "--data", str(data)]) == 0
+    assert f"{run}: this run is not finished; its best model so far is used" in capsys.readouterr().err
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:

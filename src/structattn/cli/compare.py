@@ -36,7 +36,7 @@ def command(
     Args:
         runs: run folders, or folders that hold one run folder for each seed.
         metric: name of a metric; the task's own by default.
-        split: dev or test; dev where every run has it by default.
+        split: dev, test, or a name that eval --split kept predictions under; dev, or else test, by default.
         data: a file with labels that the best model of each run is to answer, instead of its own predictions.
         data_format: the data format of that file; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.

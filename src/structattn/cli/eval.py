@@ -10,6 +10,7 @@ from structattn.data.summary import summarise
 from structattn.layers.devices import Hardware
 from structattn.training import load
 from structattn.training.examples import read_labelled
+from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -23,6 +24,7 @@ def command(
     text_column: int | str | None = None,
     label_column: int | str | None = None,
     id_column: int | str | None = None,
+    split: str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
@@ -38,15 +40,23 @@ def command(
             the run's training data, or one of the usual names.
         label_column: the column of labels, likewise.
         id_column: the column of ids, likewise.
+        split: keep the predictions in the run folder under this name, test or any other, for compare --split; those of
+            test become the test figures of the run.
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
+    if split is not None:
+        check_split(run, split)
+    warn_if_unfinished(run)
     model = hardware.place(load(run, trust_code=trust_code))
     columns = columns_of(run, text_column=text_column, label_column=label_column, id_column=id_column)
     examples = read_labelled(model.task, data, format=format, parses=parses, columns=columns)
     known = {"known_labels": model.labels or None, "has_classes": bool(model.labels)}
     summarise(examples, data, format=format or model.task.format_of(data), **known).log(LOGGER)
     with hardware.autocast():
-        metrics = dict(model.evaluate(examples).metrics)
+        evaluation = model.evaluate(examples)
+    if split is not None:
+        LOGGER.info("predictions: %s", keep_predictions(run, split, evaluation, examples))
+    metrics = dict(evaluation.metrics)
     yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else figures(metrics)

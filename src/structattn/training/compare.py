@@ -43,7 +43,8 @@ def compare(
     Args:
         *groups: each a run folder, a folder that holds run folders (one for each seed), or a sequence of run folders.
         metric: name of a metric; the task's main metric if ``None``.
-        split: ``"dev"`` or ``"test"``; dev where every run has it if ``None``.
+        split: ``"dev"``, ``"test"``, or a name that ``evaluate`` kept predictions under; dev, or else test, if
+            ``None``.
         data: what the best model of each run is to answer, instead of its own predictions: a file, or examples as for
             ``structattn.train``. Columns are named as in the training data of the run.
         data_format: the data format of that file; recognised from the file if ``None``.
@@ -154,8 +155,8 @@ def _read(path: Path, split: str | None) -> _Run:
     folder = RunFolder(path)
     if not folder.is_finished:
         raise ConfigError(f"{path}: this run is not finished (no {folder.result.name})")
-    known = [name for name in ("dev", "test") if folder.predictions(name).is_file()]
-    chosen = split or (known[0] if known else "dev")
+    known = sorted(file.stem for file in folder.predictions("*").parent.glob("*.jsonl"))
+    chosen = split or ("test" if "dev" not in known and "test" in known else "dev")
     if chosen not in known:
         raise ConfigError(f"{path}: this run has no predictions on {chosen!r}; it has {', '.join(known) or 'none'}")
     file = folder.predictions(chosen)

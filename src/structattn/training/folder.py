@@ -68,7 +68,7 @@ class RunFolder:
         self.result = self.path / "result.json"
 
     def predictions(self, split: str) -> Path:
-        """The predictions of the best model on ``"dev"`` or ``"test"``."""
+        """The predictions of the best model on ``"dev"``, on ``"test"``, or on data that were given a name later."""
         return self.path / "predictions" / f"{split}.jsonl"
 
     @property

@@ -16,6 +16,7 @@ from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import FROM_PYTHON, all_labelled
 from structattn.training.models import load
 from structattn.training.run import RunResult, run
+from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
 
 Data = str | os.PathLike[str] | Iterable[Any]
 """A file, or a collection as `read_objects` takes it."""
@@ -79,20 +80,33 @@ def train(
     return run(config, examples=parts, resume=resume, overwrite=overwrite)
 
 
-def evaluate(model: TaskModel | str | os.PathLike[str], data: Data, **columns: Any) -> Evaluation:
+def evaluate(
+    model: TaskModel | str | os.PathLike[str], data: Data, *, split: str | None = None, **columns: Any
+) -> Evaluation:
     """The predictions of a trained model on labelled data, and its metrics.
 
     Args:
         model: a model of a task, or the folder of a run or model.
         data: a file, or examples as for `train`.
+        split: keep the predictions in the run folder under this name, ``"test"`` or any other, for ``compare``; those
+            of ``"test"`` become the test figures of the run.
         **columns: ``text_column``, ``label_column`` and ``id_column`` where they have other names than the usual ones.
 
     Raises:
-        ConfigError: if the data do not fit the task, or an example has no label.
+        ConfigError: if the data do not fit the task, or an example has no label; if there is a split and no finished
+            run to keep it, or the run has predictions of that name on other examples.
         ParseError: for data that are none, with file and line, or the number of the row.
     """
+    if split is not None:
+        if isinstance(model, TaskModel):
+            raise ConfigError("evaluate keeps predictions in a run folder: expected its path, got a model")
+        check_split(model, split)
     ready = _model(model)
-    return ready.evaluate(labelled_examples(ready.task, data, DataConfig(**columns)))
+    examples = labelled_examples(ready.task, data, DataConfig(**columns))
+    evaluation = ready.evaluate(examples)
+    if split is not None and not isinstance(model, TaskModel):
+        keep_predictions(model, split, evaluation, examples)
+    return evaluation
 
 
 def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: Any) -> list[Prediction]:
@@ -150,7 +164,10 @@ def checksum(examples: Sequence[Example]) -> str:
 
 
 def _model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
-    found: TaskModel = model if isinstance(model, TaskModel) else load(model)
+    if isinstance(model, TaskModel):
+        return model
+    warn_if_unfinished(model)
+    found: TaskModel = load(model)
     return found
 
 
