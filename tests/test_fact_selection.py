@@ -1,5 +1,6 @@
 """Facts: the reader of bAbI, embeddings and hops by hand, chains against enumeration, and whole runs."""
 
+import copy
 import itertools
 import json
 from pathlib import Path
@@ -112,7 +113,7 @@ def test_hops_by_hand() -> None:
 def test_a_linear_start_leaves_the_softmax_out() -> None:
     keys, values, mask, query = random_facts(steps=1)
     hops = MemoryHops()
-    hops.is_linear.fill_(True)
+    hops.is_linear = True
     output, weights = hops(keys, values, mask, query)
     expected = keys[1, 0, :3] @ query[1]
     assert torch.allclose(weights[1, 0, 0, :3], expected)
@@ -124,7 +125,7 @@ def test_a_linear_start_of_a_chain_passes_means_forward(potentials: Any) -> None
     keys, values, mask, query = random_facts(steps=3)
     torch.manual_seed(0)
     chain = FactChain(3, 3, potentials=potentials)
-    chain.is_linear.fill_(True)
+    chain.is_linear = True
     output, weights = chain(keys, values, mask, query)
     assert not weights[1, 0, :, 3].any()
     for row, number in enumerate((4, 3)):
@@ -180,11 +181,24 @@ def test_chains_against_all_sequences(steps: int, potentials: Any) -> None:
         assert tuple(best[row].tolist()) == max(scores, key=scores.__getitem__)
 
 
+@pytest.mark.parametrize("is_linear", [True, False])
+def test_the_switch_of_a_linear_start_is_kept_and_never_waited_for(is_linear: bool) -> None:
+    facts = [tensor.to("meta") for tensor in random_facts(steps=2)]
+    for build in (MemoryHops, lambda: FactChain(3, 2)):
+        kept, again = build(), build()
+        kept.is_linear, again.is_linear = is_linear, not is_linear
+        again.load_state_dict(kept.state_dict())
+        assert again.is_linear is copy.deepcopy(kept).is_linear is is_linear
+        # Values on the device meta cannot be read: whoever asks for one raises.
+        output, _ = again.to("meta")(*facts)
+        assert output.shape == facts[-1].shape
+
+
 def test_no_facts_give_zeros_and_no_nan() -> None:
     keys, values, mask, query = random_facts()
     keys.requires_grad_()
     linear = FactChain(3, 2)
-    linear.is_linear.fill_(True)
+    linear.is_linear = True
     for selection in (MemoryHops(), FactChain(3, 2), linear):
         output, weights = selection(keys, values, torch.zeros_like(mask), query)
         assert not weights.any()

@@ -5,6 +5,8 @@ Each step has embeddings of its own, shared with the next step, as in memory net
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks, sections 2 and 4.1; Kim et al. (2017), section 4.3.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -63,7 +65,39 @@ class FactEmbedding(nn.Module):
         return timed
 
 
-class MemoryHops(nn.Module):
+class LinearStart(nn.Module):
+    """A layer that can leave its softmax out, as memory networks do at the start of training.
+
+    Sukhbaatar et al. (2015), section 4.2. The switch is a plain truth value, which a forward pass reads without waiting
+    for a device and a compiled graph takes for given; it is part of the state all the same: a model that was kept
+    during the linear start answers as it did then.
+
+    Attributes:
+        is_linear: whether the softmax is left out.
+
+    Example:
+        >>> layer = LinearStart()
+        >>> layer.is_linear = True
+        >>> layer.state_dict()["is_linear"]
+        tensor(True)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_linear = False
+        self.register_state_dict_post_hook(_keep_switch)
+        self.register_load_state_dict_pre_hook(_restore_switch)
+
+
+def _keep_switch(layer: LinearStart, state: dict[str, Tensor], prefix: str, _: Any) -> None:
+    state[f"{prefix}is_linear"] = torch.tensor(layer.is_linear)
+
+
+def _restore_switch(layer: LinearStart, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    layer.is_linear = bool(state.pop(f"{prefix}is_linear", layer.is_linear))
+
+
+class MemoryHops(LinearStart):
     r"""``p^k = softmax(<m_i^k, u^k>)``, ``u^{k+1} = u^k + sum_i p_i^k o_i^k``: Sukhbaatar et al. (2015), section 2.
 
     While ``is_linear`` holds the softmax is left out (linear start, section 4.2).
@@ -74,13 +108,6 @@ class MemoryHops(nn.Module):
         >>> output[0, 0], weights[0, 0]
         (tensor(2.), tensor([[0.5000, 0.5000, 0.0000], [0.5000, 0.5000, 0.0000]]))
     """
-
-    is_linear: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        # Part of the state: a model that was kept during the linear start answers as it did then.
-        self.register_buffer("is_linear", torch.tensor(False))
 
     def forward(
         self,
@@ -111,7 +138,7 @@ class MemoryHops(nn.Module):
         return chosen
 
 
-class FactChain(nn.Module):
+class FactChain(LinearStart):
     r"""A chain over facts: ``c = sum_k sum_i p(z_k = i) o_i^k``, answer vector ``c + u^K``: Kim et al. (2017), 4.3.
 
     ``u^{k+1} = Q u^k``. While ``is_linear`` holds no softmax is taken, as in the linear start of memory networks. What
@@ -130,11 +157,8 @@ class FactChain(nn.Module):
         (tensor(2., grad_fn=...), tensor([[0.5000, 0.5000, 0.0000], [0.5000, 0.5000, 0.0000]], grad_fn=...))
     """
 
-    is_linear: Tensor
-
     def __init__(self, dim: int, num_steps: int, *, potentials: ChainPotentials = binary_potentials) -> None:
         super().__init__()
-        self.register_buffer("is_linear", torch.tensor(False))
         # The keys and values of each step are those of the memory.
         scorer = ChainScorer(dim, num_steps, keys=nn.Identity(), potentials=potentials)
         self.attention = StructuredAttention(scorer, reader=StepReader(nn.Identity()))

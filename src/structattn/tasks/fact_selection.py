@@ -140,7 +140,7 @@ class FactModel(TaskModel):
 
     def set_epoch(self, epoch: int) -> None:
         """Called before each training epoch, counted from 0: ends the linear start."""
-        self.selection.is_linear.fill_(epoch < self.linear_start)
+        self.selection.is_linear = epoch < self.linear_start
 
     def forward(self, batch: FactBatch) -> Float[Tensor, "batch label"]:
         """Scores of the answers before softmax."""
