@@ -17,12 +17,12 @@ from structattn.cli import arguments, main, program
 from structattn.cli.hydra_pretrain import command as pretrain_command
 from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
-from structattn.encoders.build import options_of
-from structattn.encoders.embedders import EMBEDDERS
+from structattn.encoders.table import EMBEDDERS, options_of
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.lazy import outline
 from structattn.syntax.options import known_options, parse_seeds
 from structattn.tasks import FACT_MODELS, TASKS
-from structattn.tasks.fact_models import fact_model_options
+from structattn.tasks.table import fact_model_options
 from structattn.training.questions import question_optimization
 
 PAPERS = sorted(
@@ -200,7 +200,7 @@ def test_a_reader_that_goes_away_is_no_error(runs: Path, corpus: Path) -> None:
 # Mistakes of the user: one line, exit code 2.
 
 MISTAKES = {
-    "unknown command": (["trian"], "unknown command 'trian'; known: demo, train"),
+    "unknown command": (["trian"], "unknown command 'trian' (did you mean 'train'?); known: demo, train"),
     "unknown option": (
         ["eval", "{run}", "--dta", "x"],
         "unknown option --dta (did you mean --data?); known: --data, --device, --f",
@@ -696,10 +696,10 @@ def test_paper_configurations(path: Path) -> None:
     values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], verb="train")
     assert values is not None
     config = values["config"]
-    known = fact_model_options() if config.encoder in FACT_MODELS else options_of(config.encoder)
+    known = fact_model_options(config.encoder, {}) if config.encoder in FACT_MODELS else options_of(config.encoder)
     assert set(config.options) <= set(known)
     chosen = config.embedder.get("name", "words")
-    assert set(config.embedder) <= {"name", *known_options(EMBEDDERS[chosen])}
+    assert set(config.embedder) <= {"name", *known_options(outline(EMBEDDERS[chosen]))}
     assert config.task in TASKS
     assert "# Published: " in text
     assert f"--config papers/{path.parent.name}/{path.name} " in text

@@ -19,7 +19,8 @@ from small_models import sentence_model as new_sentence_model
 from structattn.data import Vocabulary
 from structattn.data.tensors import build_and_load, load_tensors, save_tensors
 from structattn.data.text_vocabulary import TextVocabulary
-from structattn.encoders.build import BUILDERS, build, needs_backbone, options_of
+from structattn.encoders.build import build
+from structattn.encoders.table import BUILDERS, needs_backbone, options_of
 from structattn.layers import load_backbone
 from structattn.parsing import build_parser, load_parser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads, inject, load_injection

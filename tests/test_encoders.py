@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import structattn as sa
 from structattn.data.generated import agreement_treebank
-from structattn.encoders.build import BUILDERS, build, builder, needs_backbone, options_of
+from structattn.encoders.build import build
+from structattn.encoders.table import BUILDERS, builder, needs_backbone, options_of
 from structattn.syntax import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]

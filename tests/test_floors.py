@@ -32,7 +32,7 @@ ALLOWED = {
 # Rooms that only put others together, and the doorstep.
 TOP = {"cli", "demo", "__init__", "__main__"}
 # Tables that rooms above fill ask the doorstep for them; nothing else below the top does.
-ASKS_FOR_EXTENSIONS = {("encoders", "build.py")}
+ASKS_FOR_EXTENSIONS = {("encoders", "table.py")}
 NO_TORCH = {"syntax", "pictures"}
 EXTRAS = {
     "accelerate",

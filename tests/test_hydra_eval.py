@@ -16,7 +16,8 @@ from structattn.data.generated import agreement_treebank
 from structattn.pretrained import head_drift
 from structattn.pretrained.encoder import heads_of
 from structattn.syntax import DependencyTree
-from structattn.training.optimization import OptimizationConfig, build_optimizer
+from structattn.training.optimization import build_optimizer
+from structattn.training.optimization_config import OptimizationConfig
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]
 

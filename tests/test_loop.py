@@ -17,7 +17,7 @@ from structattn.training import machine
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.loop import Measured, fit
-from structattn.training.optimization import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig
 
 
 class Fixed:

@@ -18,7 +18,8 @@ import structattn.training.hugging_face  # registers with the Auto classes of tr
 from backbones import tiny
 from small_models import sentence_model
 from structattn.data import Vocabulary
-from structattn.data.model_folder import FORMAT_VERSION, SavedModel
+from structattn.data.model_config import FORMAT_VERSION
+from structattn.data.model_folder import SavedModel
 from structattn.data.tensors import load_tensors, read_tensors, save_tensors
 from structattn.encoders import SentenceEncoder
 from structattn.parsing import TreeCRF, build_parser
@@ -48,6 +49,7 @@ from structattn.tasks import (
     num_words,
 )
 from structattn.tasks.model import measured_texts
+from structattn.tasks.table import ModelKind
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 from structattn.training.models import kinds
 
@@ -355,7 +357,7 @@ class CountingModel(TaskModel):
 
 
 def test_a_new_kind_of_task_is_a_row_in_each_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cast(dict[str, Any], MODELS), "number", CountingModel)
+    monkeypatch.setitem(cast(dict[str, Any], MODELS), "number", ModelKind(f"{__name__}:CountingModel"))
     monkeypatch.setitem(cast(dict[str, Any], TASKS), "counting", Task("counting", answer="number"))
     path = tmp_path / "train.tsv"
     path.write_text("".join(f"{'a ' * (1 + k % 3)}b\t{2 + k % 3}\n" for k in range(20)), encoding="utf-8")

@@ -18,7 +18,7 @@ from structattn.cli import main
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
-from structattn.encoders.build import needs_backbone
+from structattn.encoders.table import needs_backbone
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
 from structattn.layers.backbone import max_input_length
 from structattn.pretrained import HydraConfig, add_heads

@@ -13,7 +13,7 @@ import yaml
 
 from structattn.cli import arguments
 from structattn.cli.train import command as train_command
-from structattn.encoders.build import builder
+from structattn.encoders.table import builder
 from structattn.reproduction import Queue, Row, all_rows, golden_output, parse_places, read_records, read_rows, selected
 from structattn.reproduction.queue import Progress
 from structattn.reproduction.records import Record, append_record, recorded

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.search import Search, State, beam_search, greedy_search
+from structattn.tasks.config import Search
+from structattn.tasks.search import State, beam_search, greedy_search
 
 END = 3
 

@@ -18,7 +18,7 @@ from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
-from structattn.encoders.build import needs_backbone
+from structattn.encoders.table import needs_backbone
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
 from structattn.tasks import DecoderConfig, SequenceModel, TextProcessor, build_decoder, get_task, metric
 from structattn.tasks.sequence_metrics import correct_prefix

@@ -14,7 +14,7 @@ import small_models
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from structattn.data import Vocabulary
-from structattn.encoders.build import BUILDERS
+from structattn.encoders.table import BUILDERS
 from structattn.layers import load_backbone
 from structattn.layers.backbone import read_backbone_config
 from structattn.parsing import build_parser, load_parser

@@ -18,7 +18,8 @@ from refusing import refuse_numbers
 from structattn.data import SentenceBatch
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.build import BUILDERS, build, needs_backbone, options_of
+from structattn.encoders.build import build
+from structattn.encoders.table import BUILDERS, needs_backbone, options_of
 from structattn.pretrained import HydraConfig, add_heads
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 12)]

@@ -9,10 +9,10 @@ import difflib
 import inspect
 import itertools
 import re
-from argparse import ArgumentError
+from argparse import SUPPRESS, ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import jsonargparse
 
@@ -64,9 +64,9 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     except SystemExit:
         return None
     except ArgumentError as error:
-        spelt = [name for action in parser._actions for name in action.option_strings]
-        options = sorted(name[2:] for name in spelt if name.startswith("--"))
-        message = _in_one_sentence(_with_file(str(error), arguments), options)
+        shown = [action for action in parser._actions if action.help != SUPPRESS]
+        options = sorted(name[2:] for one in shown for name in one.option_strings if name.startswith("--"))
+        message = _in_one_sentence(_with_file(str(error), arguments), options, _choices(command))
         raise ConfigError(f"{message}; see structattn {verb} --help") from None
     found = {name: values[name] for name in inspect.signature(command).parameters if name not in whole}
     for name, kind in whole.items():
@@ -179,14 +179,25 @@ def _with_file(message: str, arguments: Sequence[str]) -> str:
     return f"{', '.join(given)}: expected YAML with keys and values: {text}"
 
 
-def _in_one_sentence(message: str, options: Sequence[str]) -> str:
-    """Rephrase jsonargparse's message for the command line, with the known options where one was unknown."""
+def _choices(command: Callable[..., Iterator[str]]) -> dict[str, str]:
+    """The known values of each parameter that takes a few words only."""
+    hints = get_type_hints(command).items()
+    return {name: ", ".join(get_args(hint)) for name, hint in hints if get_origin(hint) is Literal}
+
+
+def _in_one_sentence(message: str, options: Sequence[str], choices: Mapping[str, str]) -> str:
+    """Rephrase jsonargparse's message for the command line, with the known names where one was unknown or missing."""
     message = explain(message, lambda name: _spelt(name, options))
     if required := re.search(r"arguments are required: (.*)", message):
-        return f"missing {', '.join(_spelt(name, options) for name in required[1].split(', '))}"
+        names = required[1].split(", ")
+        known = [f"; known: {choices[name]}" for name in names if name in choices]
+        return f"missing {', '.join(_spelt(name, options) for name in names)}{''.join(known)}"
     if inner := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):
         return _unknown(f"{inner[1]}.{inner[2]}", options)
-    outer = re.search(r"unrecognized arguments: --([\w.]+)", message) or re.search(r"Option '([\w.]+)' is not", message)
+    if words := re.search(r"unrecognized arguments: (?!--)(\S+)", message):
+        return f"unexpected {words[1]!r}: names of options begin with --"
+    unknown = (r"unrecognized arguments: --([\w.]+)", r"Option '([\w.]+)' is not", r"--([\w.]+) is no longer supported")
+    outer = next(filter(None, (re.search(pattern, message) for pattern in unknown)), None)
     return _unknown(outer[1], options) if outer else message
 
 
@@ -196,9 +207,19 @@ def _spelt(name: str, options: Sequence[str]) -> str:
 
 
 def _unknown(name: str, options: Sequence[str]) -> str:
-    """Names the options beside it: those of ``--data`` for an unknown ``--data.x``, the outermost ones otherwise."""
-    group = name.rpartition(".")[0]
+    """Names the options beside it: those of ``--data`` for an unknown ``--data.x``, the outermost ones otherwise.
+
+    An option of that name in another group is taken to be meant: ``--epochs`` is ``--optimization.epochs``.
+    """
+    group, _, last = name.rpartition(".")
     known = [option for option in options if option.rpartition(".")[0] == group] or list(options)
-    close = difflib.get_close_matches(name, known, n=1)
-    nearest = f" (did you mean --{close[0]}?)" if close else ""
-    return f"unknown option --{name}{nearest}; known: {', '.join('--' + option for option in known)}"
+    same = [option for option in options if option.rpartition(".")[2] == last]
+    meant = [f"--{option}" for option in same or _similar(last, known) or _similar(last, options)]
+    hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
+    return f"unknown option --{name}{hint}; known: {', '.join('--' + option for option in known)}"
+
+
+def _similar(last: str, options: Sequence[str]) -> list[str]:
+    """The options whose name within their group is most similar, if any is."""
+    close = difflib.get_close_matches(last, [option.rpartition(".")[2] for option in options], n=1)
+    return [option for option in options if option.rpartition(".")[2] in close]

@@ -4,11 +4,11 @@ import json as jsonlib
 import logging
 from collections.abc import Iterator
 
-from structattn.cli.inputs import columns_of
+from structattn import training
+from structattn.cli.inputs import check_inputs, columns_of
 from structattn.cli.lines import figures
 from structattn.data.summary import summarise
 from structattn.layers.devices import Hardware
-from structattn.training import load
 from structattn.training.examples import read_labelled
 from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
 
@@ -48,8 +48,9 @@ def command(
     """
     if split is not None:
         check_split(run, split)
+    check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
     warn_if_unfinished(run)
-    model = hardware.place(load(run, trust_code=trust_code))
+    model = hardware.place(training.load(run, trust_code=trust_code))
     columns = columns_of(run, text_column=text_column, label_column=label_column, id_column=id_column)
     examples = read_labelled(model.task, data, format=format, parses=parses, columns=columns)
     known = {"known_labels": model.labels or None, "has_classes": bool(model.labels)}

@@ -3,11 +3,10 @@
 import itertools
 from collections.abc import Iterator
 
-from structattn.cli.inputs import read_inputs
+from structattn import training
+from structattn.cli.inputs import check_inputs, read_inputs
 from structattn.data.parses import with_parses
 from structattn.layers.devices import Hardware
-from structattn.tasks.export import export_program
-from structattn.training import load
 
 
 def command(
@@ -33,7 +32,10 @@ def command(
         hardware: where the program is to run, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
     """
-    model = hardware.place(load(run, trust_code=trust_code))
+    check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
+    from structattn.tasks.export import export_program
+
+    model = hardware.place(training.load(run, trust_code=trust_code))
     examples = None
     if data is not None:
         examples = list(itertools.islice(with_parses(read_inputs(model.task, data, format=format), parses), 64))

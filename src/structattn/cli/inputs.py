@@ -7,14 +7,50 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from structattn.data import Example
+from structattn.data.model_config import read_model_config, whole_model_folder
+from structattn.data.readers import matching_files
+from structattn.data.readers.parallel import files_of
+from structattn.data.readers.reading import check_format
 from structattn.syntax import Sentence, read_lines
 from structattn.syntax.errors import ConfigError, ParseError
-from structattn.syntax.files import Source
+from structattn.syntax.files import Source, check_readable
 from structattn.tasks import Task
-from structattn.training import DataConfig, RunFolder, load_config
+from structattn.training.config import DataConfig, load_config
 from structattn.training.examples import read_split, task_of
+from structattn.training.folder import RunFolder
 
 Item = TypeVar("Item")
+
+
+def check_inputs(
+    run: str | None = None,
+    data: str | None = None,
+    *,
+    format: str | None = None,
+    parses: str | None = None,
+    trust_code: bool = False,
+) -> None:
+    """Check what a command is to read, before anything that takes long to import is needed.
+
+    Args:
+        run: a run folder, or the folder of a saved model.
+        data: a file, a pattern of files, or ``-`` for stdin.
+        format: its data format, or ``"text"``.
+        parses: a CoNLL-U file.
+        trust_code: whether an encoder module:function that the folder names may be imported and run.
+
+    Raises:
+        ConfigError: for an unknown format, or a folder that holds no model that this version can read.
+        ParseError: for a missing or unreadable file.
+    """
+    if run is not None:
+        read_model_config(whole_model_folder(run), trust_code=trust_code)
+    check_format(None if format == "text" else format)
+    for path in (data, parses):
+        if path is not None and path != "-":
+            for one in files_of(path):
+                for file in matching_files(one):
+                    check_readable(file)
 
 
 def read_inputs(

@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from structattn.syntax.lazy import outline
+from structattn.syntax.options import known_options
+
 if TYPE_CHECKING:
     from structattn.tasks import Task
 
@@ -44,16 +47,20 @@ def _dotted(options: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, 
 
 
 def _encoders() -> Entries:
-    from structattn.encoders.build import BUILDERS, builder, options_of
+    from structattn.encoders.table import BUILDERS
 
-    return {name: (_summary(builder(name)), options_of(name)) for name in sorted(BUILDERS)}
+    return _builders(BUILDERS)
 
 
 def _embedders() -> Entries:
-    from structattn.encoders.embedders import EMBEDDERS
-    from structattn.syntax.options import known_options
+    from structattn.encoders.table import EMBEDDERS
 
-    return {name: (_summary(builder), known_options(builder)) for name, builder in sorted(EMBEDDERS.items())}
+    return _builders(EMBEDDERS)
+
+
+def _builders(table: Mapping[str, str]) -> Entries:
+    outlines = {name: outline(address) for name, address in sorted(table.items())}
+    return {name: (_summary(function), known_options(function)) for name, function in outlines.items()}
 
 
 def _tasks() -> Entries:

@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Literal
 
-from structattn.cli.inputs import examples_of_run
+from structattn import inspection, training
+from structattn.cli.inputs import check_inputs, examples_of_run
 from structattn.cli.lines import table
-from structattn.inspection import phrase_attention, phrase_attention_figure, phrase_attention_table
 from structattn.layers.devices import Hardware
 from structattn.pictures import save
 from structattn.pictures.convert import format_of
-from structattn.training import load
 
 Layout = Literal["text", "markdown", "csv"]
 
@@ -42,13 +41,14 @@ def command(
     """
     if picture is not None:
         format_of(picture)  # before hours of work
-    model = hardware.place(load(run, trust_code=trust_code))
+    check_inputs(run, data, format=data_format, trust_code=trust_code)
+    model = hardware.place(training.load(run, trust_code=trust_code))
     examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
     with hardware.autocast():
-        rows = phrase_attention(model, list(itertools.islice(examples, limit)))
+        rows = inspection.phrase_attention(model, list(itertools.islice(examples, limit)))
     if picture is not None:
-        save(picture, phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
-    header, *lines = phrase_attention_table(rows)
+        save(picture, inspection.phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
+    header, *lines = inspection.phrase_attention_table(rows)
     if format == "csv":
         yield _csv("attention", "layer", "head", "share", "uniform", "queries")
         for row in rows:

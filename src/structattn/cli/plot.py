@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from structattn.cli.inputs import examples_of_run, text_example
+from structattn import inspection, training
+from structattn.cli.inputs import check_inputs, examples_of_run, text_example
 from structattn.data import Example
-from structattn.inspection import save_plots
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import TaskModel
-from structattn.training import RunFolder, load
+from structattn.training.folder import RunFolder
+
+if TYPE_CHECKING:
+    from structattn.tasks import TaskModel
 
 
 def command(
@@ -41,17 +44,20 @@ def command(
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
     """
-    model = hardware.place(load(run, trust_code=trust_code))
+    if (example is None) == (text is None):
+        raise ConfigError("plot needs either --example or --text")
+    check_inputs(run, data, format=data_format, trust_code=trust_code)
+    model = hardware.place(training.load(run, trust_code=trust_code))
     chosen = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
     folder = RunFolder(run).plots if out is None else Path(out)
     title, formats = f"{run}: {chosen.id}", format.split(",")
     with hardware.autocast():
-        written = save_plots(folder, model, [chosen], title=title, formats=formats, influence=influence)
+        written = inspection.save_plots(folder, model, [chosen], title=title, formats=formats, influence=influence)
     yield from map(str, written)
 
 
 def _chosen(
-    model: TaskModel,
+    model: "TaskModel",
     run: str,
     *,
     example: str | None,
@@ -59,8 +65,6 @@ def _chosen(
     data: str | None,
     data_format: str | None,
 ) -> Example:
-    if (example is None) == (texts[0] is None):
-        raise ConfigError("plot needs either --example or --text")
     if example is None:
         return text_example(model.task, [text for text in texts if text is not None])
     examples = list(model.task.read(data, format=data_format)) if data else list(examples_of_run(run))

@@ -4,13 +4,13 @@ import json as jsonlib
 import logging
 from collections.abc import Iterator
 
-from structattn.cli.inputs import chunks, columns_of, read_inputs
+from structattn import training
+from structattn.cli.inputs import check_inputs, chunks, columns_of, read_inputs
 from structattn.data.parses import with_parses
 from structattn.data.summary import ExampleCounts
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
-from structattn.training import load
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -45,7 +45,8 @@ def command(
     """
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
-    model = hardware.place(load(run, trust_code=trust_code))
+    check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
+    model = hardware.place(training.load(run, trust_code=trust_code))
     columns = columns_of(run, text_column=text_column, label_column=None, id_column=id_column)
     columns.pop("label_column", None)  # new texts need no labels
     data_format = format or ("text" if data == "-" else model.task.format_of(data))

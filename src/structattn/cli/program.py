@@ -84,8 +84,11 @@ def _run(arguments: list[str]) -> int:
     if rest and f"{verb} {rest[0]}" in VERBS:
         verb, *rest = f"{verb} {rest[0]}", *rest[1:]
     if verb not in VERBS:
-        known = ", ".join([name for name in VERBS if name.startswith(f"{verb} ")] or VERBS)
-        print(f"structattn: error: unknown command {verb!r}; known: {known}", file=sys.stderr)
+        of_group = [name for name in VERBS if name.startswith(f"{verb} ")]
+        wanted = f"{verb} {rest[0]}" if of_group and rest else verb
+        known = of_group or list(VERBS)
+        hint = _nearest(wanted, known)
+        print(f"structattn: error: unknown command {wanted!r}{hint}; known: {', '.join(known)}", file=sys.stderr)
         return YOURS
     command = importlib.import_module(f"structattn.cli.{verb.replace(' ', '_')}").command
     values = importlib.import_module("structattn.cli.arguments").parse(command, rest, verb=verb)
@@ -126,6 +129,12 @@ def _judge(error: Exception) -> tuple[int, str]:
         return YOURS, "no space left on device"
     hint = "" if os.environ.get("STRUCTATTN_DEBUG") == "1" else " (this is a bug in structattn; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
+
+
+def _nearest(wanted: str, known: Sequence[str]) -> str:
+    from structattn.syntax.options import nearest
+
+    return nearest(wanted, known)
 
 
 def _usage() -> str:

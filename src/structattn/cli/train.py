@@ -5,12 +5,17 @@ import json as jsonlib
 import os
 from collections.abc import Iterator
 from statistics import mean, stdev
+from typing import TYPE_CHECKING
 
+from structattn import training
 from structattn.cli.lines import figures
 from structattn.syntax.options import parse_seeds
-from structattn.tasks import metric
-from structattn.training import RunConfig, RunResult, is_first_process, run
-from structattn.training.compare import chosen_on_dev
+from structattn.training.config import RunConfig
+from structattn.training.examples import check_run
+from structattn.training.folder import RunFolder, plain
+
+if TYPE_CHECKING:
+    from structattn.training import RunResult
 
 
 def command(
@@ -41,12 +46,17 @@ def command(
         config = dataclasses.replace(config, embedder={**config.embedder, "name": "backbone", "folder": backbone})
     if adapter is not None:
         config = dataclasses.replace(config, options={**config.options, "adapter": adapter})
+    configs = [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds, "--seeds"))
+    for one in configs:
+        check_run(one)
+        if one.out is not None:
+            RunFolder(one.out).check_free(plain(one), resume=resume, overwrite=overwrite)
     results = []
-    for one in [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds, "--seeds")):
-        results.append(run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))
-        if is_first_process():
+    for one in configs:
+        results.append(training.run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))
+        if training.is_first_process():
             yield _json(one, results[-1]) if json else _line(results[-1])
-    if len(results) > 1 and is_first_process() and not json:
+    if len(results) > 1 and training.is_first_process() and not json:
         yield from _summary(results)
 
 
@@ -56,19 +66,22 @@ def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     return [dataclasses.replace(config, seed=seed, out=out) for seed, out in zip(seeds, places, strict=True)]
 
 
-def _line(result: RunResult) -> str:
+def _line(result: "RunResult") -> str:
     test = f"  test: {figures(result.test)}" if result.test else ""
     return f"{result.folder}  {figures(result.metrics)}{test}  {result.seconds:.1f} s"
 
 
-def _json(config: RunConfig, result: RunResult) -> str:
+def _json(config: RunConfig, result: "RunResult") -> str:
     return jsonlib.dumps({"seed": config.seed, **dataclasses.asdict(result)}, default=str)
 
 
-def _summary(results: list[RunResult]) -> Iterator[str]:
+def _summary(results: "list[RunResult]") -> Iterator[str]:
     for name in results[0].metrics:
         values = [result.metrics[name] for result in results]
         yield f"{name}: {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
     if results[0].test:
+        from structattn.tasks import metric
+        from structattn.training.compare import chosen_on_dev
+
         for which, chosen in chosen_on_dev(results, metric(next(iter(results[0].metrics)))).items():
             yield f"{which}  test: {figures(chosen)}"

@@ -1,26 +1,31 @@
 """From sentences to tensors: examples and their readers, vocabulary and vectors, batches, trees, relations."""
 
-from structattn.data.batch import SentenceBatch, collate
-from structattn.data.example import Example
-from structattn.data.generated import agreement_treebank
-from structattn.data.joining import join_sentences
-from structattn.data.phrase_trees import PhraseTrees
-from structattn.data.readers import read_examples
-from structattn.data.relations import (
-    RELATIONS,
-    RelationName,
-    constituency_distance,
-    dependency_distance,
-    parse_mask,
-    parse_relation,
-    same_sentence,
-    word_distance,
-    word_relation,
-)
-from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
-from structattn.data.trees import TreeBatch
-from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words, vectors_dim
-from structattn.data.vocabulary import Vocabulary
+from typing import TYPE_CHECKING
+
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.data.batch import SentenceBatch, collate
+    from structattn.data.example import Example
+    from structattn.data.generated import agreement_treebank
+    from structattn.data.joining import join_sentences
+    from structattn.data.phrase_trees import PhraseTrees
+    from structattn.data.readers import read_examples
+    from structattn.data.relations import (
+        RELATIONS,
+        RelationName,
+        constituency_distance,
+        dependency_distance,
+        parse_mask,
+        parse_relation,
+        same_sentence,
+        word_distance,
+        word_relation,
+    )
+    from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
+    from structattn.data.trees import TreeBatch
+    from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words, vectors_dim
+    from structattn.data.vocabulary import Vocabulary
 
 __all__ = [
     "RELATIONS",
@@ -50,3 +55,5 @@ __all__ = [
     "word_distance",
     "word_relation",
 ]
+
+load_lazily(__name__)

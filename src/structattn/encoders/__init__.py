@@ -4,35 +4,39 @@ Every builder that ``structattn list encoders`` shows is here by its name, those
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from structattn.encoders.backbone import backbone
-from structattn.encoders.bilstm import BiLSTM, bilstm, bilstm_s2t
-from structattn.encoders.build import BUILDERS, build, builder, options_of
-from structattn.encoders.decomposable import Decomposable, decomposable
-from structattn.encoders.disan import (
-    DiSAN,
-    PositionedAttention,
-    disan,
-    disan_nodir,
-    emb_additive,
-    emb_s2t,
-    mh_s2t,
-)
-from structattn.encoders.embedders import EMBEDDERS
-from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
-from structattn.encoders.lstm import LSTM, LastPooling, lstm
-from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
-from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
-from structattn.encoders.structured import ConcatContext, ReadingScorer, latent_trees, structured
-from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
-from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
-from structattn.encoders.tree_transformer import (
-    Accumulation,
-    NoAccumulation,
-    TreeTransformer,
-    length_matched_transformer,
-    tree_transformer,
-)
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.encoders.backbone import backbone
+    from structattn.encoders.bilstm import BiLSTM, bilstm, bilstm_s2t
+    from structattn.encoders.build import build
+    from structattn.encoders.decomposable import Decomposable, decomposable
+    from structattn.encoders.disan import (
+        DiSAN,
+        PositionedAttention,
+        disan,
+        disan_nodir,
+        emb_additive,
+        emb_s2t,
+        mh_s2t,
+    )
+    from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
+    from structattn.encoders.lstm import LSTM, LastPooling, lstm
+    from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
+    from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
+    from structattn.encoders.structured import ConcatContext, ReadingScorer, latent_trees, structured
+    from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, options_of
+    from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
+    from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
+    from structattn.encoders.tree_transformer import (
+        Accumulation,
+        NoAccumulation,
+        TreeTransformer,
+        length_matched_transformer,
+        tree_transformer,
+    )
 
 __all__ = [
     "ABLATIONS",
@@ -91,8 +95,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Callable[..., SentenceEncoder]:
+def __getattr__(name: str) -> "Callable[..., SentenceEncoder]":
     """The builders that rooms above add to the table, which are imported when they are asked for."""
+    from structattn.encoders.table import BUILDERS, builder
+
     if name.startswith("_") or name not in BUILDERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return builder(name)
+
+
+load_lazily(__name__)

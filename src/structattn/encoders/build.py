@@ -1,136 +1,18 @@
-"""The table of encoders: a name, a builder, and options checked against the builder's signature.
+"""Encoders built by name, their options checked against the builder's signature."""
 
-An encoder outside the table is named ``module:function``.
-"""
-
-import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from torch import nn
 
-import structattn
 from structattn.encoders.embedders import build_embedder
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.layers import BackboneEmbedding
+from structattn.encoders.table import builder, with_default_embedder
 from structattn.layers.backbone import SKELETON
 from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.options import check_options, known_options, nearest, plain_options
-
-
-class BuilderTable(Mapping[str, str]):
-    """Where the builder of each name is: ``module:function``, imported when it is asked for.
-
-    Rooms above this one add their rows when they are imported; that happens at the latest when a name is missing here,
-    or all names are asked for.
-
-    Args:
-        rows: the first rows.
-    """
-
-    def __init__(self, rows: Mapping[str, str]) -> None:
-        self._rows = dict(rows)
-
-    def add(self, rows: Mapping[str, str]) -> None:
-        """Add names and where their builders are."""
-        self._rows.update(rows)
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._rows:
-            structattn.load_extensions()
-        return self._rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        structattn.load_extensions()
-        return iter(tuple(self._rows))
-
-    def __len__(self) -> int:
-        structattn.load_extensions()
-        return len(self._rows)
-
-
-BUILDERS = BuilderTable(
-    {
-        "disan": "structattn.encoders.disan:disan",
-        "disan_nodir": "structattn.encoders.disan:disan_nodir",
-        "emb_additive": "structattn.encoders.disan:emb_additive",
-        "emb_s2t": "structattn.encoders.disan:emb_s2t",
-        "mh_s2t": "structattn.encoders.disan:mh_s2t",
-        "bilstm_s2t": "structattn.encoders.bilstm:bilstm_s2t",
-        "bilstm": "structattn.encoders.bilstm:bilstm",
-        "ms_san": "structattn.encoders.ms_san:ms_san",
-        "ms_san_sep": "structattn.encoders.ms_san:ms_san_sep",
-        "relative_shaw": "structattn.encoders.ms_san:relative_shaw",
-        "relative_xl": "structattn.encoders.ms_san:relative_xl",
-        "transformer": "structattn.encoders.transformer:transformer",
-        "tree_lstm": "structattn.encoders.tree_lstm:tree_lstm",
-        "dependency_tree_lstm": "structattn.encoders.tree_lstm:dependency_tree_lstm",
-        "tree_transformer": "structattn.encoders.tree_transformer:tree_transformer",
-        "length_matched_transformer": "structattn.encoders.tree_transformer:length_matched_transformer",
-        "lstm": "structattn.encoders.lstm:lstm",
-        "structured": "structattn.encoders.structured:structured",
-        "decomposable": "structattn.encoders.decomposable:decomposable",
-        "backbone": "structattn.encoders.backbone:backbone",
-    }
-)
-# The width of the word vectors of an encoder that is built without an embedder: that of its paper, where it is not 300.
-_WIDTHS = {"lstm": 500, "structured": 50, "tree_transformer": 64, "length_matched_transformer": 64}
-_WIDTH = 300
-
-
-def builder(name: str) -> Callable[..., SentenceEncoder]:
-    """The builder function behind a name.
-
-    Args:
-        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes the embedder first,
-            and its options by keyword, each with a default.
-
-    Raises:
-        ConfigError: if the name is unknown (the message lists the known names), or nothing is where it says.
-
-    Example:
-        >>> builder("bilstm") is builder("structattn.encoders:bilstm")
-        True
-    """
-    if name not in BUILDERS and ":" not in name:
-        raise ConfigError(
-            f"unknown encoder {name!r}{nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}, "
-            "or module:function for your own"
-        )
-    module, _, function = BUILDERS.get(name, name).partition(":")
-    try:
-        found: Callable[..., SentenceEncoder] = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        if name in BUILDERS:
-            raise
-        raise ConfigError(
-            f"encoder {name!r}: expected module:function, where the module can be imported: {error}"
-        ) from None
-    if not callable(found):
-        raise ConfigError(f"encoder {name!r}: expected a function, got {type(found).__name__}")
-    return found
-
-
-def options_of(name: str) -> dict[str, Any]:
-    """The options of an encoder and their defaults, read from the builder's signature; groups are mappings.
-
-    Example:
-        >>> options_of("disan")["scale"], options_of("tree_transformer")["accumulation"]
-        (5.0, {'max_vertical': 50, 'max_horizontal': 100, 'mode': 'paper'})
-    """
-    return known_options(builder(name))
-
-
-def needs_backbone(name: str) -> bool:
-    """Whether an encoder reads a pretrained backbone: its builder takes a ``BackboneEmbedding``.
-
-    Example:
-        >>> needs_backbone("hydra"), needs_backbone("ms_san")
-        (True, False)
-    """
-    return _embedder_type(builder(name)) is BackboneEmbedding
+from structattn.syntax.options import check_options, plain_options
 
 
 def build(
@@ -168,7 +50,7 @@ def build(
     if not isinstance(embedder, nn.Module):
         if not isinstance(embedder, Mapping | None):
             raise ConfigError(f"{owner}: expected a module or a mapping as embedder, got {shown(embedder)}")
-        embedder = build_embedder(_with_defaults(name, embedder or {}, options), vocab_size=vocab_size)
+        embedder = build_embedder(with_default_embedder(name, embedder or {}, options), vocab_size=vocab_size)
     if not isinstance(embedder, expected):
         raise ConfigError(f"{owner}: expected the embedder {expected.__name__}, got {type(embedder).__name__}")
     try:
@@ -214,14 +96,6 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
     if isinstance(embedder, Mapping) and embedder.get("folder") == SKELETON:
         embedder = {**embedder, "folder": str(folder / SKELETON)}
     return build(config["encoder"], embedder=embedder, vocab_size=config["vocab_size"], **options)
-
-
-def _with_defaults(encoder: str, embedder: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """An embedder's configuration with its name and, for word vectors, their width."""
-    complete = {"name": "backbone" if needs_backbone(encoder) else "words", **embedder}
-    if complete["name"] == "words":
-        complete.setdefault("dim", options.get("dim") or _WIDTHS.get(encoder, _WIDTH))
-    return complete
 
 
 def _embedder_type(function: Callable[..., object]) -> type:

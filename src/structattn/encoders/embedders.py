@@ -1,16 +1,18 @@
-"""The table of embedders: what gives an encoder the states of words, by name and options.
+"""Embedders: what gives an encoder the states of words, by name and options.
 
 A module of your own serves as well, if ``embedder(batch)`` gives the states and ``embedder.output_dim`` their width.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
+from structattn.encoders.table import EMBEDDERS, check_embedder
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, WordEmbedding
 from structattn.layers.backbone import WordPooling
-from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.lazy import imported
 from structattn.syntax.options import check_options
 
 
@@ -73,9 +75,6 @@ def backbone(
     return BackboneEmbedding(source, pooling=pooling, dropout=dropout)
 
 
-EMBEDDERS: Mapping[str, Callable[..., nn.Module]] = {"words": words, "backbone": backbone}
-
-
 def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) -> nn.Module:
     """Build an embedder by name.
 
@@ -95,12 +94,13 @@ def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) 
         structattn.syntax.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
         dim, dropout, num_frozen
     """
-    name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}
-    if not isinstance(name, str) or name not in EMBEDDERS:
-        raise ConfigError(f"unknown embedder {shown(name)}; known: {', '.join(EMBEDDERS)}")
-    checked = check_options(options, EMBEDDERS[name], f"embedder {name!r}")
+    check_embedder(config)
+    name, options = config["name"], {key: value for key, value in config.items() if key != "name"}
+    function = imported(EMBEDDERS[name])
+    checked = check_options(options, function, f"embedder {name!r}")
     try:
-        return EMBEDDERS[name](vocab_size, **checked)
+        embedder: nn.Module = function(vocab_size, **checked)
+        return embedder
     except ConfigError:
         raise
     except ValueError as error:  # a layer's own check, such as that of a dropout above 1

@@ -5,27 +5,32 @@ draw all figures of a trained model on some sentences. ``comparison_table`` and 
 ``structattn.compare`` found.
 """
 
-from structattn.inspection.attention_map import AttentionMap
-from structattn.inspection.comparisons import comparison_table, flips_page
-from structattn.inspection.figures import (
-    attention_figure,
-    features_figure,
-    phrase_query_figure,
-    pooling_figure,
-    tree_figure,
-)
-from structattn.inspection.hydra_figures import relation_figures
-from structattn.inspection.maps import attention_maps
-from structattn.inspection.occlusion import WordAttribution, attribution_figure, leave_one_out
-from structattn.inspection.phrase_attention import (
-    PhraseAttention,
-    phrase_attention,
-    phrase_attention_figure,
-    phrase_attention_table,
-)
-from structattn.inspection.plots import attention_page, save_plots
-from structattn.inspection.scores import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
-from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
+from typing import TYPE_CHECKING
+
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.inspection.attention_map import AttentionMap
+    from structattn.inspection.comparisons import comparison_table, flips_page
+    from structattn.inspection.figures import (
+        attention_figure,
+        features_figure,
+        phrase_query_figure,
+        pooling_figure,
+        tree_figure,
+    )
+    from structattn.inspection.hydra_figures import relation_figures
+    from structattn.inspection.maps import attention_maps
+    from structattn.inspection.occlusion import WordAttribution, attribution_figure, leave_one_out
+    from structattn.inspection.phrase_attention import (
+        PhraseAttention,
+        phrase_attention,
+        phrase_attention_figure,
+        phrase_attention_table,
+    )
+    from structattn.inspection.plots import attention_page, save_plots
+    from structattn.inspection.scores import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
+    from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
 
 __all__ = [
     "AttentionMap",
@@ -56,3 +61,5 @@ __all__ = [
     "summarise",
     "tree_figure",
 ]
+
+load_lazily(__name__)

@@ -1,59 +1,64 @@
 """Attention layers and their surroundings; every attention-like module returns ``(output, weights)``."""
 
-from structattn.layers.additive_scores import AdditiveScores
-from structattn.layers.attention import MultiHeadAttention
-from structattn.layers.backbone import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
-from structattn.layers.chain_scorer import (
-    ChainScorer,
-    StepMaps,
-    StepReader,
-    binary_potentials,
-    double_counted_potentials,
-    unary_potentials,
-)
-from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
-from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
-from structattn.layers.devices import Hardware
-from structattn.layers.embedding import WordEmbedding
-from structattn.layers.expectations import (
-    GumbelNoise,
-    PartDistribution,
-    StraightThroughSample,
-    marginals,
-    straight_through_argmax,
-)
-from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
-from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
-from structattn.layers.feedforward import FeedForward
-from structattn.layers.gates import FusionGate, ProjectedFusionGate
-from structattn.layers.linear import glorot_linear
-from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
-from structattn.layers.positions import SinusoidalPositions, sinusoids
-from structattn.layers.recurrent import LSTM, bidirectional_lstm, read_both_ways
-from structattn.layers.regularisers import HasEntropy, entropy_term, squared_norm
-from structattn.layers.relation_heads import RelationHeads, relation_loss
-from structattn.layers.relative import (
-    RelativePosition,
-    ShawPosition,
-    XLPosition,
-    offsets_to_pairs,
-    pairs_to_offsets,
-)
-from structattn.layers.segmentation import (
-    LearnedBoundary,
-    MeanBoundary,
-    SegmentationScorer,
-    SelectionReader,
-    SigmoidSelection,
-    SoftmaxSelection,
-    TwoStateChain,
-)
-from structattn.layers.span_scorer import PhraseReader, SpanScorer
-from structattn.layers.structured_attention import Reader, Scorer, StructuredAttention
-from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention, tree_operator
-from structattn.layers.tree_cross_attention import TreeCrossAttention
-from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
-from structattn.layers.tree_order import Children, TreeOrder
+from typing import TYPE_CHECKING
+
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.layers.additive_scores import AdditiveScores
+    from structattn.layers.attention import MultiHeadAttention
+    from structattn.layers.backbone import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
+    from structattn.layers.chain_scorer import (
+        ChainScorer,
+        StepMaps,
+        StepReader,
+        binary_potentials,
+        double_counted_potentials,
+        unary_potentials,
+    )
+    from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
+    from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
+    from structattn.layers.devices import Hardware
+    from structattn.layers.embedding import WordEmbedding
+    from structattn.layers.expectations import (
+        GumbelNoise,
+        PartDistribution,
+        StraightThroughSample,
+        marginals,
+        straight_through_argmax,
+    )
+    from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
+    from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
+    from structattn.layers.feedforward import FeedForward
+    from structattn.layers.gates import FusionGate, ProjectedFusionGate
+    from structattn.layers.linear import glorot_linear
+    from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
+    from structattn.layers.positions import SinusoidalPositions, sinusoids
+    from structattn.layers.recurrent import LSTM, bidirectional_lstm, read_both_ways
+    from structattn.layers.regularisers import HasEntropy, entropy_term, squared_norm
+    from structattn.layers.relation_heads import RelationHeads, relation_loss
+    from structattn.layers.relative import (
+        RelativePosition,
+        ShawPosition,
+        XLPosition,
+        offsets_to_pairs,
+        pairs_to_offsets,
+    )
+    from structattn.layers.segmentation import (
+        LearnedBoundary,
+        MeanBoundary,
+        SegmentationScorer,
+        SelectionReader,
+        SigmoidSelection,
+        SoftmaxSelection,
+        TwoStateChain,
+    )
+    from structattn.layers.span_scorer import PhraseReader, SpanScorer
+    from structattn.layers.structured_attention import Reader, Scorer, StructuredAttention
+    from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention, tree_operator
+    from structattn.layers.tree_cross_attention import TreeCrossAttention
+    from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
+    from structattn.layers.tree_order import Children, TreeOrder
 
 __all__ = [
     "LSTM",
@@ -133,3 +138,5 @@ __all__ = [
     "tree_operator",
     "unary_potentials",
 ]
+
+load_lazily(__name__)

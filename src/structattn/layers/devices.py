@@ -2,18 +2,18 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import check_choices
 
+if TYPE_CHECKING:
+    import torch
+
 Device = Literal["auto", "cpu", "cuda"]
 MixedPrecision = Literal["no", "bf16", "fp16"]
-_Module = TypeVar("_Module", bound=nn.Module)
-_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_Module = TypeVar("_Module", bound=Any)  # torch.nn.Module, which is not imported here
+_TYPES = {"bf16": "bfloat16", "fp16": "float16"}
 
 
 class OnHardware:
@@ -41,6 +41,7 @@ class Hardware:
         ConfigError: for an unknown value, or ``fp16`` on a CPU.
 
     Example:
+        >>> import torch
         >>> cpu = Hardware("cpu", "bf16")
         >>> cpu.torch_device()
         device(type='cpu')
@@ -57,12 +58,14 @@ class Hardware:
         if self.device == "cpu" and self.mixed_precision == "fp16":
             raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
 
-    def torch_device(self) -> torch.device:
+    def torch_device(self) -> "torch.device":
         """The device.
 
         Raises:
             ConfigError: if it is not there, or if ``fp16`` is asked for where there is no GPU.
         """
+        import torch
+
         there = torch.cuda.is_available()
         if self.device == "cuda" and not there:
             raise ConfigError("device: cuda is not available on this machine; take cpu")
@@ -77,7 +80,8 @@ class Hardware:
         Raises:
             ConfigError: as ``torch_device``.
         """
-        return model.to(self.torch_device())
+        placed: _Module = model.to(self.torch_device())
+        return placed
 
     def autocast(self) -> AbstractContextManager[object]:
         """Within it, products are computed in the chosen precision.
@@ -85,7 +89,9 @@ class Hardware:
         Raises:
             ConfigError: as ``torch_device``.
         """
+        import torch
+
         device = self.torch_device()
         if self.mixed_precision == "no":
             return nullcontext()
-        return torch.autocast(device.type, _TYPES[self.mixed_precision])
+        return torch.autocast(device.type, getattr(torch, _TYPES[self.mixed_precision]))

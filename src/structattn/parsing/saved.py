@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from structattn.data import Vocabulary
-from structattn.data.model_folder import FromConfig, model_folder, read_model
+from structattn.data.model_config import model_folder
+from structattn.data.model_folder import FromConfig, read_model
 from structattn.layers import PretrainedBackbone
 from structattn.parsing.biaffine import BiaffineScorer
 from structattn.parsing.subwords import SubwordEncoder

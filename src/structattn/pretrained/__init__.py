@@ -1,23 +1,28 @@
 """Structure inside Hugging Face backbones: HYDRA heads, priors in the backbone's own heads, states as embeddings."""
 
-from structattn.encoders import BUILDERS
-from structattn.layers import BackboneEmbedding, PretrainedBackbone
-from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.controls import with_other_trees
-from structattn.pretrained.drift import head_drift
-from structattn.pretrained.evaluation import RelationReport, evaluate_heads
-from structattn.pretrained.hydra import HydraModel, add_heads
-from structattn.pretrained.inject import inject, load_injection
-from structattn.pretrained.injection import InjectedModel
-from structattn.pretrained.layer import HydraLayer
-from structattn.pretrained.question_answering import Question, Windows, answer_questions, make_windows, squad_scores
-from structattn.pretrained.relations import RelationTargets, relation_targets
-from structattn.pretrained.task_models import (
-    MODELS,
-    HydraModelForQuestionAnswering,
-    HydraModelForSequenceClassification,
-    HydraModelForTokenClassification,
-)
+from typing import TYPE_CHECKING
+
+from structattn.encoders.table import BUILDERS
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.layers import BackboneEmbedding, PretrainedBackbone
+    from structattn.pretrained.config import HydraConfig
+    from structattn.pretrained.controls import with_other_trees
+    from structattn.pretrained.drift import head_drift
+    from structattn.pretrained.evaluation import RelationReport, evaluate_heads
+    from structattn.pretrained.hydra import HydraModel, add_heads
+    from structattn.pretrained.inject import inject, load_injection
+    from structattn.pretrained.injection import InjectedModel
+    from structattn.pretrained.layer import HydraLayer
+    from structattn.pretrained.question_answering import Question, Windows, answer_questions, make_windows, squad_scores
+    from structattn.pretrained.relations import RelationTargets, relation_targets
+    from structattn.pretrained.task_models import (
+        MODELS,
+        HydraModelForQuestionAnswering,
+        HydraModelForSequenceClassification,
+        HydraModelForTokenClassification,
+    )
 
 # Encoders by name, of this room: their files are imported when one is built.
 BUILDERS.add(
@@ -54,3 +59,5 @@ __all__ = [
     "squad_scores",
     "with_other_trees",
 ]
+
+load_lazily(__name__)

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from structattn.data.model_folder import ADAPTER, model_folder, read_model_config, write_model
+from structattn.data.model_config import ADAPTER, model_folder, read_model_config
+from structattn.data.model_folder import write_model
 from structattn.data.tensors import check_finite, check_like, read_tensors
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.layer import KIND, PEFT_TYPE, HydraLayer

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from structattn.data.model_folder import read_model_config
+from structattn.data.model_config import read_model_config
 from structattn.data.tensors import load_tensors
 from structattn.encoders import heads_prior
 from structattn.pretrained.injection import (

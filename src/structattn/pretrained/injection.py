@@ -20,7 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords, join_sentences
-from structattn.data.model_folder import ADAPTER, write_model
+from structattn.data.model_config import ADAPTER
+from structattn.data.model_folder import write_model
 from structattn.functional import additive_mask
 from structattn.layers.backbone import max_input_length
 from structattn.layers.modes import evaluating

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from structattn.data.model_folder import ADAPTER, header
+from structattn.data.model_config import ADAPTER, header
 from structattn.layers import RelationHeads
 from structattn.layers.relation_heads import INITIAL_DEVIATION, attention_of
 from structattn.pretrained.config import HydraConfig

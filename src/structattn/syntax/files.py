@@ -76,6 +76,16 @@ def read_lines(source: Source) -> Iterator[tuple[int, str]]:
             yield number, line.removesuffix("\r")
 
 
+def check_readable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that is neither a folder nor a file whose first line can be read.
+
+    Raises:
+        ParseError: as ``read_lines``.
+    """
+    if not os.path.isdir(path):
+        next(read_lines(path), None)
+
+
 def read_text(source: Source, *, max_bytes: int | None = None) -> str:
     """The whole text of a file or stream, read as ``read_lines`` does.
 

@@ -1,41 +1,48 @@
 """Tasks, the models that learn them, and the metrics of their predictions."""
 
-from structattn.tasks.attachment import AttachmentModel
-from structattn.tasks.batch import TaskBatch
-from structattn.tasks.classifier import Classifier, ClassifierConfig, expected_scores, score_targets
-from structattn.tasks.combine import COMBINATIONS, combine
-from structattn.tasks.decoder import DECODERS, Decoder, DecoderConfig, build_decoder
-from structattn.tasks.fact_models import FACT_MODELS
-from structattn.tasks.fact_reader import FactBatch
-from structattn.tasks.fact_selection import FactModel
-from structattn.tasks.lstm_decoder import LSTMDecoder
-from structattn.tasks.metrics import (
-    METRICS,
-    Metric,
-    accuracy,
-    macro_f1,
-    matthews,
-    mean_squared_error,
-    metric,
-    pearson,
-    spearman,
-)
-from structattn.tasks.model import ModelConfig, TaskModel, num_words
-from structattn.tasks.prediction import Evaluation, Prediction
-from structattn.tasks.search import Search, beam_search, greedy_search
-from structattn.tasks.sentence_model import SentenceModel
-from structattn.tasks.sequence_model import SequenceBatch, SequenceModel, TextProcessor
-from structattn.tasks.table import (
-    CLASSIFICATION,
-    MODELS,
-    PAIR_CLASSIFICATION,
-    SENTIMENT,
-    TASKS,
-    get_task,
-    model_class,
-)
-from structattn.tasks.task import Task
-from structattn.tasks.transformer_decoder import TransformerDecoder
+from typing import TYPE_CHECKING
+
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.tasks.attachment import AttachmentModel
+    from structattn.tasks.batch import TaskBatch
+    from structattn.tasks.classifier import Classifier, expected_scores, score_targets
+    from structattn.tasks.combine import COMBINATIONS, combine
+    from structattn.tasks.config import ClassifierConfig, DecoderConfig, Search
+    from structattn.tasks.decoder import Decoder, build_decoder
+    from structattn.tasks.fact_reader import FactBatch
+    from structattn.tasks.fact_selection import FactModel
+    from structattn.tasks.lstm_decoder import LSTMDecoder
+    from structattn.tasks.metrics import (
+        METRICS,
+        Metric,
+        accuracy,
+        macro_f1,
+        matthews,
+        mean_squared_error,
+        metric,
+        pearson,
+        spearman,
+    )
+    from structattn.tasks.model import ModelConfig, TaskModel, num_words
+    from structattn.tasks.prediction import Evaluation, Prediction
+    from structattn.tasks.search import beam_search, greedy_search
+    from structattn.tasks.sentence_model import SentenceModel
+    from structattn.tasks.sequence_model import SequenceBatch, SequenceModel, TextProcessor
+    from structattn.tasks.table import (
+        CLASSIFICATION,
+        DECODERS,
+        FACT_MODELS,
+        MODELS,
+        PAIR_CLASSIFICATION,
+        SENTIMENT,
+        TASKS,
+        get_task,
+        model_class,
+    )
+    from structattn.tasks.task import Task
+    from structattn.tasks.transformer_decoder import TransformerDecoder
 
 __all__ = [
     "CLASSIFICATION",
@@ -85,3 +92,5 @@ __all__ = [
     "score_targets",
     "spearman",
 ]
+
+load_lazily(__name__)

@@ -64,7 +64,6 @@ class AttachmentModel(TaskModel):
     """
 
     kind: ClassVar[str] = "attachment"
-    sections: ClassVar[frozenset[str]] = frozenset({"vectors"})
     vocabulary: Vocabulary
 
     def __init__(self, encoder: SentenceEncoder, task: Task, *, vocabulary: Vocabulary) -> None:

@@ -1,49 +1,13 @@
 """The classifier on top of an encoder, and the target distributions of ordinal regression."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check, check_known
-from structattn.tasks.combine import COMBINATIONS
-
-ACTIVATIONS: Mapping[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "elu": nn.ELU,
-    "tanh": nn.Tanh,
-    "sigmoid": nn.Sigmoid,
-}
-
-
-@dataclass(frozen=True)
-class ClassifierConfig:
-    """The layers between the sentence vectors and the labels.
-
-    Attributes:
-        hidden: width of the hidden layer; the task's own if ``None``.
-        activation: of the hidden layer: ``relu``, ``elu``, ``tanh`` or ``sigmoid``; a sigmoid for scores and ReLU
-            otherwise if ``None``. DiSAN uses ``elu``.
-        dropout: on the inputs of both layers; the encoder's own ``dropout`` if ``None``.
-        combine: how the vectors of a pair become one, see ``COMBINATIONS``; the task's own if ``None``. DiSAN uses
-            ``product_signed``.
-        output_bias: whether the last layer has a bias.
-    """
-
-    hidden: int | None = None
-    activation: str | None = None
-    dropout: float | None = None
-    combine: str | None = None
-    output_bias: bool = True
-
-    def __post_init__(self) -> None:
-        check_known(self.activation, ACTIVATIONS, "classifier.activation")
-        check_known(self.combine, COMBINATIONS, "classifier.combine")
-        check(self.hidden is None or self.hidden >= 1, "classifier.hidden", "at least 1", self.hidden)
-        check(self.dropout is None or 0 <= self.dropout < 1, "classifier.dropout", "a share below 1", self.dropout)
+from structattn.tasks.config import ACTIVATIONS
 
 
 class Classifier(nn.Module):
@@ -88,7 +52,7 @@ class Classifier(nn.Module):
             raise ConfigError(f"unknown activation {activation!r} of a classifier; known: {', '.join(ACTIVATIONS)}")
         self.first = nn.Linear(input_dim, hidden)
         self.second = nn.Linear(hidden, num_outputs, bias=output_bias)
-        self.activation = ACTIVATIONS[activation]()
+        self.activation: nn.Module = getattr(nn, ACTIVATIONS[activation])()
         self.dropout = nn.Dropout(dropout)
         for linear in (self.first, self.second):
             nn.init.xavier_uniform_(linear.weight)

@@ -11,10 +11,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -24,22 +25,21 @@ class Combination:
     Attributes:
         arity: how many vectors it takes.
         width: how many times wider than one vector its result is.
-        function: the combination itself.
+        parts: the vectors that are concatenated.
         reads_together: whether the encoder reads all sentences of an example as one text, and gives one vector.
 
     Example:
-        >>> u, v = torch.tensor([[1.0]]), torch.tensor([[3.0]])
-        >>> COMBINATIONS["product_signed"].function(u, v)
-        tensor([[ 1.,  3., -2.,  3.]])
+        >>> COMBINATIONS["product_signed"].parts(1.0, 3.0)
+        (1.0, 3.0, -2.0, 3.0)
     """
 
     arity: int
     width: int
-    function: Callable[..., Tensor]
+    parts: "Callable[..., tuple[Tensor, ...]]"
     reads_together: bool = False
 
 
-def combine(name: str, vectors: Sequence[Float[Tensor, "batch dim"]]) -> Float[Tensor, "batch combined"]:
+def combine(name: str, vectors: "Sequence[Float[Tensor, 'batch dim']]") -> "Float[Tensor, 'batch combined']":
     """Combine sentence vectors.
 
     Args:
@@ -50,36 +50,23 @@ def combine(name: str, vectors: Sequence[Float[Tensor, "batch dim"]]) -> Float[T
         ValueError: if there are more or fewer.
 
     Example:
+        >>> import torch
         >>> combine("tai", [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 1.0]])])
         tensor([[3., 2., 2., 1.]])
     """
+    import torch
+
     combination = COMBINATIONS[name]
     expected = 1 if combination.reads_together else combination.arity
     if len(vectors) != expected:
         raise ValueError(f"combine {name!r} expects {expected} vectors, got {len(vectors)}")
-    return combination.function(*vectors)
-
-
-def _single(u: Tensor) -> Tensor:
-    return u
-
-
-def _product_absolute(u: Tensor, v: Tensor) -> Tensor:
-    return torch.cat([u, v, u * v, (u - v).abs()], dim=-1)
-
-
-def _product_signed(u: Tensor, v: Tensor) -> Tensor:
-    return torch.cat([u, v, u - v, u * v], dim=-1)
-
-
-def _tai(u: Tensor, v: Tensor) -> Tensor:
-    return torch.cat([u * v, (u - v).abs()], dim=-1)
+    return torch.cat(combination.parts(*vectors), dim=-1)
 
 
 COMBINATIONS: Mapping[str, Combination] = {
-    "single": Combination(arity=1, width=1, function=_single),
-    "product_absolute": Combination(arity=2, width=4, function=_product_absolute),
-    "product_signed": Combination(arity=2, width=4, function=_product_signed),
-    "tai": Combination(arity=2, width=2, function=_tai),
-    "together": Combination(arity=2, width=1, function=_single, reads_together=True),
+    "single": Combination(arity=1, width=1, parts=lambda u: (u,)),
+    "product_absolute": Combination(arity=2, width=4, parts=lambda u, v: (u, v, u * v, abs(u - v))),
+    "product_signed": Combination(arity=2, width=4, parts=lambda u, v: (u, v, u - v, u * v)),
+    "tai": Combination(arity=2, width=2, parts=lambda u, v: (u * v, abs(u - v))),
+    "together": Combination(arity=2, width=1, parts=lambda u: (u,), reads_together=True),
 }

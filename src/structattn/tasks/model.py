@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,8 +15,7 @@ from structattn.data.model_folder import SavedModel
 from structattn.encoders import SentenceEncoder, build
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.classifier import ClassifierConfig
-from structattn.tasks.decoder import DecoderConfig
+from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -81,15 +80,12 @@ class TaskModel(SavedModel):
     Attributes:
         task: the task.
         labels: the classes; none for texts and trees.
-        sections: what of a configuration concerns this kind of model: ``classifier``, ``decoder``, labels of
-            ``phrases``, pretrained word ``vectors``.
     """
 
     task: Task
     labels: tuple[str, ...] = ()
     encoder: Any
     vocabulary: Vocabulary | None
-    sections: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     @abstractmethod

@@ -6,7 +6,6 @@ Reference: Graves (2012), Sequence transduction with recurrent neural networks, 
 (2016), Google's neural machine translation system, section 7 (length normalisation, of which this is the plain form).
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,36 +13,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from structattn.syntax.options import check
-
 State = Mapping[str, Tensor]
 """The state of a decoder; the first axis of each tensor is the row, one for each hypothesis."""
 
 Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row token"], State]]
 """From the last tokens ``(row,)`` and a state to log-probabilities ``(row, token)`` and the next state."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """Options of the search for a text.
-
-    Attributes:
-        beam: number of unfinished hypotheses; 1 is greedy.
-        length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
-        max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
-
-    Raises:
-        ConfigError: for a value out of its range.
-    """
-
-    beam: int = 5
-    length_penalty: float = 0.0
-    max_length_ratio: float = 2.0
-
-    def __post_init__(self) -> None:
-        for name, least in (("beam", 1), ("length_penalty", 0), ("max_length_ratio", 0)):
-            value = getattr(self, name)
-            check(least <= value < math.inf, f"decoder.{name}", f"at least {least}", value)
 
 
 @dataclass(frozen=True, eq=False)

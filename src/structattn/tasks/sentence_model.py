@@ -15,13 +15,15 @@ from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
-from structattn.encoders.build import encoder_from_config, options_of
+from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.encoders.table import options_of
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.batch import TaskBatch
-from structattn.tasks.classifier import Classifier, ClassifierConfig, expected_scores, score_targets
+from structattn.tasks.classifier import Classifier, expected_scores, score_targets
 from structattn.tasks.combine import COMBINATIONS, combine
+from structattn.tasks.config import ClassifierConfig
 from structattn.tasks.metrics import metric
 from structattn.tasks.model import (
     Item,
@@ -72,7 +74,6 @@ class SentenceModel(TaskModel):
     """
 
     kind: ClassVar[str] = "sentence"
-    sections: ClassVar[frozenset[str]] = frozenset({"classifier", "phrases", "vectors"})
 
     def __init__(
         self,

@@ -34,7 +34,8 @@ from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import read_text
-from structattn.tasks.decoder import Decoder, DecoderConfig, build_decoder
+from structattn.tasks.config import DecoderConfig, Search
+from structattn.tasks.decoder import Decoder, build_decoder
 from structattn.tasks.model import (
     Item,
     ModelConfig,
@@ -45,7 +46,7 @@ from structattn.tasks.model import (
     measured_texts,
 )
 from structattn.tasks.prediction import Evaluation, Prediction
-from structattn.tasks.search import Search, beam_search, greedy_search
+from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.task import Task
 
 _SOURCE_TOKENIZER = "source_tokenizer.json"
@@ -193,7 +194,6 @@ class SequenceModel(TaskModel):
     """
 
     kind: ClassVar[str] = "sequence"
-    sections: ClassVar[frozenset[str]] = frozenset({"decoder", "vectors"})
     vocabulary: Vocabulary
 
     def __init__(

@@ -1,16 +1,21 @@
-"""The built-in tasks: the data sets of the papers, and generic ones for your own files; and their models."""
+"""The built-in tasks: the data sets of the papers, and generic ones for your own files; and the names of their models.
 
-from collections.abc import Mapping
+Nothing that these names stand for is imported before it is built.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from structattn.data.formulas import TESTED_ON
+from structattn.encoders.table import check_encoder
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import nearest
-from structattn.tasks.attachment import AttachmentModel
-from structattn.tasks.fact_selection import FactModel
-from structattn.tasks.model import TaskModel
-from structattn.tasks.sentence_model import SentenceModel
-from structattn.tasks.sequence_model import SequenceModel
+from structattn.syntax.lazy import imported, outline
+from structattn.syntax.options import check_options, known_options, nearest
 from structattn.tasks.task import Task
+
+if TYPE_CHECKING:
+    from structattn.tasks.model import TaskModel
 
 _NLI = ("entailment", "neutral", "contradiction")
 _SIMILARITY = ("pearson", "spearman", "mean_squared_error")
@@ -75,28 +80,100 @@ TASKS: Mapping[str, Task] = {
 }
 
 
-MODELS: Mapping[str, type[TaskModel]] = {
-    "label": SentenceModel,
-    "text": SequenceModel,
-    "facts": FactModel,
-    "tree": AttachmentModel,
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model that learns a task.
+
+    Attributes:
+        model: the ``module:class`` of the ``TaskModel``.
+        sections: what of a run's configuration concerns it: the ``classifier``, the ``decoder``, labels of
+            ``phrases``, pretrained word ``vectors``.
+        check_encoder: refuses an unknown encoder, or options that it does not have.
+    """
+
+    model: str
+    sections: frozenset[str] = frozenset()
+    check_encoder: Callable[[str, Mapping[str, Any]], object] | None = None
+
+
+DECODERS: Mapping[str, str] = {
+    "lstm": "structattn.tasks.lstm_decoder:lstm_decoder",
+    "transformer": "structattn.tasks.transformer_decoder:transformer_decoder",
+    "tree_transformer": "structattn.tasks.transformer_decoder:tree_transformer_decoder",
+}
+
+FACT_MODELS: Mapping[str, str] = {
+    "memn2n": "structattn.tasks.fact_models:memn2n",
+    "unary": "structattn.tasks.fact_models:unary",
+    "binary": "structattn.tasks.fact_models:binary",
 }
 
 
-def model_class(task: Task) -> type[TaskModel]:
-    """The kind of model that learns a task.
+def check_decoder(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse an unknown decoder, or options that it does not have; nothing is imported.
+
+    Raises:
+        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+    """
+    if name not in DECODERS:
+        raise ConfigError(f"unknown decoder {name!r}{nearest(name, DECODERS)}; known: {', '.join(sorted(DECODERS))}")
+    check_options(options, outline(DECODERS[name]), f"decoder {name!r}")
+
+
+def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a model that selects facts, defaults included; nothing is imported.
+
+    Raises:
+        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+
+    Example:
+        >>> fact_model_options("unary", {"dim": 10})
+        {'dim': 10, 'num_steps': 2, 'num_facts': 25, 'linear_start': 20}
+    """
+    if name not in FACT_MODELS:
+        raise ConfigError(f"unknown encoder {name!r} of a model that selects facts; known: {', '.join(FACT_MODELS)}")
+    function = outline(FACT_MODELS[name])
+    return {**known_options(function), **check_options(options, function, f"encoder {name!r}")}
+
+
+MODELS: Mapping[str, ModelKind] = {
+    "label": ModelKind(
+        "structattn.tasks.sentence_model:SentenceModel",
+        frozenset({"classifier", "phrases", "vectors"}),
+        check_encoder,
+    ),
+    "text": ModelKind(
+        "structattn.tasks.sequence_model:SequenceModel", frozenset({"decoder", "vectors"}), check_encoder
+    ),
+    "facts": ModelKind("structattn.tasks.fact_selection:FactModel", check_encoder=fact_model_options),
+    "tree": ModelKind("structattn.tasks.attachment:AttachmentModel", frozenset({"vectors"}), check_encoder),
+}
+
+
+def model_kind(task: Task) -> ModelKind:
+    """The kind of model that learns a task; it is not imported.
 
     Raises:
         ConfigError: if there is none; the message lists the known answers.
-
-    Example:
-        >>> model_class(get_task("translation")).kind
-        'sequence'
     """
     if task.answer not in MODELS:
         known = ", ".join(MODELS)
         raise ConfigError(f"task {task.name!r}: unknown answer {task.answer!r}; known: {known}")
     return MODELS[task.answer]
+
+
+def model_class(task: Task) -> "type[TaskModel]":
+    """The class of the models that learn a task.
+
+    Raises:
+        ConfigError: as ``model_kind``.
+
+    Example:
+        >>> model_class(get_task("translation")).kind
+        'sequence'
+    """
+    found: type[TaskModel] = imported(model_kind(task).model)
+    return found
 
 
 def get_task(name: str) -> Task:

@@ -4,25 +4,26 @@ Loading a trained model or comparing runs needs no transformers; it is imported 
 where one of the two Hugging Face classes is requested.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from structattn.training.compare import compare
-from structattn.training.comparison import Comparison, Difference, Flip, Group
-from structattn.training.config import DataConfig, RunConfig, load_config, save_config
-from structattn.training.folder import RunFolder
-from structattn.training.heads import Pretraining, PretrainingConfig, pretrain, pretrain_heads
-from structattn.training.machine import is_first as is_first_process
-from structattn.training.models import load
-from structattn.training.objects import evaluate, predict, train
-from structattn.training.optimization import OptimizationConfig
-from structattn.training.parser import ParserConfig, ParserResult, train_parser
-from structattn.training.preparation import count_parameters
-from structattn.training.questions import QuestionResult, QuestionRun, run_questions
-from structattn.training.run import RunResult, resume, run
-from structattn.training.significance import Significance, compare_answers
+from structattn.syntax.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from structattn.training.compare import compare
+    from structattn.training.comparison import Comparison, Difference, Flip, Group
+    from structattn.training.config import DataConfig, RunConfig, load_config, save_config
+    from structattn.training.folder import RunFolder
+    from structattn.training.heads import Pretraining, PretrainingConfig, pretrain, pretrain_heads
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
+    from structattn.training.machine import is_first as is_first_process
+    from structattn.training.models import load
+    from structattn.training.objects import evaluate, predict, train
+    from structattn.training.optimization_config import OptimizationConfig
+    from structattn.training.parser import ParserConfig, ParserResult, train_parser
+    from structattn.training.preparation import count_parameters
+    from structattn.training.questions import QuestionResult, QuestionRun, run_questions
+    from structattn.training.run import RunResult, resume, run
+    from structattn.training.significance import Significance, compare_answers
 
 __all__ = [
     "Comparison",
@@ -61,10 +62,4 @@ __all__ = [
     "train_parser",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("StructAttnConfig", "StructAttnForSequenceClassification"):
-        from structattn.training import hugging_face
-
-        return getattr(hugging_face, name)
-    raise AttributeError(f"module 'structattn.training' has no attribute {name!r}")
+load_lazily(__name__)

@@ -14,8 +14,8 @@ from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.syntax.errors import ConfigError, shown
 from structattn.syntax.folders import read_yaml, write_yaml
 from structattn.syntax.options import Option, check, check_choices, explain
-from structattn.tasks import ClassifierConfig, DecoderConfig
-from structattn.training.optimization import OptimizationConfig
+from structattn.tasks.config import ClassifierConfig, DecoderConfig
+from structattn.training.optimization_config import OptimizationConfig
 
 Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
 Frozen = Literal["none", "dev", "all"]

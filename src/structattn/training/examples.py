@@ -10,14 +10,17 @@ import numpy as np
 
 from structattn.data import Example
 from structattn.data.formulas import GENERATORS
+from structattn.data.model_config import read_model_config, whole_model_folder
 from structattn.data.parses import with_parses
 from structattn.data.readers import matching_files
 from structattn.data.readers.parallel import files_of
+from structattn.data.readers.reading import check_format
 from structattn.data.summary import DataSummary, summarise
-from structattn.encoders.build import builder
+from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check_options
-from structattn.tasks import Task, get_task, model_class
+from structattn.syntax.files import check_readable
+from structattn.tasks import Task
+from structattn.tasks.table import check_decoder, get_task, model_kind
 from structattn.training.config import DataConfig, RunConfig
 
 FROM_PYTHON = "python:"
@@ -52,7 +55,8 @@ def task_of(config: RunConfig) -> Task:
             not concern the task: before any data are read.
     """
     task = get_task(config.task)
-    sections = model_class(task).sections
+    kind = model_kind(task)
+    sections = kind.sections
     if config.data.phrases is not None and "phrases" not in sections:
         raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, so phrases have no labels")
     if config.data.vectors is not None and "vectors" not in sections:
@@ -62,8 +66,36 @@ def task_of(config: RunConfig) -> Task:
     for name, given in (("classifier", config.classifier), ("decoder", config.decoder)):
         if name not in sections and given != type(given)():
             raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
-    if "vectors" in sections and ":" not in config.encoder:
-        check_options(config.options, builder(config.encoder), f"encoder {config.encoder!r}")
+    if kind.check_encoder is not None and ":" not in config.encoder:
+        kind.check_encoder(config.encoder, config.options)
+        if "vectors" in sections:
+            check_embedder(with_default_embedder(config.encoder, config.embedder, config.options))
+    if "decoder" in sections:
+        check_decoder(config.decoder.name, config.decoder.options)
+    return task
+
+
+def check_run(config: RunConfig) -> Task:
+    """The task of a run, once all names, options and files of its configuration have been checked.
+
+    Nothing is imported that takes long, so that a mistake is found at once.
+
+    Raises:
+        ConfigError: as ``task_of``; for an unknown format, or a folder ``config.init`` that this version cannot read.
+        ParseError: for a missing, empty or unreadable file.
+    """
+    task, data = task_of(config), config.data
+    check_format(data.format)
+    if data.train is None:
+        generator_of(config, task)
+    for path in (data.train, data.dev, data.test):
+        if path is not None and not path.startswith(FROM_PYTHON) and data.format is None:
+            task.format_of(path)
+    for file in files_of_run(data):
+        if not file.startswith(FROM_PYTHON):
+            check_readable(file)
+    if config.init is not None:
+        read_model_config(whole_model_folder(config.init), trust_code=True)
     return task
 
 
@@ -173,14 +205,24 @@ def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
     return with_parses(task.read(path, format=data.format, columns=data.columns), data.parses)
 
 
-def _generated(config: RunConfig, task: Task) -> Split:
-    """Generated data; the same for every seed of a run, so that runs can be compared."""
+def generator_of(config: RunConfig, task: Task) -> str:
+    """The name of what generates the data of a run that names no file.
+
+    Raises:
+        ConfigError: if the task's data are not generated, or the configuration needs files.
+    """
     data = config.data
     if task.generated is None:
         raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")
     if data.dev is not None or data.test is not None or config.folds is not None:
         raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
-    train, dev, test = (list(task.prepare(part)) for part in GENERATORS[task.generated](data.generated))
+    return task.generated
+
+
+def _generated(config: RunConfig, task: Task) -> Split:
+    """Generated data; the same for every seed of a run, so that runs can be compared."""
+    parts = GENERATORS[generator_of(config, task)](config.data.generated)
+    train, dev, test = (list(task.prepare(part)) for part in parts)
     return Split(train, train, dev, test)
 
 

@@ -19,26 +19,18 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from structattn.data import Example
-from structattn.syntax.errors import ConfigError, StructAttnError
-from structattn.syntax.folders import (
-    described_by,
-    read_json,
-    read_yaml,
-    remove,
-    write_json,
-    write_yaml,
-)
-from structattn.tasks import Evaluation
-from structattn.training import machine
-from structattn.training.state import preserved_randomness
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_yaml, remove, write_json, write_yaml
+
+if TYPE_CHECKING:
+    from structattn.data import Example
+    from structattn.tasks import Evaluation
 
 _LOCK = "lock"
-_Result = TypeVar("_Result")
 
 
 class RunFolder:
@@ -106,35 +98,52 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 self.path.rmdir()
 
-    def open_for_run(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
-        """Check that a run may write here; to be called while the folder is locked.
+    def check_free(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
+        """Check that a run may write here.
 
         Args:
             values: the configuration of the run.
             resume: whether the folder may hold an unfinished run with the same configuration, or a finished one.
-            overwrite: whether a run in it is removed.
+            overwrite: whether a run in it may be removed.
 
         Raises:
             ConfigError: if the folder holds a run and neither is asked for, a run with another configuration, or
                 something else.
         """
-        content = {item.name for item in self.path.iterdir()} - {_LOCK}
-        if not content:
+        if not self._content():
             return
         if not self.config.is_file():
             raise ConfigError(f"{self.path} is not empty and not a run folder; choose another one")
-        if overwrite and not resume:
-            for name in content:
-                remove(self.path / name)
-        elif not resume:
-            state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed"
-            raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
-        else:
-            self._tidy()
+        if resume:
             before = read_yaml(self.config)
             changed = [name for name in values if before.get(name) != values[name]]
             if changed:
                 raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")
+        elif not overwrite:
+            state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed"
+            raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
+
+    def open_for_run(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
+        """Make the folder ready for a run, if one may write here; to be called while the folder is locked.
+
+        Args:
+            values: as for ``check_free``.
+            resume: whether the folder may hold an unfinished run with the same configuration, or a finished one.
+            overwrite: whether a run in it is removed.
+
+        Raises:
+            ConfigError: as ``check_free``.
+        """
+        self.check_free(values, resume=resume, overwrite=overwrite)
+        if resume:
+            self._tidy()
+        else:
+            for name in self._content():
+                remove(self.path / name)
+
+    def _content(self) -> set[str]:
+        """The names of what is in the folder."""
+        return {item.name for item in self.path.iterdir()} - {_LOCK} if self.path.exists() else set()
 
     def describe(self, values: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
         """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""
@@ -150,68 +159,13 @@ class RunFolder:
                     remove(item)
 
 
-def carry_out(
-    config: Any,
-    place: Callable[[], str | os.PathLike[str]],
-    work: Callable[[RunFolder, Any], Mapping[str, Any]],
-    read: Callable[[RunFolder, Mapping[str, Any]], _Result],
-    *,
-    files: Iterable[str | os.PathLike[str] | None] = (),
-    resume: bool = False,
-    overwrite: bool = False,
-) -> _Result:
-    """One run from its configuration to ``result.json``, or the result of one that was finished before.
-
-    The folder is locked, checked and described; what the work comes to is written, and only then is the state of the
-    unfinished run removed. The caller's random state is put back. Of a run that fails before its first evaluation
-    nothing is left.
-
-    Args:
-        config: a dataclass with ``hardware``; all of it but ``out`` decides the run.
-        place: the path of the run folder, which the first process decides.
-        work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
-        read: what that content means.
-        files: what the run reads, whose checksums are kept.
-        resume: continue the interrupted run in the folder.
-        overwrite: replace the run in the folder.
-
-    Returns:
-        What ``read`` makes of ``result.json``.
-
-    Raises:
-        ParseError: if the result of a finished run is damaged.
-        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or a run
-            with another configuration; if there is no such device.
-        MissingExtra: if the extra ``train`` is not installed.
-    """
-    values = plain(config)
-    with contextlib.ExitStack() as stack:
-        accelerator = stack.enter_context(machine.accelerator_of(config.hardware))
-        folder = RunFolder(machine.from_first(place))
-        machine.from_first(lambda: stack.enter_context(folder.claimed()))
-        stack.enter_context(preserved_randomness())
-        machine.from_first(lambda: folder.open_for_run(values, resume=resume, overwrite=overwrite))
-        if not machine.from_first(lambda: folder.is_finished):
-            try:
-                machine.from_first(lambda: folder.describe(values, machine.environment(accelerator.device, files)))
-                result = work(folder, accelerator)
-                machine.from_first(lambda: write_json(folder.result, result))
-            except StructAttnError:
-                machine.from_first(folder.clear_if_untrained)
-                raise
-        machine.from_first(lambda: remove(folder.checkpoints))
-        values = machine.from_first(lambda: read_json(folder.result))
-        with described_by(folder.result, "a result"):
-            return read(folder, values)
-
-
 def plain(config: Any) -> dict[str, Any]:
     """A configuration as plain values, as YAML gives them back, without the folder: so that the run can be moved."""
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
     return {name: value for name, value in values.items() if name != "out"}
 
 
-def prediction_rows(evaluation: Evaluation, examples: Iterable[Example]) -> Iterator[dict[str, Any]]:
+def prediction_rows(evaluation: "Evaluation", examples: "Iterable[Example]") -> Iterator[dict[str, Any]]:
     """For each example id, gold, predicted, the probability of each class as scores, the facts, if any, and the texts.
 
     Args:

@@ -29,9 +29,10 @@ from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import check, check_choices
 from structattn.tasks import metric
 from structattn.training import machine
-from structattn.training.folder import RunFolder, carry_out
+from structattn.training.execution import carry_out
+from structattn.training.folder import RunFolder
 from structattn.training.loop import Measured, fit
-from structattn.training.optimization import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.sampler import NoisyBatchSampler
 
 LOGGER = logging.getLogger("structattn.training")

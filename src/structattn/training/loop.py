@@ -36,7 +36,8 @@ from structattn.training import machine
 from structattn.training.averaging import Averaging
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
-from structattn.training.optimization import OptimizationConfig, build_optimizer, build_schedule
+from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.progress import Bar, Watcher, curves, short
 from structattn.training.sampler import BatchSampler
 from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state

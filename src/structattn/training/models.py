@@ -8,6 +8,7 @@ from structattn import parsing, pretrained, tasks
 from structattn.data.model_folder import FromConfig, read_model
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.syntax.lazy import imported
 
 
 def kinds() -> Mapping[str, FromConfig]:
@@ -19,7 +20,7 @@ def kinds() -> Mapping[str, FromConfig]:
     """
     return {
         SentenceEncoder.kind: encoder_from_config,
-        **{model.kind: model.from_config for model in tasks.MODELS.values()},
+        **{model.kind: model.from_config for model in (imported(kind.model) for kind in tasks.MODELS.values())},
         **parsing.MODELS,
         **pretrained.MODELS,
     }

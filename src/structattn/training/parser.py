@@ -22,9 +22,10 @@ from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ParseError
 from structattn.syntax.options import Option, check
 from structattn.tasks import metric
-from structattn.training.folder import RunFolder, carry_out
+from structattn.training.execution import carry_out
+from structattn.training.folder import RunFolder
 from structattn.training.loop import Measured, fit
-from structattn.training.optimization import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.sampler import batch_sampler
 
 _METRICS = ("uas", "las", "las_universal", "tags")

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data import Example
-from structattn.data.model_folder import check_trusted
+from structattn.data.model_config import check_trusted
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import described_by, read_json, read_json_lines, write_json_lines
 from structattn.tasks import Task, TaskModel
 from structattn.training import machine
 from structattn.training.config import RunConfig, load_config
-from structattn.training.examples import Split, files_of_run, read_split, summaries_of, task_of
-from structattn.training.folder import RunFolder, carry_out, prediction_rows
+from structattn.training.examples import Split, check_run, files_of_run, read_split, summaries_of
+from structattn.training.execution import carry_out
+from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
 from structattn.training.latent import tree_entropy
@@ -94,7 +95,7 @@ def run(
     """
     if resume and config.out is None:
         raise ConfigError("resume needs out: the run folder to resume")
-    task = task_of(config)
+    task = check_run(config)
     given: dict[str, Any] = {"examples": examples, "trust_code": trust_code}
     if config.folds is not None and config.fold is None:
         work = functools.partial(_cross_validate, config, task, resume=resume, **given)

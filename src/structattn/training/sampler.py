@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Sampler
 
 from structattn.training import machine
-from structattn.training.optimization import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig
 
 # How many batches are sorted by length together: the larger, the less padding and the less chance in the order.
 _POOL = 50

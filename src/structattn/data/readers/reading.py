@@ -22,6 +22,7 @@ from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli
 from structattn.syntax import ConfigError, ParseError, read_lines
 from structattn.syntax.errors import shown, source_name
 from structattn.syntax.files import MAX_WORDS, Source, parse_json
+from structattn.syntax.options import nearest
 
 FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "sst": read_sst,
@@ -116,14 +117,23 @@ def matching_files(path: Source) -> list[Any]:
 
 def _read(path: Source, format: str | None, options: Mapping[str, Any]) -> Iterator[Example]:
     name = recognise_format(path) if format is None else format
-    if name not in FORMATS:
-        raise ConfigError(f"unknown data format {name!r}; known: {', '.join(FORMATS)}")
+    check_format(name)
     offered = inspect.signature(read_examples).parameters
     known = [option for option in list(inspect.signature(FORMATS[name]).parameters)[1:] if option in offered]
     for key in options:
         if key not in known:
             raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(known) or 'none'}")
     return _at_least_one(FORMATS[name](path, **options), name, path)
+
+
+def check_format(name: str | None) -> None:
+    """Refuse an unknown format; ``None`` is recognised from the file.
+
+    Raises:
+        ConfigError: the message lists the known ones.
+    """
+    if name is not None and name not in FORMATS:
+        raise ConfigError(f"unknown data format {name!r}{nearest(name, FORMATS)}; known: {', '.join(FORMATS)}")
 
 
 def recognise_format(path: Source) -> str:

@@ -1,0 +1,138 @@
+"""What the folder of a saved model says of itself, read before anything of the model is imported."""
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structattn
+from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.folders import check_counts, read_json
+
+MODEL_TYPE = "structattn"
+# Raised when older folders can no longer be read as they are.
+FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """File names of a saved model, and the prefix of the names of its tensors."""
+
+    config: str
+    weights: str
+    prefix: str
+
+
+MODEL = Layout("config.json", "model.safetensors", "model.")
+ADAPTER = Layout("adapter_config.json", "adapter_model.safetensors", "base_model.model.")
+
+
+def header(kind: str) -> dict[str, Any]:
+    """What the configuration of every saved model begins with."""
+    return {
+        "model_type": MODEL_TYPE,
+        "kind": kind,
+        "format_version": FORMAT_VERSION,
+        "structattn_version": structattn.__version__,
+    }
+
+
+def read_model_config(
+    folder: str | os.PathLike[str],
+    kinds: Collection[str] | None = None,
+    *,
+    layout: Layout = MODEL,
+    trust_code: bool | str = False,
+) -> dict[str, Any]:
+    """The configuration of a model or an adapter, once it is known that this version can read it.
+
+    Args:
+        folder: of the model itself.
+        kinds: those that may be there; any if ``None``.
+        layout: of a model or of an adapter.
+        trust_code: as in :func:`read_model`.
+
+    Raises:
+        ParseError: if the file is missing or damaged.
+        ConfigError: as :func:`read_model`.
+    """
+    file = Path(folder) / layout.config
+    config = read_json(file)
+    if config.get("model_type") != MODEL_TYPE:
+        raise ConfigError(f"{file}: expected a model of type {MODEL_TYPE!r}, got {shown(config.get('model_type'))}")
+    version = config.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ConfigError(
+            f"{file}: has format version {shown(version)}, this structattn {structattn.__version__} reads version "
+            f"{FORMAT_VERSION}"
+        )
+    kind = config.get("kind")
+    if kinds is not None and (not isinstance(kind, str) or kind not in kinds):
+        raise ConfigError(f"{file}: expected a model of kind {' or '.join(kinds)}, got {shown(kind)}")
+    check_counts(config, file)
+    if "encoder" in config:
+        check_trusted(config["encoder"], source=file, trust_code=trust_code)
+    return config
+
+
+def whole_model_folder(folder: str | os.PathLike[str]) -> Path:
+    """As :func:`model_folder`, for a whole model.
+
+    Raises:
+        ConfigError: also for an adapter.
+    """
+    path = model_folder(folder)
+    if not (path / MODEL.config).is_file() and (model_folder(folder, layout=ADAPTER) / ADAPTER.config).is_file():
+        raise ConfigError(
+            f"{path}: expected a whole model, got an adapter; add it to its backbone with "
+            "structattn.pretrained.add_heads or load_injection"
+        )
+    return path
+
+
+def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> Path:
+    """The folder itself if it holds a model, or its ``best`` if it is a run folder.
+
+    Raises:
+        ConfigError: if it holds several runs.
+    """
+    path = Path(folder)
+    if (path / layout.config).is_file():
+        return path
+    if (path / "best" / layout.config).is_file():
+        return path / "best"
+    several = sorted(child.name for child in path.glob("*/") if (child / "best" / layout.config).is_file())
+    if several:
+        raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(several)}")
+    return path
+
+
+def check_trusted(name: object, *, source: object, trust_code: bool | str) -> None:
+    """Refuse an encoder that a folder names unless the caller trusts it; nothing is imported.
+
+    Args:
+        name: of the encoder.
+        source: the file that names it.
+        trust_code: what may be imported: everything, nothing, or one ``module:function``.
+
+    Raises:
+        ConfigError: for a ``module:function`` that is not trusted, and for anything that is no name.
+
+    Example:
+        >>> check_trusted("ms_san", source="config.json", trust_code=False)
+        >>> check_trusted("mine:small", source="config.json", trust_code="mine:small")
+        >>> check_trusted("os:_exit", source="config.json", trust_code=False)
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and
+        run; expected the name of one of our encoders. If you trust this code, pass trust_code=True (--trust-code on
+        the command line)
+    """
+    if not isinstance(name, str):
+        raise ConfigError(f"{source}: expected the name of an encoder, got {shown(name)}")
+    if ":" in name and trust_code is not True and name != trust_code:
+        raise ConfigError(
+            f"{source}: its encoder {shown(name)} is code that would be imported and run; expected the name of one of "
+            "our encoders. If you trust this code, pass trust_code=True (--trust-code on the command line)"
+        )

@@ -1,0 +1,193 @@
+"""The tables of encoders and of embedders: for each name the builder, whose options are read without importing it.
+
+An encoder outside the table is named ``module:function``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import structattn
+from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.lazy import first_type, imported, outline
+from structattn.syntax.options import check_options, known_options, nearest
+
+if TYPE_CHECKING:
+    from structattn.encoders.sentence_encoder import SentenceEncoder
+
+
+class BuilderTable(Mapping[str, str]):
+    """Where the builder of each name is: ``module:function``, imported when it is asked for.
+
+    Rooms above this one add their rows when they are imported; that happens at the latest when a name is missing here,
+    or all names are asked for.
+
+    Args:
+        rows: the first rows.
+    """
+
+    def __init__(self, rows: Mapping[str, str]) -> None:
+        self._rows = dict(rows)
+
+    def add(self, rows: Mapping[str, str]) -> None:
+        """Add names and where their builders are."""
+        self._rows.update(rows)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._rows:
+            structattn.load_extensions()
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        structattn.load_extensions()
+        return iter(tuple(self._rows))
+
+    def __len__(self) -> int:
+        structattn.load_extensions()
+        return len(self._rows)
+
+
+BUILDERS = BuilderTable(
+    {
+        "disan": "structattn.encoders.disan:disan",
+        "disan_nodir": "structattn.encoders.disan:disan_nodir",
+        "emb_additive": "structattn.encoders.disan:emb_additive",
+        "emb_s2t": "structattn.encoders.disan:emb_s2t",
+        "mh_s2t": "structattn.encoders.disan:mh_s2t",
+        "bilstm_s2t": "structattn.encoders.bilstm:bilstm_s2t",
+        "bilstm": "structattn.encoders.bilstm:bilstm",
+        "ms_san": "structattn.encoders.ms_san:ms_san",
+        "ms_san_sep": "structattn.encoders.ms_san:ms_san_sep",
+        "relative_shaw": "structattn.encoders.ms_san:relative_shaw",
+        "relative_xl": "structattn.encoders.ms_san:relative_xl",
+        "transformer": "structattn.encoders.transformer:transformer",
+        "tree_lstm": "structattn.encoders.tree_lstm:tree_lstm",
+        "dependency_tree_lstm": "structattn.encoders.tree_lstm:dependency_tree_lstm",
+        "tree_transformer": "structattn.encoders.tree_transformer:tree_transformer",
+        "length_matched_transformer": "structattn.encoders.tree_transformer:length_matched_transformer",
+        "lstm": "structattn.encoders.lstm:lstm",
+        "structured": "structattn.encoders.structured:structured",
+        "decomposable": "structattn.encoders.decomposable:decomposable",
+        "backbone": "structattn.encoders.backbone:backbone",
+    }
+)
+EMBEDDERS: Mapping[str, str] = {
+    "words": "structattn.encoders.embedders:words",
+    "backbone": "structattn.encoders.embedders:backbone",
+}
+# The width of the word vectors of an encoder that is built without an embedder: that of its paper, where it is not 300.
+_WIDTHS = {"lstm": 500, "structured": 50, "tree_transformer": 64, "length_matched_transformer": 64}
+_WIDTH = 300
+
+
+def builder(name: str) -> "Callable[..., SentenceEncoder]":
+    """The builder function behind a name.
+
+    Args:
+        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes the embedder first,
+            and its options by keyword, each with a default.
+
+    Raises:
+        ConfigError: if the name is unknown (the message lists the known names), or nothing is where it says.
+
+    Example:
+        >>> builder("bilstm") is builder("structattn.encoders:bilstm")
+        True
+    """
+    _check_name(name)
+    try:
+        found: Callable[..., SentenceEncoder] = imported(BUILDERS.get(name, name))
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        if name in BUILDERS:
+            raise
+        raise ConfigError(
+            f"encoder {name!r}: expected module:function, where the module can be imported: {error}"
+        ) from None
+    if not callable(found):
+        raise ConfigError(f"encoder {name!r}: expected a function, got {type(found).__name__}")
+    return found
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """The options of an encoder and their defaults, read from the builder's signature; groups are mappings.
+
+    Example:
+        >>> options_of("disan")["scale"], options_of("tree_transformer")["accumulation"]
+        (5.0, {'max_vertical': 50, 'max_horizontal': 100, 'mode': 'paper'})
+    """
+    return known_options(_options(name))
+
+
+def needs_backbone(name: str) -> bool:
+    """Whether an encoder reads a pretrained backbone: its builder takes a ``BackboneEmbedding``.
+
+    Example:
+        >>> needs_backbone("hydra"), needs_backbone("ms_san")
+        (True, False)
+    """
+    return first_type(_options(name)) == "BackboneEmbedding"
+
+
+def with_default_embedder(encoder: str, embedder: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """An embedder's configuration with its name and, for word vectors, their width.
+
+    Args:
+        encoder: the encoder that reads it, whose usual embedder and width are taken where none are given.
+        embedder: name and options.
+        options: of the encoder.
+
+    Example:
+        >>> with_default_embedder("lstm", {}, {}), with_default_embedder("hydra", {"folder": "bert"}, {})
+        ({'name': 'words', 'dim': 500}, {'name': 'backbone', 'folder': 'bert'})
+    """
+    complete = {"name": "backbone" if needs_backbone(encoder) else "words", **embedder}
+    if complete["name"] == "words":
+        complete.setdefault("dim", options.get("dim") or _WIDTHS.get(encoder, _WIDTH))
+    return complete
+
+
+def check_encoder(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse an unknown encoder, or options that it does not have; no encoder of the table is imported.
+
+    Raises:
+        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+
+    Example:
+        >>> check_encoder("emb_s2t", {"dim": "wide"})
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: option 'dim' of encoder 'emb_s2t': expected int | None, got 'wide'
+    """
+    check_options(options, _options(name), f"encoder {name!r}")
+
+
+def check_embedder(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration of an embedder whose ``name`` or options are unknown; nothing is imported.
+
+    Raises:
+        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
+
+    Example:
+        >>> check_embedder({"name": "words", "dims": 3})
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
+        dim, dropout, num_frozen
+    """
+    name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}
+    if not isinstance(name, str) or name not in EMBEDDERS:
+        raise ConfigError(f"unknown embedder {shown(name)}; known: {', '.join(EMBEDDERS)}")
+    check_options(options, outline(EMBEDDERS[name]), f"embedder {name!r}")
+
+
+def _options(name: str) -> Callable[..., Any]:
+    """A function with the options of an encoder."""
+    _check_name(name)
+    return outline(BUILDERS[name]) if name in BUILDERS else builder(name)
+
+
+def _check_name(name: str) -> None:
+    if name not in BUILDERS and ":" not in name:
+        raise ConfigError(
+            f"unknown encoder {name!r}{nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}, "
+            "or module:function for your own"
+        )

@@ -1,0 +1,179 @@
+"""Packages whose public names load on first use, and functions whose options are read before their file is imported.
+
+Importing torch takes longer than reading a command line. What checks names, options and files therefore imports no
+tensors: a package loads a file when one of its names is asked for, and a table of functions holds ``module:function``
+for each name.
+"""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.abc import InspectLoader
+from types import ModuleType
+from typing import Any
+
+_FIRST_TYPE = "first_type"  # an attribute of outlines, which have no positional parameters
+
+
+class _LazyPackage(ModuleType):
+    """A package whose names are those that its source imports under ``if TYPE_CHECKING:``."""
+
+    def __getattr__(self, name: str) -> Any:
+        sources = _imports_for_type_checkers(self.__name__)
+        if name not in sources:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = imported(sources[name])
+        super().__setattr__(name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # An import binds the file itself in its package; a function of the same name keeps the name.
+        is_file = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
+        if not is_file or name not in _imports_for_type_checkers(self.__name__):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_imports_for_type_checkers(self.__name__)})
+
+
+def load_lazily(package: str) -> None:
+    """Let a package import its public names when they are asked for.
+
+    To be called in ``__init__.py``, which imports the names under ``if TYPE_CHECKING:``.
+
+    Args:
+        package: its ``__name__``.
+    """
+    sys.modules[package].__class__ = _LazyPackage
+
+
+def imported(address: str) -> Any:
+    """What ``module:name`` stands for.
+
+    Example:
+        >>> imported("structattn.syntax.words:split_words")("It's fine.")
+        ['It', "'s", 'fine', '.']
+    """
+    module, _, name = address.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@cache
+def outline(address: str) -> Callable[..., Any]:
+    """A function's documentation and keyword-only parameters, with their types and defaults, without importing it.
+
+    Only the statements that the parameters rest on are carried out, such as the definition of a type.
+
+    Args:
+        address: ``module:function`` of this package.
+
+    Returns:
+        A function that does nothing, for ``known_options`` and ``check_options``.
+
+    Example:
+        >>> outline("structattn.encoders.disan:emb_s2t").__kwdefaults__
+        {'dim': None, 'activation': 'elu', 'dropout': 0.25}
+    """
+    module, _, name = address.partition(":")
+    found: Callable[..., Any] = _Outline(module)[name]
+    return found
+
+
+def first_type(function: Callable[..., Any]) -> str:
+    """The name of the type of a function's first parameter, also of an outline; empty where it names none.
+
+    Example:
+        >>> first_type(outline("structattn.encoders.disan:emb_s2t"))
+        'Module'
+    """
+    if _FIRST_TYPE in vars(function):
+        return str(vars(function)[_FIRST_TYPE])
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is None or first.annotation is first.empty:
+        return ""
+    return _last_name(inspect.formatannotation(first.annotation))
+
+
+class _Outline(dict[str, Any]):
+    """The names of a module, each defined when it is asked for."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(__name__=module)
+        body = _source(module).body
+        statements = [*_for_type_checkers(body), *body]
+        self._statements = {name: statement for statement in statements for name in _bound(statement)}
+
+    def __missing__(self, name: str) -> Any:
+        statement = self._statements[name]
+        if isinstance(statement, ast.ImportFrom):
+            original = next(one.name for one in statement.names if (one.asname or one.name) == name)
+            self[name] = _from(statement.module or "", original)
+            return self[name]
+        first = ""
+        if isinstance(statement, ast.FunctionDef):
+            first = next((ast.unparse(one.annotation) for one in statement.args.args[:1] if one.annotation), "")
+            statement = _without_body(statement)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id in self._statements and node.id != name and node.id not in self:
+                self.__missing__(node.id)
+        exec(compile(ast.Module([statement], []), f"<outline of {self['__name__']}>", "exec"), self)
+        if isinstance(statement, ast.FunctionDef):
+            vars(self[name])[_FIRST_TYPE] = _last_name(first)
+        return self[name]
+
+
+def _last_name(dotted: str) -> str:
+    return dotted.rpartition(".")[2]
+
+
+def _from(module: str, name: str) -> Any:
+    if module.split(".")[0] == __package__.split(".")[0]:
+        return _Outline(module)[name]
+    return getattr(importlib.import_module(module), name)
+
+
+def _without_body(function: ast.FunctionDef) -> ast.FunctionDef:
+    given = function.args
+    options = ast.arguments([], [], None, given.kwonlyargs, given.kw_defaults, None, [])
+    body: list[ast.stmt] = [ast.Expr(ast.Constant(ast.get_docstring(function) or ""))]
+    return ast.fix_missing_locations(ast.FunctionDef(function.name, options, body, [], None))
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement of a module defines."""
+    if isinstance(statement, ast.ImportFrom):
+        yield from (one.asname or one.name for one in statement.names)
+    elif isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        yield statement.name
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+@cache
+def _imports_for_type_checkers(package: str) -> dict[str, str]:
+    """From each name to the ``module:name`` that it is imported from."""
+    return {
+        one.asname or one.name: f"{statement.module}:{one.name}"
+        for statement in _for_type_checkers(_source(package).body)
+        if isinstance(statement, ast.ImportFrom)
+        for one in statement.names
+    }
+
+
+def _for_type_checkers(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements under ``if TYPE_CHECKING:``."""
+    blocks = [one for one in body if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"]
+    return [statement for block in blocks for statement in block.body]
+
+
+def _source(module: str) -> ast.Module:
+    spec = importlib.util.find_spec(module)
+    text = spec.loader.get_source(module) if spec is not None and isinstance(spec.loader, InspectLoader) else None
+    if text is None:
+        raise ImportError(f"the source of {module} is not installed", name=module)
+    return ast.parse(text)

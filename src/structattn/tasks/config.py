@@ -1,0 +1,101 @@
+"""The configuration of what stands above an encoder: a classifier, or a decoder and its search."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from structattn.data.text_vocabulary import TokenUnit
+from structattn.syntax.options import Option, check, check_choices, check_known
+from structattn.tasks.combine import COMBINATIONS
+
+ACTIVATIONS: Mapping[str, str] = {"relu": "ReLU", "elu": "ELU", "tanh": "Tanh", "sigmoid": "Sigmoid"}
+"""The class of ``torch.nn`` behind the name of each activation of a classifier."""
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The layers between the sentence vectors and the labels.
+
+    Attributes:
+        hidden: width of the hidden layer; the task's own if ``None``.
+        activation: of the hidden layer: ``relu``, ``elu``, ``tanh`` or ``sigmoid``; a sigmoid for scores and ReLU
+            otherwise if ``None``. DiSAN uses ``elu``.
+        dropout: on the inputs of both layers; the encoder's own ``dropout`` if ``None``.
+        combine: how the vectors of a pair become one, see ``COMBINATIONS``; the task's own if ``None``. DiSAN uses
+            ``product_signed``.
+        output_bias: whether the last layer has a bias.
+    """
+
+    hidden: int | None = None
+    activation: str | None = None
+    dropout: float | None = None
+    combine: str | None = None
+    output_bias: bool = True
+
+    def __post_init__(self) -> None:
+        check_known(self.activation, ACTIVATIONS, "classifier.activation")
+        check_known(self.combine, COMBINATIONS, "classifier.combine")
+        check(self.hidden is None or self.hidden >= 1, "classifier.hidden", "at least 1", self.hidden)
+        check(self.dropout is None or 0 <= self.dropout < 1, "classifier.dropout", "a share below 1", self.dropout)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Options of the search for a text.
+
+    Attributes:
+        beam: number of unfinished hypotheses; 1 is greedy.
+        length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
+        max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
+
+    Raises:
+        ConfigError: for a value out of its range.
+    """
+
+    beam: int = 5
+    length_penalty: float = 0.0
+    max_length_ratio: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("beam", 1), ("length_penalty", 0), ("max_length_ratio", 0)):
+            value = getattr(self, name)
+            check(least <= value < math.inf, f"decoder.{name}", f"at least {least}", value)
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """The decoder, for tasks whose answer is a text.
+
+    Attributes:
+        name: name of a decoder.
+        options: keyword arguments of the decoder's builder.
+        source: token unit of the source: words, characters, or subwords learnt from the training data. If both sides
+            are subwords, they are learnt from both together and have the same ids.
+        target: token unit of the target.
+        vocab_size: maximum number of subwords.
+        label_smoothing: share of the target probability that is spread over all tokens.
+        beam: number of unfinished hypotheses in search; 1 is greedy.
+        length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
+        max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.
+    """
+
+    name: str = "lstm"
+    options: dict[str, Option] = field(default_factory=dict)
+    source: TokenUnit = "words"
+    target: TokenUnit = "words"
+    vocab_size: int = 8000
+    label_smoothing: float = 0.0
+    beam: int = 5
+    length_penalty: float = 0.0
+    max_length_ratio: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_choices(self, "decoder")
+        check(self.vocab_size >= 1, "decoder.vocab_size", "at least 1", self.vocab_size)
+        check(0 <= self.label_smoothing < 1, "decoder.label_smoothing", "a share below 1", self.label_smoothing)
+        _ = self.search
+
+    @property
+    def search(self) -> Search:
+        """Options of the search for a text."""
+        return Search(self.beam, self.length_penalty, self.max_length_ratio)

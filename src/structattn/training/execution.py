@@ -1,0 +1,69 @@
+"""One run from its configuration to its result, in a folder of its own."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from structattn.syntax.errors import StructAttnError
+from structattn.syntax.folders import described_by, read_json, remove, write_json
+from structattn.training import machine
+from structattn.training.folder import RunFolder, plain
+from structattn.training.state import preserved_randomness
+
+_Result = TypeVar("_Result")
+
+
+def carry_out(
+    config: Any,
+    place: Callable[[], str | os.PathLike[str]],
+    work: Callable[[RunFolder, Any], Mapping[str, Any]],
+    read: Callable[[RunFolder, Mapping[str, Any]], _Result],
+    *,
+    files: Iterable[str | os.PathLike[str] | None] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+) -> _Result:
+    """One run from its configuration to ``result.json``, or the result of one that was finished before.
+
+    The folder is locked, checked and described; what the work comes to is written, and only then is the state of the
+    unfinished run removed. The caller's random state is put back. Of a run that fails before its first evaluation
+    nothing is left.
+
+    Args:
+        config: a dataclass with ``hardware``; all of it but ``out`` decides the run.
+        place: the path of the run folder, which the first process decides.
+        work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
+        read: what that content means.
+        files: what the run reads, whose checksums are kept.
+        resume: continue the interrupted run in the folder.
+        overwrite: replace the run in the folder.
+
+    Returns:
+        What ``read`` makes of ``result.json``.
+
+    Raises:
+        ParseError: if the result of a finished run is damaged.
+        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or a run
+            with another configuration; if there is no such device.
+        MissingExtra: if the extra ``train`` is not installed.
+    """
+    values = plain(config)
+    with contextlib.ExitStack() as stack:
+        accelerator = stack.enter_context(machine.accelerator_of(config.hardware))
+        folder = RunFolder(machine.from_first(place))
+        machine.from_first(lambda: stack.enter_context(folder.claimed()))
+        stack.enter_context(preserved_randomness())
+        machine.from_first(lambda: folder.open_for_run(values, resume=resume, overwrite=overwrite))
+        if not machine.from_first(lambda: folder.is_finished):
+            try:
+                machine.from_first(lambda: folder.describe(values, machine.environment(accelerator.device, files)))
+                result = work(folder, accelerator)
+                machine.from_first(lambda: write_json(folder.result, result))
+            except StructAttnError:
+                machine.from_first(folder.clear_if_untrained)
+                raise
+        machine.from_first(lambda: remove(folder.checkpoints))
+        values = machine.from_first(lambda: read_json(folder.result))
+        with described_by(folder.result, "a result"):
+            return read(folder, values)

@@ -1,0 +1,106 @@
+"""The configuration of how parameters are fitted."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check, check_choices
+
+Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
+Schedule = Literal["constant", "linear", "triangular", "inverse_sqrt", "halving"]
+
+
+@dataclass(frozen=True)
+class OptimizationConfig:
+    """Optimiser, schedule and batches. The defaults suit MS-SAN.
+
+    Attributes:
+        initial_range: every weight and bias starts uniformly between minus and plus this, apart from normalisations
+            and given word vectors; ``None`` keeps each module's own initialisation.
+        optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as DiSAN's TensorFlow had.
+        learning_rate: peak learning rate.
+        weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
+            an L2 penalty, except for ``adamw``.
+        embedding_lr_scale: learning rate of the word vectors as a share of ``learning_rate``; with little data
+            a small share is better for pretrained vectors, and 0 freezes them.
+        backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; new layers on top
+            often need a higher rate than the backbone.
+        momentum: of ``sgd``.
+        batch_size: examples per batch and process.
+        batch_tokens: instead of ``batch_size``, the maximum number of words (or tokens) per step and process, padding
+            included; the longer one of a sentence and its text counts.
+        gradient_accumulation: number of batches per step; the gradient is the mean of theirs.
+        epochs: maximum number of epochs.
+        patience: stop after this number of evaluations without improvement; ``None`` never stops.
+        clip: maximum norm of the gradient; ``None`` does not clip.
+        schedule: ``linear`` falls to zero at the end of the last epoch; ``triangular`` does so from the first step on,
+            and is cut off by the warm-up; ``inverse_sqrt`` falls with the square root of the step after the warm-up
+            (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of ``halve_from`` and then after every
+            ``halve_every`` epochs.
+        halve_from: an epoch, counted from 1.
+        halve_every: a number of epochs.
+        warmup: share of all steps over which the learning rate rises from zero; from 1 on, the number of these steps.
+        evaluations_per_epoch: evenly spaced; the last is at the end of the epoch.
+        average: number of latest evaluations whose parameters are averaged in what is evaluated and kept.
+    """
+
+    initial_range: float | None = None
+    optimizer: Optimizer = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    embedding_lr_scale: float = 1.0
+    backbone_lr_scale: float = 1.0
+    momentum: float = 0.9
+    batch_size: int = 32
+    batch_tokens: int | None = None
+    gradient_accumulation: int = 1
+    epochs: int = 30
+    patience: int | None = 5
+    clip: float | None = 5.0
+    schedule: Schedule = "constant"
+    halve_from: int = 9
+    halve_every: int = 1
+    warmup: float | int = 0.0
+    evaluations_per_epoch: int = 1
+    average: int = 1
+
+    def __post_init__(self) -> None:
+        check_choices(self, "optimization")
+        for name in (
+            "batch_size",
+            "gradient_accumulation",
+            "epochs",
+            "evaluations_per_epoch",
+            "average",
+            "halve_from",
+            "halve_every",
+        ):
+            value = getattr(self, name)
+            check(value >= 1, f"optimization.{name}", "at least 1", value)
+        bound = self.initial_range
+        check(bound is None or 0 < bound < math.inf, "optimization.initial_range", "a number above 0", bound)
+        rate = self.learning_rate
+        check(math.isfinite(rate) and rate > 0, "optimization.learning_rate", "a number above 0", rate)
+        check(self.weight_decay >= 0, "optimization.weight_decay", "at least 0", self.weight_decay)
+        check(
+            0 <= self.embedding_lr_scale < math.inf,
+            "optimization.embedding_lr_scale",
+            "at least 0",
+            self.embedding_lr_scale,
+        )
+        check(
+            0 < self.backbone_lr_scale < math.inf,
+            "optimization.backbone_lr_scale",
+            "a number above 0",
+            self.backbone_lr_scale,
+        )
+        check(self.patience is None or self.patience >= 1, "optimization.patience", "at least 1", self.patience)
+        check(self.clip is None or self.clip > 0, "optimization.clip", "a number above 0", self.clip)
+        is_warmup = 0 <= self.warmup < 1 or (1 <= self.warmup < math.inf and self.warmup == int(self.warmup))
+        check(is_warmup, "optimization.warmup", "a share below 1, or a whole number of steps", self.warmup)
+        check(0 <= self.momentum < 1, "optimization.momentum", "a share below 1", self.momentum)
+        tokens = self.batch_tokens
+        check(tokens is None or tokens >= 1, "optimization.batch_tokens", "at least 1", tokens)
+        if self.schedule == "inverse_sqrt" and self.warmup == 0:
+            raise ConfigError("optimization.schedule: inverse_sqrt needs a warm-up, from whose end it falls")

@@ -1,0 +1,181 @@
+"""What a command line answers before torch is imported, and the packages and outlines that make it possible."""
+
+import ast
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import structattn as sa
+from structattn.data.model_config import header
+from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbone
+from structattn.layers import BackboneEmbedding
+from structattn.syntax.folders import write_json
+from structattn.syntax.lazy import first_type, imported, outline
+from structattn.syntax.options import known_options
+from structattn.tasks import DECODERS, FACT_MODELS
+
+PACKAGE = Path(sa.__file__).parent
+LAZY = sorted(
+    f"structattn.{path.parent.relative_to(PACKAGE)}"
+    for path in PACKAGE.glob("*/__init__.py")
+    if "load_lazily(__name__)" in path.read_text(encoding="utf-8")
+)
+ADDRESSES = sorted(
+    {*(BUILDERS[name] for name in BUILDERS), *EMBEDDERS.values(), *DECODERS.values(), *FACT_MODELS.values()}
+)
+TRAIN = ["train", "--task", "trec", "--encoder", "disan", "--data.train", "{data}"]
+GENERATED = ["train", "--task", "transduction", "--encoder", "lstm"]
+WRONG = {
+    "unknown command": (["trian"], "unknown command 'trian' (did you mean 'train'?)"),
+    "unknown command of a group": (
+        ["parser", "trian"],
+        "unknown command 'parser trian' (did you mean 'parser train'?)",
+    ),
+    "no word after list": (["list"], "missing WHAT; known: encoders, embedders, tasks, priors, structures"),
+    "a wrong word after list": (["list", "task"], "expected one of 'encoders'"),
+    "option of a group": ([*TRAIN, "--epochs", "3"], "--epochs (did you mean --optimization.epochs?)"),
+    "option of another group": ([*TRAIN, "--data.epoch", "3"], "--data.epoch (did you mean --optimization.epochs?)"),
+    "removed option": ([*TRAIN, "--print_shtab", "bash"], "unknown option --print_shtab"),
+    "no option": (["train", "trec", "disan"], "unexpected 'trec': names of options begin with --"),
+    "missing option": (["train", "--task", "trec"], "missing --encoder"),
+    "type of an option": ([*TRAIN, "--optimization.epochs", "many"], "--optimization.epochs: expected int, got many"),
+    "bound of an option": ([*TRAIN, "--optimization.epochs", "0"], "optimization.epochs: expected at least 1, got 0"),
+    "choice": ([*TRAIN, "--optimization.optimizer", "adma"], "expected one of 'adam'"),
+    "task": ([*TRAIN, "--task", "trecc"], "unknown task 'trecc' (did you mean 'trec'?)"),
+    "encoder": ([*TRAIN, "--encoder", "disna"], "unknown encoder 'disna' (did you mean 'disan'?)"),
+    "option of an encoder": ([*TRAIN, "--options.dims", "3"], "unknown option 'dims' for encoder 'disan'"),
+    "type of an encoder's option": ([*TRAIN, "--options.dim", "wide"], "expected int | None, got 'wide'"),
+    "bound of an encoder's option": ([*TRAIN, "--options.dim", "0"], "expected at least 1, got 0"),
+    "group of an encoder's options": (
+        [*TRAIN, "--encoder", "tree_transformer", "--options.accumulation.mode", "fast"],
+        "option 'accumulation.mode' of encoder 'tree_transformer': expected one of 'paper', 'ref'",
+    ),
+    "encoder of a room above": ([*TRAIN, "--encoder", "hydra", "--options.heads", "all"], "one of 'trained', 'random'"),
+    "embedder": ([*TRAIN, "--embedder.name", "glove"], "unknown embedder 'glove'"),
+    "option of an embedder": ([*TRAIN, "--embedder.dim", "wide"], "option 'dim' of embedder 'words': expected int"),
+    "decoder": (
+        ["train", "--task", "transduction", "--encoder", "lstm", "--decoder.name", "gru"],
+        "unknown decoder 'gru'",
+    ),
+    "option of a decoder": (
+        [*GENERATED, "--decoder.options.heads", "3"],
+        "unknown option 'heads' for decoder 'lstm'",
+    ),
+    "encoder of facts": (["train", "--task", "fact_selection", "--encoder", "disan"], "known: memn2n, unary, binary"),
+    "format": ([*TRAIN, "--data.format", "cvs"], "unknown data format 'cvs' (did you mean 'csv'?)"),
+    "training file": ([*TRAIN, "--data.train", "nowhere.txt"], "nowhere.txt: cannot read this file"),
+    "development file": ([*TRAIN, "--data.dev", "nowhere.txt"], "nowhere.txt: cannot read this file"),
+    "parses": ([*TRAIN, "--data.parses", "nowhere.conllu"], "nowhere.conllu: cannot read this file"),
+    "vectors": ([*TRAIN, "--data.vectors", "nowhere.vec"], "nowhere.vec: cannot read this file"),
+    "first run": ([*TRAIN, "--init", "nowhere"], "nowhere/config.json: cannot read this file"),
+    "configuration": (["train", "--config", "nowhere.yaml"], "nowhere.yaml"),
+    "folder in use": ([*TRAIN, "--out", "{here}"], "is not empty and not a run folder"),
+    "no data": (["train", "--task", "trec", "--encoder", "disan"], "task 'trec' needs a training file"),
+    "run to predict with": (["predict", "nowhere", "--data", "{data}"], "nowhere/config.json: cannot read this file"),
+    "run to evaluate": (["eval", "nowhere", "--data", "{data}"], "nowhere/config.json: cannot read this file"),
+    "run to draw": (["plot", "nowhere", "--text", "so"], "nowhere/config.json: cannot read this file"),
+    "run to export": (["export", "nowhere", "model.pt2"], "nowhere/config.json: cannot read this file"),
+    "phrases of a run": (["phrases", "nowhere"], "nowhere/config.json: cannot read this file"),
+    "data to predict": (["predict", "{model}", "--data", "nothing.txt"], "nothing.txt: cannot read this file"),
+    "format to predict": (["predict", "{model}", "--data", "{data}", "--format", "cvs"], "(did you mean 'csv'?)"),
+}
+RIGHT = [
+    ["--version"],
+    ["--help"],
+    ["train", "--help"],
+    *(["list", what] for what in ("encoders", "embedders", "tasks")),
+]
+PROGRAM = """
+import contextlib, io, json, sys
+from structattn.cli import main
+answers = []
+for arguments in json.load(sys.stdin):
+    log, out = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(log), contextlib.redirect_stdout(out):
+        code = main(arguments)
+    heavy = sorted({"torch", "transformers", "scipy"} & set(sys.modules))
+    answers.append([code, log.getvalue(), out.getvalue(), heavy])
+json.dump(answers, sys.stdout)
+"""
+
+
+def answers(commands: list[list[str]], folder: Path) -> list[tuple[int, str, str, list[str]]]:
+    """Code, log, results and heavy packages that were imported, of one process that carries out all commands."""
+    data = folder / "train.txt"
+    data.write_text("1 a fine film\n0 a dull film\n", encoding="utf-8")
+    model = folder / "model"
+    model.mkdir()
+    write_json(model / "config.json", header("sentence"))
+    filled = [[word.format(data=data, here=folder, model=model) for word in words] for words in commands]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=json.dumps(filled), capture_output=True, text=True, check=True
+    )
+    return [tuple(answer) for answer in json.loads(done.stdout)]
+
+
+def test_mistakes_are_found_without_torch(tmp_path: Path) -> None:
+    found = answers([words for words, _ in WRONG.values()], tmp_path)
+    for (name, (_, message)), (code, log, out, heavy) in zip(WRONG.items(), found, strict=True):
+        assert not heavy, f"{name}: imports {heavy}"
+        assert (code, out) == (2, ""), (name, log)
+        assert message in log, name
+        assert log.startswith("structattn: error: "), name
+        assert log.count("\n") == 1, name
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "train.txt"]
+
+
+def test_what_is_only_listed_needs_no_torch(tmp_path: Path) -> None:
+    for words, (code, log, out, heavy) in zip(RIGHT, answers(RIGHT, tmp_path), strict=True):
+        assert (code, log, heavy) == (0, "", []), words
+        assert out, words
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_outline_has_the_options_of_the_function(address: str) -> None:
+    function, drawn = imported(address), outline(address)
+    hints = get_type_hints(function)
+    assert known_options(drawn) == known_options(function)
+    for name, hint in get_type_hints(drawn).items():
+        # A group of options is a class of its own in the outline.
+        assert hint == hints[name] or (hint.__name__, hint.__module__) == (hints[name].__name__, hints[name].__module__)
+    assert inspect.getdoc(drawn) == inspect.getdoc(function)
+    assert first_type(drawn) == first_type(function)
+
+
+def test_encoders_on_a_backbone_are_known_by_their_first_parameter() -> None:
+    for name in BUILDERS:
+        function = builder(name)
+        first = next(iter(inspect.signature(function).parameters))
+        assert needs_backbone(name) == (get_type_hints(function)[first] is BackboneEmbedding)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_a_lazy_package_has_the_names_that_it_lists(package: str) -> None:
+    module = importlib.import_module(package)
+    tree = ast.parse(Path(inspect.getfile(module)).read_text(encoding="utf-8"))
+    listed = {
+        (one.asname or one.name): (node.module, one.name)
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    }
+    assert set(listed) <= set(module.__all__) & set(dir(module))
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    for name, (source, original) in listed.items():
+        value = getattr(importlib.import_module(str(source)), original)
+        # Also where a file has the name of a function in it, and has been imported since.
+        assert getattr(module, name) is value, name
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        _ = module.no_such_name
+
+
+def test_lazy_packages_are_those_above_the_readers() -> None:
+    assert {"structattn.data", "structattn.encoders", "structattn.tasks", "structattn.training"} <= set(LAZY)
