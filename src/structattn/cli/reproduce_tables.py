@@ -8,19 +8,19 @@ from structattn.syntax.files import replace_text
 
 
 def command(*, papers: str = "papers", check: bool = False) -> Iterator[str]:
-    """Write the tables that papers/tables.yaml describes into their pages.
+    """Write the tables that papers/tables.yaml describes into their pages, and the page of reproduction.
 
     Args:
         papers: folder of the papers; pages are beside it.
         check: only say which pages differ from their records.
     """
-    changed = [path for path, text in generated_pages(papers).items() if path.read_text(encoding="utf-8") != text]
+    pages = generated_pages(papers)
+    changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if check and changed:
         raise ConfigError(f"{', '.join(map(str, changed))}: other than the records say; structattn reproduce tables")
-    for path, text in generated_pages(papers).items():
-        if path in changed:
-            with replace_text(path) as stream:
-                stream.write(text)
-            yield f"{path}: written"
+    for path in changed:
+        with replace_text(path) as stream:
+            stream.write(pages[path])
+        yield f"{path}: written"
     if not changed:
         yield "all pages are as their records say"

@@ -62,7 +62,7 @@ def _output(task: Task, config: Mapping[str, Any]) -> list[float]:
     embedder = dict(config["embedder"])
     if data["vectors"] is not None or embedder.get("name", "words") != "words":
         embedder = {"dim": DIM}
-    examples = _examples(task)
+    examples = _examples(task, has_syntax=bool(config["options"].get("num_labels")))
     made_of = ModelConfig(
         config["encoder"],
         config["options"],
@@ -88,11 +88,14 @@ def _output(task: Task, config: Mapping[str, Any]) -> list[float]:
     return [float(f"{value:.5g}") for value in (loss.item(), norm.item(), *shown.tolist())]
 
 
-def _examples(task: Task) -> list[Example]:
-    """Two examples of a task, of sentences with both kinds of trees; the labels of phrases are those of the task."""
+def _examples(task: Task, *, has_syntax: bool) -> list[Example]:
+    """Two examples of a task, of sentences with both kinds of trees.
+
+    The labels of phrases are those of the task, as in SST, or syntactic ones for encoders that read them.
+    """
     labels = task.classes or ("a", "b")
     names = [name for name, label in task.relabel.items() if label in labels] or list(labels)
-    first, last = names[0], names[-1]
+    first, last = ("NP", "S") if has_syntax else (names[0], names[-1])
     texts = (
         (f"({last} ({first} the) ({last} ({first} old) ({last} dog)))", [3, 3, 0]),
         (f"({first} ({first} ({last} cats) ({first} see)) ({last} ({last} the) ({first} dog)))", [2, 0, 4, 2]),

@@ -19,8 +19,9 @@ from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.syntax.folders import read_yaml
 from structattn.training import RunFolder
 
-# Seconds between two looks at the processes, and how long one may take to stop.
+# Seconds between two looks at the processes; between two signals to one that is to stop, and until it is killed.
 _PAUSE = 0.2
+_AGAIN = 2.0
 _PATIENCE = 60.0
 
 
@@ -225,19 +226,19 @@ class Queue:
 
 @contextlib.contextmanager
 def _stopping(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Stop what is running at the end: first as Ctrl-C would, so that nothing is half written."""
+    """Stop what is running at the end: as Ctrl-C would, so that nothing is half written, and again if that got lost."""
     try:
         yield
     finally:
-        for process in running.values():
-            process.send_signal(signal.SIGINT)
         deadline = time.monotonic() + _PATIENCE
-        for process in running.values():
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        while left := [process for process in running.values() if process.poll() is None]:
+            for process in left:
+                if time.monotonic() < deadline:
+                    process.send_signal(signal.SIGINT)
+                else:
+                    process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                left[0].wait(_AGAIN)
 
 
 @contextlib.contextmanager

@@ -211,22 +211,6 @@ def read_tables(papers: str | os.PathLike[str] = "papers") -> list[Table]:
     return found
 
 
-def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str]:
-    """Every page with generated tables, as it has to be now.
-
-    Raises:
-        ConfigError: if a page lacks the marks of a table.
-    """
-    evidence, root = Evidence(papers), Path(papers).parent
-    pages: dict[Path, str] = {}
-    for table in read_tables(papers):
-        path = root / table.page
-        if path not in pages:
-            pages[path] = path.read_text(encoding="utf-8")
-        pages[path] = fill(pages[path], table.name, table.markdown(evidence), path)
-    return pages
-
-
 def fill(page: str, name: str, content: str, path: Path) -> str:
     """A page with something else between two marks.
 

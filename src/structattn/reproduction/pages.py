@@ -1,0 +1,26 @@
+"""The pages that are generated from records, in part or as a whole."""
+
+import os
+from pathlib import Path
+
+from structattn.reproduction.published import PUBLISHED, reproduction_page
+from structattn.reproduction.tables import Evidence, fill, read_tables
+
+REPRODUCTION = "docs/reproduction.md"
+
+
+def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str]:
+    """Every page with generated parts, as it has to be now; paths begin with the folder that holds ``papers``.
+
+    Raises:
+        ConfigError: if a page lacks the marks of a table; for a malformed description, or an unknown row.
+    """
+    evidence, root = Evidence(papers), Path(papers).parent
+    pages: dict[Path, str] = {}
+    for table in read_tables(papers):
+        path = root / table.page
+        page = pages[path] if path in pages else path.read_text(encoding="utf-8")
+        pages[path] = fill(page, table.name, table.markdown(evidence), path)
+    if any(Path(papers).glob(f"*/{PUBLISHED}")):
+        pages[root / REPRODUCTION] = reproduction_page(papers, evidence)
+    return pages

@@ -1,0 +1,240 @@
+"""What the papers publish, row by row, beside what was measured here: the page of reproduction and its verdicts.
+
+``papers/<system>/published.yaml`` lists every row of every table and every figure::
+
+    paper: "Shen et al. 2018, DiSAN"
+    tables:
+      - title: SNLI
+        measured: test
+        differs: 6,514 of 549,367 pairs for training, measured on dev
+        above: disan/snli-transformer
+        rows:
+          - {row: DiSAN, published: 85.62, ours: disan/snli-disan, tried: vectors of two sizes}
+          - {row: LSTM, published: 80.6, quoted: true}
+          - {row: BERT, published: 85.7, needs: BERT-base}
+          - {row: figure 6, drawn: figures.md}
+
+``differs`` says how the data and the setting are others than the paper's; ``above`` names a row of ours that the
+paper's figures are above, for the verdict on the order. Values that were not read in the paper itself are ``recalled``.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from structattn.reproduction.records import Recorded
+from structattn.reproduction.rows import MAX_VALUES
+from structattn.reproduction.tables import LEGEND, NONE, OLDER, Evidence, figure
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_yaml
+from structattn.syntax.options import nearest
+from structattn.tasks import metric
+from structattn.training import compare_answers
+
+PUBLISHED = "published.yaml"
+REPRODUCED, ORDERED, FAILED, MEASURED, MISSING, WAITING, QUOTED, DRAWN = (
+    "reproduced",
+    "ordering reproduced",
+    "not reproduced",
+    "measured",
+    "cannot be run here",
+    "not run yet",
+    "quoted",
+    "drawn",
+)
+MEANING: Mapping[str, str] = {
+    REPRODUCED: "the published value lies in our interval, or below it",
+    ORDERED: "our value is lower, but significantly above the row that the paper's is above",
+    FAILED: "neither, with what was tried",
+    MEASURED: "a row beside the paper's that the paper has not",
+    MISSING: "for want of data or of a pretrained model, which is named",
+    WAITING: "there is a row for it, without a record so far",
+    QUOTED: "the paper quotes it from other work, whose system is not built here",
+    DRAWN: "a figure without numbers of its own, made by a command of the page that is linked",
+}
+
+# Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom; beyond, that of ten.
+_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+_DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
+_TABLE_KEYS = {"title", "rows", "measured", "differs", "above", "recalled", *_DEFAULTS, "lowest"}
+_ROW_KEYS = {"row", "published", "ours", "tried", "quoted", "needs", "drawn"} | (_TABLE_KEYS - {"title", "rows"})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a published row stands here.
+
+    Attributes:
+        name: a key of ``MEANING``.
+        note: what was tried, which data are missing, where it is drawn.
+        value: our value as it is printed, with its deviation and seeds.
+        interval: its 95 % interval.
+        is_older: whether its records are older than the row.
+    """
+
+    name: str
+    note: str = ""
+    value: str = NONE
+    interval: str = NONE
+    is_older: bool = False
+
+
+def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, float] | None:
+    """The 95 % interval of a row's mean.
+
+    Of an accuracy over ``n`` examples and ``k`` seeds, ``mean ± 1.96 sqrt(mean (1 - mean) / n + s^2 / k)``, of another
+    metric Student's ``t_{k-1} s / sqrt(k)``, where ``s`` is the deviation over seeds.
+
+    Returns:
+        ``None`` for a single run of another metric than accuracy.
+    """
+    values = found.values(name)
+    middle, count = mean(values), len(values)
+    variance = stdev(values) ** 2 / count if count > 1 else 0.0
+    examples = found.records[0].examples
+    if name == "accuracy" and examples:
+        half = 1.96 * sqrt(max(middle * (1 - middle), 0.0) / examples + variance)
+    elif count > 1:
+        half = _STUDENT[min(count - 1, len(_STUDENT)) - 1] * sqrt(variance)
+    else:
+        return None
+    return (middle - half) * scale, (middle + half) * scale
+
+
+def is_above(found: Recorded, other: Recorded) -> bool:
+    """Whether one row is above another, by the paired bootstrap over the examples that both answered."""
+    answers = [[record.is_right for record in one.records] for one in (other, found)]
+    orders = {record.order for one in (found, other) for record in one.records}
+    if len(orders) != 1 or any(right is None for one in answers for right in one):
+        return False
+    first, second = ([np.where(right, "1", "0") for right in one if right is not None] for one in answers)
+    gold = np.full(len(first[0]), "1")
+    result = compare_answers(metric("accuracy"), gold, first=first, second=second, samples=2_000)
+    return bool(result.low > 0)
+
+
+def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict:
+    """How a published row stands here.
+
+    Args:
+        entry: the row, with the defaults of its table.
+        evidence: the records.
+        place: what an error calls it.
+
+    Raises:
+        ConfigError: if the row does not say what it is compared with, or names an unknown row.
+    """
+    if entry.get("drawn"):
+        return Verdict(DRAWN, f"[page]({entry['drawn']})")
+    if entry.get("quoted"):
+        return Verdict(QUOTED)
+    if not entry.get("ours"):
+        if not entry.get("needs"):
+            raise ConfigError(f"{place}: expected ours, needs, quoted or drawn: no row without a verdict")
+        return Verdict(MISSING, f"needs {entry['needs']}")
+    found = evidence.of(entry["ours"], place)
+    shown = figure(found, entry["metric"], entry["scale"])
+    if found is None or shown is None:
+        return Verdict(WAITING)
+    bounds = interval(found, entry["metric"], entry["scale"])
+    published = _number(entry.get("published"))
+    sign = -1 if entry.get("lowest") else 1
+    best = sign * (mean(shown.values) if bounds is None else bounds[sign > 0])
+    name, note = FAILED if published is not None else MEASURED, entry.get("tried", "")
+    if published is not None and best >= sign * published:
+        name, note = REPRODUCED, ""
+    elif entry.get("above") not in (None, entry["ours"]):
+        other = evidence.of(entry["above"], place)
+        if other is not None and is_above(found, other):
+            name = ORDERED
+    digits = entry["digits"]
+    text = NONE if bounds is None else f"{bounds[0]:.{digits}f} to {bounds[1]:.{digits}f}"
+    return Verdict(name, note, shown.text(digits), text, shown.is_older)
+
+
+def reproduction_page(papers: str | os.PathLike[str] = "papers", evidence: Evidence | None = None) -> str:
+    """The page of reproduction: every published row of every paper with its verdict.
+
+    Raises:
+        ConfigError: for an unknown key or row, or a row that nothing is said about.
+    """
+    evidence = Evidence(papers) if evidence is None else evidence
+    counted: Counter[str] = Counter()
+    recalled: Counter[str] = Counter()
+    parts: list[str] = []
+    for file in sorted(Path(papers).glob(f"*/{PUBLISHED}")):
+        values = read_yaml(file, max_values=MAX_VALUES)
+        parts.append(f"## {values['paper']}")
+        for table in values["tables"]:
+            _check_keys(table, _TABLE_KEYS, f"{file}: {table.get('title')}")
+            lines, notes = [], []
+            for row in table["rows"]:
+                place = f"{file}: {table['title']}: {row.get('row')}"
+                _check_keys(row, _ROW_KEYS, place)
+                entry = {**_DEFAULTS, **{name: one for name, one in table.items() if name != "rows"}, **row}
+                found = verdict(entry, evidence, place)
+                counted[found.name] += 1
+                recalled[found.name] += bool(entry.get("recalled")) and entry.get("published") is not None
+                lines.append(_line(entry, found))
+                notes += [f"{row['row']}: {row['differs']}."] if "differs" in row else []
+            parts.append(_table(table, lines, notes))
+    return "\n\n".join([_HEAD.format(verdicts="\n".join(_summary(counted, recalled))), *parts]) + "\n"
+
+
+_HEAD = """# Reproduction, row by row
+
+Generated from `papers/*/published.yaml` and the records of runs by `make tables`. Every row of every table with results
+and every figure that shows some, diagrams of architectures apart, of the five papers has one of these verdicts:
+
+| verdict | rows | meaning |
+|---|---|---|
+{verdicts}
+
+Published values are on the split that each table names, most on test; ours are on development data, as test splits
+stay untouched. Ours: mean ± standard deviation (number of seeds). The interval is 95 %: of an accuracy over examples
+and seeds, of other metrics over seeds; a verdict on order is a paired bootstrap over examples and seeds, of the same
+examples. *Recalled* values were not read in the paper itself and are no facts. Rows without a record wait for
+`structattn reproduce`, see [results](results.md)."""
+
+
+def _summary(counted: Mapping[str, int], recalled: Mapping[str, int]) -> Iterator[str]:
+    for name, meaning in MEANING.items():
+        against = f" ({recalled[name]} of them against a recalled value)" if recalled[name] else ""
+        yield f"| {name} | {counted[name]} | {meaning}{against} |"
+    yield f"| all | {sum(counted.values())} | |"
+
+
+def _line(entry: Mapping[str, Any], found: Verdict) -> str:
+    value = entry.get("published")
+    published = NONE if value is None else f"{value:.{entry['digits']}f}" if not isinstance(value, str) else value
+    if entry.get("recalled") and value is not None:
+        published = f"*{published}, recalled*"
+    note = f": {found.note}" if found.note else ""
+    row = f"`{entry['ours']}`" if entry.get("ours") else NONE
+    return f"| {entry['row']} | {published} | {found.value} | {found.interval} | {row} | {found.name}{note} |"
+
+
+def _table(table: Mapping[str, Any], lines: list[str], notes: list[str]) -> str:
+    head = f"### {table['title']}"
+    told = [f"Published on {table['measured']}."] if table.get("measured") else []
+    told += [f"Here: {table['differs']}."] if table.get("differs") else []
+    columns = ["| row | published | ours | 95 % interval | row here | verdict |", "|---|---|---|---|---|---|"]
+    text = [head, *([" ".join([*told, *notes])] if told or notes else []), "\n".join([*columns, *lines])]
+    return "\n\n".join([*text, LEGEND] if any(OLDER in line for line in lines) else text)
+
+
+def _number(published: float | int | str | None) -> float | None:
+    """A published value; of several in one cell, the first."""
+    return float(published.split(" ")[0]) if isinstance(published, str) else published
+
+
+def _check_keys(values: Mapping[str, Any], known: set[str], place: str) -> None:
+    if unknown := [key for key in values if key not in known]:
+        raise ConfigError(f"{place}: unknown key {unknown[0]!r}{nearest(unknown[0], known)}")

@@ -1,0 +1,134 @@
+"""Verdicts on published rows, and the page that lists them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from structattn.reproduction import Evidence, all_rows
+from structattn.reproduction.golden import golden_output
+from structattn.reproduction.published import interval, reproduction_page, verdict
+from structattn.reproduction.records import Record, append_record, bits
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_yaml
+
+ROOT = Path(__file__).parent.parent
+OPTIONS = {"task": "trec", "encoder": "emb_s2t", "data.train": "{data}/train.txt"}
+NAMES = ("low", "high", "one", "none")
+DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
+# 400 examples, answered by two runs each: 50 and 60 per cent.
+RIGHT = {"low": [index % 2 == 0 for index in range(400)], "high": [index % 10 < 6 for index in range(400)]}
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    folder = tmp_path / "papers" / "mine"
+    folder.mkdir(parents=True)
+    rows = {
+        name: {"command": "train", "options": {**OPTIONS, "optimization.epochs": 1 + number}}
+        for number, name in enumerate(NAMES)
+    }
+    (folder / "rows.yaml").write_text(yaml.safe_dump(rows, sort_keys=False), encoding="utf-8")
+    known = all_rows(tmp_path / "papers")
+    for name, right in RIGHT.items():
+        row = known[f"mine/{name}"]
+        for seed in (1, 2):
+            metrics = {"accuracy": sum(right) / 400, "loss": 1.0 + seed / 10}
+            record = Record(seed, "train", row.digest, "0", {}, "dev", metrics, 1.0, "cpu", golden_output(row), 400)
+            append_record(row, Record(**{**vars(record), "order": "ab", "right": bits(right)}))
+    row = known["mine/one"]
+    append_record(row, Record(1, "train", row.digest, "0", {}, "dev", {"bleu": 24.0}, 1.0, "cpu", golden_output(row)))
+    return tmp_path / "papers"
+
+
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [
+        ({"ours": "mine/low", "published": 54.0}, "reproduced"),
+        ({"ours": "mine/low", "published": 40.0}, "reproduced"),
+        ({"ours": "mine/low", "published": 56.0}, "not reproduced"),
+        ({"ours": "mine/low", "published": "56.0 / 2.0"}, "not reproduced"),
+        ({"ours": "mine/high", "published": 70.0, "above": "mine/low"}, "ordering reproduced"),
+        ({"ours": "mine/low", "published": 70.0, "above": "mine/high"}, "not reproduced"),
+        ({"ours": "mine/low", "published": 70.0, "above": "mine/low"}, "not reproduced"),
+        ({"ours": "mine/high", "published": 70.0, "above": "mine/none"}, "not reproduced"),
+        ({"ours": "mine/low", "published": 1.5, "metric": "loss", "scale": 1, "lowest": True}, "reproduced"),
+        ({"ours": "mine/low", "published": 0.4, "metric": "loss", "scale": 1, "lowest": True}, "not reproduced"),
+        ({"ours": "mine/one", "published": 24.1, "metric": "bleu", "scale": 1}, "not reproduced"),
+        ({"ours": "mine/one", "published": 24.0, "metric": "bleu", "scale": 1}, "reproduced"),
+        ({"ours": "mine/none", "published": 1.0}, "not run yet"),
+        ({"ours": "mine/one", "published": 1.0}, "not run yet"),
+        ({"ours": "mine/low"}, "measured"),
+        ({"needs": "BERT", "published": 1.0}, "cannot be run here"),
+        ({"quoted": True, "published": 1.0}, "quoted"),
+        ({"drawn": "figures.md"}, "drawn"),
+    ],
+    ids=str,
+)
+def test_verdicts(papers: Path, entry: dict[str, Any], name: str) -> None:
+    assert verdict({**DEFAULTS, **entry}, Evidence(papers), "here").name == name
+
+
+def test_intervals_by_hand(papers: Path) -> None:
+    found = Evidence(papers).of("mine/low", "here")
+    assert found is not None
+    # 1.96 sqrt(.25 / 400) = .049, the seeds being equal.
+    assert interval(found, "accuracy", 100) == pytest.approx((45.1, 54.9))
+    # 12.706 times .1 / sqrt 2 / sqrt 2.
+    assert interval(found, "loss", 1) == pytest.approx((1.15 - 0.6353, 1.15 + 0.6353))
+    one = Evidence(papers).of("mine/one", "here")
+    assert one is not None
+    assert interval(one, "bleu", 1) is None
+
+
+def test_the_page_counts_and_marks(papers: Path) -> None:
+    rows = [
+        {"row": "A", "published": 54.0, "ours": "mine/low"},
+        {"row": "B", "published": 70.0, "ours": "mine/high", "recalled": True, "tried": "all", "differs": "smaller"},
+    ]
+    table = {"title": "Table 1", "measured": "test", "differs": "fewer data", "above": "mine/low", "rows": rows}
+    file = papers / "mine" / "published.yaml"
+    file.write_text(yaml.safe_dump({"paper": "Mine", "tables": [table]}, sort_keys=False), encoding="utf-8")
+    lines = reproduction_page(papers).splitlines()
+    assert "Published on test. Here: fewer data. B: smaller." in lines
+    assert "| A | 54.0 | 50.0 ± 0.0 (2) | 45.1 to 54.9 | `mine/low` | reproduced |" in lines
+    ordered = "| B | *70.0, recalled* | 60.0 ± 0.0 (2) | 55.2 to 64.8 | `mine/high` | ordering reproduced: all |"
+    assert ordered in lines
+    assert any(
+        line.startswith("| ordering reproduced | 1 |") and "1 of them against a recalled" in line for line in lines
+    )
+    assert "| all | 2 | |" in lines
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"row": "A", "published": 1.0}, "expected ours, needs, quoted or drawn: no row without a verdict"),
+        ({"row": "A", "our": "mine/low"}, "unknown key 'our' (did you mean 'ours'?)"),
+        ({"row": "A", "ours": "mine/lo"}, "there is no row 'mine/lo' (did you mean 'mine/low'?)"),
+    ],
+)
+def test_faults_in_a_list_of_published_rows(papers: Path, row: dict[str, Any], message: str) -> None:
+    values = {"paper": "Mine", "tables": [{"title": "Table 1", "rows": [row]}]}
+    (papers / "mine" / "published.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        reproduction_page(papers)
+    assert message in str(caught.value)
+    assert "Table 1: A" in str(caught.value)
+
+
+def test_every_paper_lists_its_rows_and_names_rows_that_exist() -> None:
+    files = sorted((ROOT / "papers").glob("*/published.yaml"))
+    assert {file.parent.name for file in files} == {
+        "disan",
+        "hydra",
+        "ms-san",
+        "structured-attention",
+        "tree-transformer",
+    }
+    known = all_rows(ROOT / "papers")
+    for file in files:
+        for table in read_yaml(file, max_values=20_000)["tables"]:
+            names = [one.get(key) for one in (table, *table["rows"]) for key in ("ours", "above")]
+            assert {name for name in names if name} <= set(known), f"{file}: {table['title']}"
