@@ -14,6 +14,8 @@ from structattn.data import Example, PhraseTrees, join_sentences
 from structattn.encoders import build
 from structattn.syntax import ConfigError, DependencyTree, MissingStructure
 from structattn.tasks import ClassifierConfig, SentenceModel, get_task
+from structattn.tasks.batch import TaskBatch
+from structattn.tasks.node_labels import node_loss
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 
 BRACKETS = (
@@ -200,3 +202,27 @@ def test_documents_are_sentences_in_a_row() -> None:
     assert document.constituency is None
     with pytest.raises(ValueError, match="at least one sentence, got none"):
         join_sentences([])
+
+
+def test_label_smoothing_spreads_a_share_of_the_target_over_all_classes() -> None:
+    """By hand: ``-(1 - e) log p_gold - e / C sum_c log p_c``, of sentences up to the entropy of the target."""
+    logits = torch.tensor([[2.0, 0.0, -1.0]])
+    logs = logits.log_softmax(-1)[0]
+    by_hand = -0.7 * logs[0] - 0.1 * logs.sum()
+    nodes = TaskBatch((), torch.zeros(1, 3), torch.ones(1), node_classes=torch.tensor([[0]]))
+    torch.testing.assert_close(node_loss(logits[None], nodes, label_smoothing=0.3), by_hand)
+    encoder = build("emb_s2t", vocab_size=3, dim=4)
+    found = SentenceModel(
+        encoder,
+        get_task("snli"),
+        vocabulary=VOCABULARY,
+        classifier=ClassifierConfig(label_smoothing=0.3),
+    )
+    batch = TaskBatch((), torch.tensor([[1.0, 0.0, 0.0]]), torch.ones(1), ("a",), 1)
+    target = torch.tensor([0.8, 0.1, 0.1])
+    torch.testing.assert_close(found.loss_of(logits, batch), by_hand + (target * target.log()).sum())
+
+
+def test_label_smoothing_is_a_share() -> None:
+    with pytest.raises(ConfigError, match=r"classifier\.label_smoothing: expected a share below 1, got 1"):
+        ClassifierConfig(label_smoothing=1.0)

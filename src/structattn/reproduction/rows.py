@@ -145,9 +145,13 @@ class Row:
 def digest(config: Mapping[str, Any]) -> str:
     """A short hash of plain values, in which 1 and 1.0 are one.
 
+    What is off (``None``, ``False``, 0 or empty) counts as absent: an option that is new and off changes no hash.
+
     Example:
-        >>> digest({"epochs": 3, "clip": 5}) == digest({"clip": 5.0, "epochs": 3.0})
+        >>> digest({"epochs": 3, "clip": 5}) == digest({"clip": 5.0, "epochs": 3.0, "data": {"limit": None}})
         True
+        >>> digest({"epochs": 3, "clip": 5}) == digest({"epochs": 3, "clip": None})
+        False
     """
     text = json.dumps(_canonical(config), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -334,7 +338,8 @@ def _without_run(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _canonical(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _canonical(inner) for name, inner in value.items()}
+        inside = {str(name): _canonical(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in inside.items() if inner}
     if isinstance(value, list | tuple):
         return [_canonical(inner) for inner in value]
     if isinstance(value, int | float) and not isinstance(value, bool):

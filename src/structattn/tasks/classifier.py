@@ -66,6 +66,22 @@ class Classifier(nn.Module):
         return logits
 
 
+def smoothed(target: Float[Tensor, "*batch label"], share: float) -> Float[Tensor, "*batch label"]:
+    """Target distributions with a share spread evenly: ``(1 - e) p + e / C`` (Szegedy et al. 2016, section 7).
+
+    Args:
+        target: distributions over ``C`` classes; a row of zeros, which stands for no label, stays.
+        share: ``e``.
+
+    Example:
+        >>> smoothed(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), 0.5)
+        tensor([[0.2500, 0.7500],
+                [0.0000, 0.0000]])
+    """
+    total = target.sum(-1, keepdim=True)
+    return (1 - share) * target + share * total / target.shape[-1]
+
+
 def score_targets(scores: Sequence[float], score_range: tuple[float, float]) -> Float[Tensor, "batch label"]:
     """The distribution over whole scores whose mean is the score (Tai et al. 2015, section 4.2).
 

@@ -24,6 +24,7 @@ class ClassifierConfig:
         combine: how the vectors of a pair become one, see ``COMBINATIONS``; the task's own if ``None``. DiSAN uses
             ``product_signed``.
         output_bias: whether the last layer has a bias.
+        label_smoothing: share of the target probability that is spread over all classes, see ``classifier.smoothed``.
     """
 
     hidden: int | None = None
@@ -31,12 +32,15 @@ class ClassifierConfig:
     dropout: float | None = None
     combine: str | None = None
     output_bias: bool = True
+    label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         check_known(self.activation, ACTIVATIONS, "classifier.activation")
         check_known(self.combine, COMBINATIONS, "classifier.combine")
         check(self.hidden is None or self.hidden >= 1, "classifier.hidden", "at least 1", self.hidden)
         check(self.dropout is None or 0 <= self.dropout < 1, "classifier.dropout", "a share below 1", self.dropout)
+        smoothing = self.label_smoothing
+        check(0 <= smoothing < 1, "classifier.label_smoothing", "a share below 1", smoothing)
 
 
 @dataclass(frozen=True)

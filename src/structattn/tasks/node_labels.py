@@ -74,8 +74,15 @@ def node_logits(classifier: nn.Module, encoding: Encoding, batch: TaskBatch) -> 
     return logits
 
 
-def node_loss(logits: Float[Tensor, "batch node label"], batch: TaskBatch) -> Float[Tensor, ""]:
+def node_loss(
+    logits: Float[Tensor, "batch node label"], batch: TaskBatch, *, label_smoothing: float = 0.0
+) -> Float[Tensor, ""]:
     """The mean cross-entropy over all nodes with a class, each with the weight of its example.
+
+    Args:
+        logits: class scores of every node.
+        batch: has the classes.
+        label_smoothing: share of the target probability that is spread over all classes.
 
     Example:
         >>> sentences = ()
@@ -86,6 +93,8 @@ def node_loss(logits: Float[Tensor, "batch node label"], batch: TaskBatch) -> Fl
     classes = batch.node_classes
     if classes is None:
         raise ValueError("node_loss expects a batch with classes of nodes, got one without")
-    losses = F.cross_entropy(logits.flatten(0, 1), classes.flatten().clamp(min=0), reduction="none")
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), classes.flatten().clamp(min=0), reduction="none", label_smoothing=label_smoothing
+    )
     weight = (batch.weight[:, None] * (classes >= 0)).to(losses.dtype).flatten()
     return (losses * weight).sum() / weight.sum()

@@ -21,7 +21,7 @@ from structattn.encoders.table import options_of
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.batch import TaskBatch
-from structattn.tasks.classifier import Classifier, expected_scores, score_targets
+from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.config import ClassifierConfig
 from structattn.tasks.metrics import metric
@@ -213,6 +213,8 @@ class SentenceModel(TaskModel):
     def loss_of(self, scores: Float[Tensor, "batch *node label"], batch: TaskBatch) -> Float[Tensor, ""]:
         """Weighted mean of ``KL(target || prediction)``; for a class label that is the cross-entropy.
 
+        With label smoothing the target is smoothed first, which leaves the gradient that of the cross-entropy.
+
         With ``nodes`` it is the weighted mean of the cross-entropies of all words and phrases with a label.
 
         Raises:
@@ -220,9 +222,10 @@ class SentenceModel(TaskModel):
         """
         if batch.num_labelled == 0:
             raise ValueError(f"no example of this batch of {len(batch)} has a label that the model knows")
+        smoothing = self.classifier_config.label_smoothing
         if batch.node_classes is not None:
-            return node_loss(scores, batch)
-        target = batch.target.to(scores.dtype)
+            return node_loss(scores, batch, label_smoothing=smoothing)
+        target = smoothed(batch.target.to(scores.dtype), smoothing)
         divergence = F.kl_div(scores.log_softmax(-1), target, reduction="none").sum(-1)
         weight = batch.weight.to(scores.dtype)
         return (divergence * weight).sum() / weight.sum()
