@@ -14,7 +14,7 @@ from statistics import mean
 
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Record, append_record, is_present, read_records, record_of
-from structattn.reproduction.rows import Row, run_digest
+from structattn.reproduction.rows import Row
 from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.syntax.folders import read_yaml
 from structattn.training import RunFolder
@@ -184,7 +184,7 @@ class Queue:
         folder = RunFolder(self.folder(job))
         if not folder.config.is_file():
             return []
-        is_same = run_digest(read_yaml(folder.config), places) == job.row.digest
+        is_same = job.row.digest_of(read_yaml(folder.config), places) == job.row.digest
         # A finished run whose record is older than the model has to be made again.
         is_older = folder.is_finished and any(record.seed == job.seed for record in read_records(job.row))
         return ["--resume"] if is_same and not is_older else ["--overwrite"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from structattn import __version__
 from structattn.reproduction.golden import same_output
-from structattn.reproduction.rows import Row, run_digest, symbolic
+from structattn.reproduction.rows import Row, symbolic
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import described_by, read_json, read_json_lines, read_yaml
 from structattn.training import RunFolder
@@ -175,7 +175,7 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
     """
     folder = RunFolder(path)
     config, environment, result = read_yaml(folder.config), read_json(folder.environment), read_json(folder.result)
-    if run_digest(config, places) != row.digest:
+    if row.digest_of(config, places) != row.digest:
         raise ConfigError(f"{path} holds a run of another configuration than {row}; remove it, or give another --out")
     file = next((path / name for name in _PREDICTIONS if (path / name).is_file()), None)
     return Record(

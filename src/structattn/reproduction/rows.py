@@ -139,39 +139,33 @@ class Row:
     @property
     def digest(self) -> str:
         """A hash of the resolved configuration: runs of a row are repeated where it has changed."""
-        return digest(self.config())
+        return self.digest_of(self.config())
 
+    def digest_of(self, config: Mapping[str, Any], places: Mapping[str, str] | None = None) -> str:
+        """The hash of a configuration of the row's command, such as the ``config.yaml`` of a run folder.
 
-def digest(config: Mapping[str, Any]) -> str:
-    """A short hash of plain values, in which 1 and 1.0 are one.
+        Numbers are compared as such, so that 1 and 1.0 are one. A field that is off (``None``, ``False``, 0 or empty)
+        counts as absent: one that is new, and off by default, changes no hash.
 
-    What is off (``None``, ``False``, 0 or empty) counts as absent: an option that is new and off changes no hash.
+        Args:
+            config: plain values.
+            places: the path of each place, which becomes the place again.
 
-    Example:
-        >>> digest({"epochs": 3, "clip": 5}) == digest({"clip": 5.0, "epochs": 3.0, "data": {"limit": None}})
-        True
-        >>> digest({"epochs": 3, "clip": 5}) == digest({"epochs": 3, "clip": None})
-        False
-    """
-    text = json.dumps(_canonical(config), sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def run_digest(config: Mapping[str, Any], places: Mapping[str, str]) -> str:
-    """The hash of the configuration that a run folder holds, with places in place of paths.
-
-    Args:
-        config: the content of ``config.yaml``.
-        places: the path of each place.
-
-    Example:
-        >>> options = {"task": "trec", "data.train": "{data}/t.gz", "encoder": "disan"}
-        >>> row = Row(Path("disan"), "trec", "train", options=options)
-        >>> config = RunConfig.from_dict({"task": "trec", "encoder": "disan", "data": {"train": "/corpora/t.gz"}})
-        >>> run_digest(config.to_dict(), {"data": "/corpora"}) == row.digest
-        True
-    """
-    return digest(_without_run(symbolic(dict(config), places)))
+        Example:
+            >>> options = {"task": "trec", "data.train": "{data}/t.gz", "encoder": "disan"}
+            >>> row = Row(Path("disan"), "trec", "train", options=options)
+            >>> config = RunConfig.from_dict({"task": "trec", "encoder": "disan", "data": {"train": "/corpora/t.gz"}})
+            >>> row.digest_of(config.to_dict(), {"data": "/corpora"}) == row.digest
+            True
+            >>> row.digest_of({**config.to_dict(), "options": {"dim": 0}}, {"data": "/corpora"}) == row.digest
+            False
+        """
+        values = _without_run(symbolic(dict(config), places or {}))
+        kind = COMMANDS[self.command]
+        if kind is not None:
+            values = _without_what_is_off(values, _defaults(kind))
+        text = json.dumps(_canonical(values), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def symbolic(value: Any, places: Mapping[str, str]) -> Any:
@@ -336,10 +330,21 @@ def _without_run(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _APART}
 
 
+def _without_what_is_off(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that are on; in a mapping of options, whose defaults are not known here, every value counts."""
+    found = {}
+    for name, value in config.items():
+        section = defaults.get(name)
+        if isinstance(section, Mapping) and section and isinstance(value, Mapping):
+            value = _without_what_is_off(value, section)
+        if value:
+            found[name] = value
+    return found
+
+
 def _canonical(value: Any) -> Any:
     if isinstance(value, Mapping):
-        inside = {str(name): _canonical(inner) for name, inner in value.items()}
-        return {name: inner for name, inner in inside.items() if inner}
+        return {str(name): _canonical(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_canonical(inner) for inner in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
