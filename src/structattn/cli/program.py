@@ -58,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given or os.environ.get("STRUCTATTN_DEBUG") == "1"
     try:
         return _run([word for word in given if word != "--debug"])
-    except KeyboardInterrupt:
-        print("structattn: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print("; ".join(["structattn: interrupted", *getattr(interrupt, "__notes__", ())]), file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # Python flushes stdout once more at exit and would complain there.

@@ -68,7 +68,8 @@ def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
 
 def _line(result: "RunResult") -> str:
     test = f"  test: {figures(result.test)}" if result.test else ""
-    return f"{result.folder}  {figures(result.metrics)}{test}  {result.seconds:.1f} s"
+    epoch = f"  best epoch {result.best['epoch']:g}" if result.best else ""
+    return f"{result.folder}  {figures(result.metrics)}{test}{epoch}  {result.seconds:.1f} s"
 
 
 def _json(config: RunConfig, result: "RunResult") -> str:

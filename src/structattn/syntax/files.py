@@ -7,6 +7,7 @@ limits, far beyond real data, on the memory and time that reading one takes.
 
 import codecs
 import contextlib
+import errno
 import gzip
 import io
 import json
@@ -151,6 +152,28 @@ def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
 
 
 @contextlib.contextmanager
+def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name what is written within the block when the disk is full, as the system does not say it of an open file.
+
+    Raises:
+        OSError: with the path as its ``filename``.
+
+    Example:
+        >>> with named_when_full("model"), open("/dev/full", "w") as stream:
+        ...     _ = stream.write("a")
+        Traceback (most recent call last):
+        ...
+        OSError: [Errno 28] No space left on device: 'model'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path)) from error
+
+
+@contextlib.contextmanager
 def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     r"""Write a text file so that readers see the old file or the whole new one, never a part.
 
@@ -175,7 +198,7 @@ def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     in_place = target.exists() and not target.is_file()
     written = target if in_place else target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with open(written, "wb") as raw:
+        with named_when_full(path), open(written, "wb") as raw:
             # No name and no time in the gzip header: the same text gives the same bytes.
             binary = gzip.GzipFile("", "wb", 6, raw, mtime=0) if target.suffix == ".gz" else raw
             with io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n") as stream:

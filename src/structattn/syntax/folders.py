@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from structattn.syntax.errors import ConfigError, ParseError, StructAttnError, shown
-from structattn.syntax.files import MAX_LINE, parse_json, read_lines, read_text, replace_text
+from structattn.syntax.files import MAX_LINE, named_when_full, parse_json, read_lines, read_text, replace_text
 
 MAX_DEPTH = 100
 """How deeply the values of one file may be nested."""
@@ -248,7 +248,8 @@ def replaced_folder(path: Path) -> Iterator[Path]:
     remove(temporary)
     temporary.mkdir()
     try:
-        yield temporary
+        with named_when_full(path):
+            yield temporary
         remove(old)
         if path.exists():
             path.rename(old)

@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from structattn.syntax.errors import StructAttnError
 from structattn.syntax.folders import described_by, read_json, remove, write_json
 from structattn.training import machine
 from structattn.training.folder import RunFolder, plain
@@ -27,8 +26,8 @@ def carry_out(
     """One run from its configuration to ``result.json``, or the result of one that was finished before.
 
     The folder is locked, checked and described; what the work comes to is written, and only then is the state of the
-    unfinished run removed. The caller's random state is put back. Of a run that fails before its first evaluation
-    nothing is left.
+    unfinished run removed. The caller's random state is put back. Of a run that fails, or is interrupted, before
+    its first evaluation nothing is left; an interrupt after that has a note that says how to resume it.
 
     Args:
         config: a dataclass with ``hardware``; all of it but ``out`` decides the run.
@@ -60,8 +59,13 @@ def carry_out(
                 machine.from_first(lambda: folder.describe(values, machine.environment(accelerator.device, files)))
                 result = work(folder, accelerator)
                 machine.from_first(lambda: write_json(folder.result, result))
-            except StructAttnError:
-                machine.from_first(folder.clear_if_untrained)
+            except BaseException as error:
+                if machine.is_first():
+                    folder.clear_if_untrained()
+                    if isinstance(error, KeyboardInterrupt) and folder.config.is_file():
+                        error.add_note(
+                            f"{folder.path} keeps the run so far; resume it with --out {folder.path} --resume"
+                        )
                 raise
         machine.from_first(lambda: remove(folder.checkpoints))
         values = machine.from_first(lambda: read_json(folder.result))

@@ -80,13 +80,16 @@ class RunFolder:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Lock the folder for this process; it is created if missing, and removed again if nothing was written.
+        """Lock the folder for this process.
+
+        It is created if missing, with the folders above it, and these are removed again if nothing was written.
 
         The lock is the kernel's, so it ends with the process however that ends; the file only names the owner.
 
         Raises:
             ConfigError: if another process holds it.
         """
+        created = [place for place in (self.path, *self.path.parents) if not place.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         lock = self.path / _LOCK
         handle = _lock(lock)
@@ -96,7 +99,8 @@ class RunFolder:
             lock.unlink(missing_ok=True)
             os.close(handle)
             with contextlib.suppress(OSError):
-                self.path.rmdir()
+                for place in created or [self.path]:
+                    place.rmdir()
 
     def check_free(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
         """Check that a run may write here.

@@ -38,7 +38,7 @@ from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.optimization_config import OptimizationConfig
-from structattn.training.progress import Bar, Watcher, curves, short
+from structattn.training.progress import Watcher, bar_or_lines, curves, short
 from structattn.training.sampler import BatchSampler
 from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
 
@@ -169,7 +169,7 @@ class _Loop:
         if machine.is_first():
             # What was logged after the last checkpoint will be logged again.
             write_json_lines(self.folder.metrics, self.history.rows)
-            self.watchers = [Bar(self.step, self.steps * self.config.epochs), *curves(self.folder)]
+            self.watchers = [bar_or_lines(self.step, self.steps * self.config.epochs), *curves(self.folder)]
         if measure_first and not self.history.rows:
             self._evaluate(loss=None)
         try:
@@ -188,6 +188,9 @@ class _Loop:
             for watcher in self.watchers:
                 watcher.close()
             self.accelerator.unwrap_model(self.module, keep_fp32_wrapper=False)
+        if machine.is_first() and self.history.metric is not None:
+            name, best, last = self.history.metric.name, self.history.best, self.history.last
+            LOGGER.info("best: %s %s in epoch %g of %g", name, short(best[name]), best["epoch"], last["epoch"])
         return self.history
 
     def _is_over(self) -> bool:

@@ -1,9 +1,18 @@
-"""What shows a run while it goes on: a bar on terminals, curves for TensorBoard."""
+"""What shows a run while it goes on: a bar on terminals, lines in a log file, curves for TensorBoard."""
 
-from collections.abc import Mapping
+import datetime
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from structattn.training.folder import RunFolder
+
+LOGGER = logging.getLogger("structattn.training")
+
+# Seconds between two lines of a log file.
+_EVERY = 10.0
 
 
 @runtime_checkable
@@ -44,6 +53,45 @@ class Bar:
         self.bar.close()
 
 
+class Lines:
+    """A line in the log every ten seconds, where there is no terminal for a bar.
+
+    Args:
+        done: steps that were taken before.
+        total: steps of the whole run, if it does not stop early.
+        clock: the time in seconds.
+    """
+
+    def __init__(self, done: int, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.done = self.first = done
+        self.total = total
+        self.clock = clock
+        self.started = self.logged = clock()
+
+    def step(self) -> None:
+        """As ``Watcher``."""
+        self.done += 1
+        now = self.clock()
+        if now - self.logged >= _EVERY:
+            self.logged = now
+            taken = now - self.started
+            left = taken / (self.done - self.first) * (self.total - self.done)
+            LOGGER.info(
+                "step %s of %s (%.0f %%), %s so far, at most about %s left",
+                f"{self.done:,}",
+                f"{self.total:,}",
+                100 * self.done / self.total,
+                _clock_time(taken),
+                _clock_time(left),
+            )
+
+    def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
+        """Nothing: every evaluation has a line of its own."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class Curves:
     """Curves for TensorBoard."""
 
@@ -65,6 +113,16 @@ class Curves:
         self.writer.close()
 
 
+def bar_or_lines(done: int, total: int) -> Bar | Lines:
+    """A bar on a terminal, lines elsewhere.
+
+    Args:
+        done: steps that were taken before.
+        total: steps of the whole run.
+    """
+    return Bar(done, total) if sys.stderr.isatty() else Lines(done, total)
+
+
 def curves(folder: RunFolder) -> list[Curves]:
     """Curves for TensorBoard, where it is installed."""
     try:
@@ -72,6 +130,10 @@ def curves(folder: RunFolder) -> list[Curves]:
     except ImportError:
         return []
     return [Curves(SummaryWriter(str(folder.path / "tensorboard")))]
+
+
+def _clock_time(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=round(seconds)))
 
 
 def short(value: Any) -> str:

@@ -1,0 +1,114 @@
+"""What a run says while it goes on, when it is interrupted, when it fails, and when the disk is full."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import structattn as sa
+from structattn.cli import main
+from structattn.syntax import replace_text
+from structattn.syntax.folders import replaced_folder, write_json
+from structattn.training import RunFolder, loop
+from structattn.training.progress import Lines
+
+ROWS = [("a fine film", "good"), ("a dull film", "bad"), ("fine indeed", "good"), ("dull indeed", "bad")] * 5
+OPTIONS: dict[str, Any] = {"encoder": "emb_s2t", "options": {"dim": 4}, "device": "cpu", "task": "classification"}
+
+
+class Clock:
+    """A clock that goes on by so many seconds each time it is read."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        self.now += self.seconds
+        return self.now
+
+
+def test_a_log_file_has_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    lines = Lines(20, 120, Clock(2.5))
+    with caplog.at_level(logging.INFO, logger="structattn"):
+        for _ in range(9):
+            lines.step()
+    assert [record.getMessage() for record in caplog.records] == [
+        "step 24 of 120 (20 %), 0:00:10 so far, at most about 0:04:00 left",
+        "step 28 of 120 (23 %), 0:00:20 so far, at most about 0:03:50 left",
+    ]
+
+
+def test_the_last_lines_name_the_best_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="structattn"):
+        result = sa.train(ROWS, out=str(tmp_path / "run"), optimization={"epochs": 2}, **OPTIONS)
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("best: ")]
+    assert len(said) == 1
+    assert f"in epoch {result.best['epoch']:g} of 2" in said[0]
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Ctrl-C at the end of a method of the training loop."""
+    method = getattr(loop._Loop, name)
+
+    def interrupted(self: Any, *given: Any) -> None:
+        method(self, *given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop._Loop, name, interrupted)
+
+
+def arguments(tmp_path: Path) -> list[str]:
+    data = tmp_path / "reviews.csv"
+    data.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in ROWS), encoding="utf-8")
+    chosen = ["--task", "classification", "--encoder", "emb_s2t", "--options.dim", "4", "--device", "cpu"]
+    return ["train", *chosen, "--data.train", str(data), "--optimization.epochs", "2"]
+
+
+def test_an_interrupt_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*arguments(tmp_path), "--out", str(tmp_path / "run")]
+    with monkeypatch.context() as patch:
+        interrupt(patch, "_save")
+        assert main(words) == 130
+    said = capsys.readouterr().err.splitlines()[-1]
+    place = tmp_path / "run"
+    assert said == f"structattn: interrupted; {place} keeps the run so far; resume it with --out {place} --resume"
+    assert main([*words, "--resume"]) == 0
+    assert RunFolder(place).is_finished
+    assert "best epoch" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_run_that_ends_before_its_first_evaluation_leaves_no_folder(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(loop._Loop, "_take_step", fail)
+    code = main([*arguments(tmp_path), "--out", str(tmp_path / "runs" / "first" / "seed1")])
+    assert code == (130 if error is KeyboardInterrupt else 1)
+    assert "resume" not in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def fill(path: str) -> None:
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write("a")
+
+
+def save_on_a_full_disk(target: Path) -> None:
+    with replaced_folder(target) as temporary:
+        write_json(temporary / "config.json", {})
+        fill("/dev/full")
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"), replace_text("/dev/full") as stream:
+        stream.write("a")
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'model'}'"):
+        save_on_a_full_disk(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
