@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from backbones import minilm_tokenizer, opened, tiny
+from structattn.data.tensors import save_tensors
 from structattn.pretrained import (
     HydraConfig,
     HydraModelForQuestionAnswering,
@@ -18,7 +19,7 @@ from structattn.pretrained import (
     make_windows,
     squad_scores,
 )
-from structattn.syntax import ConfigError
+from structattn.syntax import ConfigError, ParseError
 
 IDS = torch.tensor([[101, 2048, 4268, 9378, 102], [101, 4268, 102, 0, 0]])
 MASK = (IDS != 0).long()
@@ -81,6 +82,42 @@ def test_save_and_load(kind, options, tmp_path):
     other = next(k for k in (HydraModelForSequenceClassification, HydraModelForTokenClassification) if k is not kind)
     with pytest.raises(ConfigError, match=f"expected a model of kind {other.kind}, got '{kind.kind}'"):
         other.from_pretrained(tmp_path / "model")
+
+
+@pytest.mark.parametrize("options", [{"num_heads": 4}, {"num_heads": 2, "layer_style": "transformer"}])
+def test_a_checkpoint_of_a_trainer_is_a_model(options, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = HydraModelForSequenceClassification(opened(add_heads(tiny("bert"), HydraConfig(**options))), 3)
+    rows = [{"input_ids": ids, "attention_mask": mask, "labels": 1} for ids, mask in zip(IDS, MASK, strict=True)]
+    arguments = transformers.TrainingArguments(
+        tmp_path, max_steps=2, save_steps=1, report_to=[], disable_tqdm=True, use_cpu=True
+    )
+    transformers.Trainer(model, arguments, train_dataset=rows).train()
+    again = HydraModelForSequenceClassification.from_pretrained(tmp_path / "checkpoint-2")
+    assert not again.training
+    assert torch.equal(again(IDS, MASK).logits, model.eval()(IDS, MASK).logits)
+    before = HydraModelForSequenceClassification.from_pretrained(tmp_path / "checkpoint-1")
+    assert not torch.equal(before(IDS, MASK).logits, again(IDS, MASK).logits)
+    transformers.Trainer(model, arguments, train_dataset=rows).train(tmp_path / "checkpoint-1")
+    torch.testing.assert_close(model.eval()(IDS, MASK).logits, again(IDS, MASK).logits)
+    with pytest.raises(
+        ConfigError, match=r"checkpoint-2/model\.safetensors: expected a model of kind hydra_token_class"
+    ):
+        HydraModelForTokenClassification.from_pretrained(tmp_path / "checkpoint-2")
+
+
+def test_parameters_alone_that_do_not_describe_themselves(tmp_path):
+    file = tmp_path / "model.safetensors"
+    save_tensors({"classifier.weight": torch.zeros(2)}, file)
+    with pytest.raises(ParseError, match=r"model\.safetensors: expected a model of ours, with a tensor 'description'"):
+        HydraModelForSequenceClassification.from_pretrained(tmp_path)
+    for content in (b"[1]", b"{", b'{"kind": 1}', b"\xff"):
+        save_tensors({"description": torch.tensor(list(content), dtype=torch.uint8)}, file)
+        with pytest.raises(ParseError, match="expected a description of the model in tensor 'description'"):
+            HydraModelForSequenceClassification.from_pretrained(tmp_path)
+    with pytest.raises(ParseError, match=r"config\.json"):
+        HydraModelForSequenceClassification.from_pretrained(tmp_path / "nowhere")
 
 
 def test_windows_overlap_and_cover_the_text():

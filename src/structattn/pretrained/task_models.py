@@ -4,6 +4,8 @@ HYDRA (arXiv 2109.05349), fine-tuning: a fully connected layer on the ``[CLS]`` 
 scores, on every row for labels of tokens and for the two ends of an answer; losses as in BERT (Devlin et al. 2019).
 """
 
+import json
+import tempfile
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,14 +15,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from structattn.data.model_config import MODEL, header, model_folder, read_model_config
 from structattn.data.model_folder import FromConfig, SavedModel, read_model
+from structattn.data.tensors import build_and_load, read_tensors
 from structattn.layers.backbone import read_backbone_config
 from structattn.layers.relation_heads import INITIAL_DEVIATION
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.hydra import HydraModel
-from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.errors import ConfigError, ParseError, require
+from structattn.syntax.files import parse_json
+from structattn.syntax.folders import described_by, write_json
 
 _BACKBONE = "backbone"
+_DESCRIPTION = "description"  # a tensor's name
+_BLOCK = 16_384  # bytes
 _Model = TypeVar("_Model", bound="_HydraTaskModel")
 
 
@@ -37,6 +45,8 @@ class _HydraTaskModel(SavedModel):
         self.classifier = nn.Linear(hydra.dim, num_outputs)
         nn.init.normal_(self.classifier.weight, std=INITIAL_DEVIATION)
         nn.init.zeros_(self.classifier.bias)
+        self.register_state_dict_post_hook(_describe)
+        self.register_load_state_dict_pre_hook(_without_description)
 
     @abstractmethod
     def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any) -> Any:
@@ -48,16 +58,20 @@ class _HydraTaskModel(SavedModel):
         return self.classifier.out_features
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Any:
+        """The configuration of the backbone, which transformers' ``Trainer`` reads and writes."""
+        return self.hydra.config
+
+    @property
+    def description(self) -> dict[str, Any]:
         """Plain values that describe everything but the backbone and the parameters."""
         given = {name: getattr(self, name) for name in self.settings}
         return {"hydra": self.hydra.hydra_config.to_dict(), **given}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
         """The configuration of the backbone."""
-        hydra: Any = self.hydra
-        hydra.config.save_pretrained(folder / _BACKBONE)
-        return self.config
+        self.config.save_pretrained(folder / _BACKBONE)
+        return self.description
 
     @classmethod
     def from_config(cls: type[_Model], config: Mapping[str, Any], folder: Path) -> _Model:
@@ -67,15 +81,29 @@ class _HydraTaskModel(SavedModel):
 
     @classmethod
     def from_pretrained(cls: type[_Model], folder: str | Path) -> _Model:
-        """Read a folder that ``save_pretrained`` wrote; ``structattn.load`` reads every kind.
+        """Read a folder that ``save_pretrained`` wrote, or a checkpoint that a ``Trainer`` of transformers wrote.
+
+        Of the first, ``structattn.load`` reads every kind.
 
         Raises:
             ParseError: if a file is missing or damaged.
             ConfigError: if it holds a model for another kind of task.
         """
         kinds: dict[str, FromConfig] = {cls.kind: cls.from_config}
-        model: _Model = read_model(folder, kinds)
-        return model
+        path, weights = model_folder(folder), Path(folder) / MODEL.weights
+        if (path / MODEL.config).is_file() or not weights.is_file():
+            model: _Model = read_model(folder, kinds)
+            return model
+        with tempfile.TemporaryDirectory() as temporary:
+            described = Path(temporary)
+            _write_description(weights, described)
+            try:
+                config = read_model_config(described, kinds)
+            except ConfigError as error:
+                raise ConfigError(str(error).replace(str(described / MODEL.config), str(weights))) from None
+            with described_by(weights):
+                model = build_and_load(lambda: cls.from_config(config, described), weights)
+        return model.eval()
 
 
 class HydraModelForSequenceClassification(_HydraTaskModel):
@@ -189,6 +217,38 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
             loss = (F.cross_entropy(start, start_positions) + F.cross_entropy(end, end_positions)) / 2
         outputs = require("transformers", "train").modeling_outputs
         return outputs.QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end)
+
+
+def _describe(model: _HydraTaskModel, state: dict[str, Tensor], prefix: str, _: Any) -> None:
+    """Add what the model is made of to its parameters, as JSON: of a model, a ``Trainer`` keeps nothing but these."""
+    backbone = json.loads(model.config.to_json_string())
+    content = json.dumps({**header(model.kind), **model.description, _BACKBONE: backbone}).encode()
+    # Blanks fill it up, so that its shape does not depend on the version of transformers.
+    size = -(-len(content) // _BLOCK) * _BLOCK
+    state[prefix + _DESCRIPTION] = torch.tensor(list(content.ljust(size)), dtype=torch.uint8)
+
+
+def _without_description(model: _HydraTaskModel, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    state.pop(prefix + _DESCRIPTION, None)
+
+
+def _write_description(weights: Path, folder: Path) -> None:
+    """The files that ``from_config`` reads, from the description among the parameters.
+
+    Raises:
+        ParseError: if there is none, or it is no description.
+    """
+    found = read_tensors(weights).get(_DESCRIPTION)
+    if found is None:
+        raise ParseError(f"expected a model of ours, with a tensor {_DESCRIPTION!r}; it is missing", file=weights)
+    try:
+        content = parse_json(bytes(found.flatten().tolist()).decode())
+        backbone = content.pop(_BACKBONE)
+        write_json(folder / MODEL.config, content)
+        (folder / _BACKBONE).mkdir()
+        write_json(folder / _BACKBONE / MODEL.config, backbone)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ParseError(f"expected a description of the model in tensor {_DESCRIPTION!r}", file=weights) from None
 
 
 def _fresh_backbone(folder: Path) -> nn.Module:
