@@ -3,13 +3,13 @@
 import contextlib
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from forking import run_forked
+from structattn.cli import main
 from structattn.training import loop
 
 
@@ -37,41 +37,35 @@ def interrupted(*, after: int) -> Iterator[None]:
 
 # Where a process is killed: when a checkpoint is in place, while its files are written, or between the two renamings.
 MOMENTS = ("after", "while writing", "between renamings")
-_KILLED = """
-import os, pathlib, signal, sys
-sys.path.insert(0, {tests!r})
-from structattn.training import loop
 
-def die(*args, **kwargs):
-    os.kill(os.getpid(), signal.SIGKILL)
 
-save, number = loop._Loop._save, 0
+def kill_at(command: Sequence[str], *, checkpoint: int, moment: str) -> None:
+    """Run a command in a process that is killed with signal 9 at a checkpoint."""
+    died = run_forked(_until_killed, list(command), checkpoint, moment)
+    assert died.code == -signal.SIGKILL, died.err
 
-def counted(self):
-    global number
-    number += 1
-    if number == {checkpoint}:
-        if {moment!r} == "while writing":
+
+def _until_killed(command: list[str], checkpoint: int, moment: str) -> None:
+    save, rename, saved = loop._Loop._save, Path.rename, 0
+
+    def die(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def renamed(path: Path, target: Path) -> Path:
+        if path.name == ".latest.new":
+            die()
+        return rename(path, target)
+
+    def counted(self: loop._Loop) -> None:
+        nonlocal saved
+        saved += 1
+        if saved == checkpoint and moment == "while writing":
             loop.save_optimizer = die
-        if {moment!r} == "between renamings":
-            rename = pathlib.Path.rename
-            def renamed(path, target):
-                if path.name == ".latest.new":
-                    die()
-                return rename(path, target)
-            pathlib.Path.rename = renamed
-    save(self)
-    if number == {checkpoint}:
-        die()
+        if saved == checkpoint and moment == "between renamings":
+            Path.rename = renamed
+        save(self)
+        if saved == checkpoint and moment == "after":
+            die()
 
-loop._Loop._save = counted
-{code}
-"""
-
-
-def kill_at(code: str, *, checkpoint: int, moment: str) -> None:
-    """Run code in a process that is killed with signal 9 at a checkpoint."""
-    tests = str(Path(__file__).parent)
-    text = _KILLED.format(tests=tests, checkpoint=checkpoint, moment=moment, code=code)
-    died = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=os.environ, check=False)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    loop._Loop._save = counted
+    main(command)

@@ -1,6 +1,7 @@
 """Who may depend on whom: the floors of the house, read from the source with ``ast``."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -63,6 +64,7 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@functools.cache
 def edges(path: Path) -> list[Edge]:
     """Every import of a file, by statement, by ``importlib``, as ``module:function``, or off the package itself."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

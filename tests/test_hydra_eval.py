@@ -41,18 +41,19 @@ def test_drift_is_the_mean_of_the_sentences_own():
         head_drift([])
 
 
-@pytest.fixture(params=["-1", "1"], ids=["on top", "between layers"])
-def made(request, tmp_path, capsys):
+@pytest.fixture(scope="module", params=["-1", "1"], ids=["on top", "between layers"])
+def made(request, tmp_path_factory):
     """A treebank, a backbone, an adapter, and a task's model that was made of them and not trained."""
-    tiny("bert").save_pretrained(tmp_path / "backbone")
-    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
-    sa.write_conllu(tmp_path / "trees.conllu", SENTENCES)
-    words = ["hydra", "pretrain", str(tmp_path / "trees.conllu"), "--dev", str(tmp_path / "trees.conllu")]
+    folder = tmp_path_factory.mktemp("made")
+    tiny("bert").save_pretrained(folder / "backbone")
+    minilm_tokenizer().save_pretrained(folder / "backbone")
+    sa.write_conllu(folder / "trees.conllu", SENTENCES)
+    words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--dev", str(folder / "trees.conllu")]
     words += [
         "--backbone",
-        str(tmp_path / "backbone"),
+        str(folder / "backbone"),
         "--out",
-        str(tmp_path / "adapter"),
+        str(folder / "adapter"),
         "--heads.relation",
         "head arc head arc",
     ]
@@ -61,16 +62,15 @@ def made(request, tmp_path, capsys):
         == 0
     )
     task = sa.tasks.Task("t", labels=("no", "yes"))
-    parts = {"options": {"adapter": str(tmp_path / "adapter")}, "embedder": {"folder": str(tmp_path / "backbone")}}
+    parts = {"options": {"adapter": str(folder / "adapter")}, "embedder": {"folder": str(folder / "backbone")}}
     model = sentence_model("hydra", task, vocabulary=sa.Vocabulary([]), **parts)
-    model.save_pretrained(tmp_path / "same")
+    model.save_pretrained(folder / "same")
     _, layer = heads_of(model.encoder)
     with torch.no_grad():
         layer.heads.query.weight[: layer.heads.head_dim] *= -1  # of the first head alone
         layer.heads.query.bias[: layer.heads.head_dim] *= -1
-    model.save_pretrained(tmp_path / "moved")
-    capsys.readouterr()
-    return tmp_path
+    model.save_pretrained(folder / "moved")
+    return folder
 
 
 def test_what_heads_know_before_and_after(made, capsys):

@@ -76,7 +76,6 @@ def repeated(text: str, start: str = "") -> Iterator[bytes]:
     return itertools.chain([start.encode()], itertools.repeat(text.encode()))
 
 
-# What has no end, and what is said of it in the formats that would read on.
 # What has no end, the formats that would read on, and what is said of it.
 TREE, SENTENCE, STORY = "expected trees of at most", "expected sentences of at most", "expected stories of at most"
 DOCUMENT, LONG, BLANKS = "expected documents of at most", "expected lines of at most", "expected text after"

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +14,8 @@ import torch
 import structattn as sa
 import structattn.training.hugging_face  # registers with the Auto classes of transformers
 from backbones import tiny
+from forking import run_forked
+from import_orders import no_transformers, structattn_first, transformers_first
 from small_models import sentence_model
 from structattn.data import Vocabulary
 from structattn.data.model_config import FORMAT_VERSION
@@ -131,33 +131,17 @@ def test_transformers_forward_from_ids(tmp_path: Path) -> None:
         loaded(sentences.tokens, token_type_ids=sentences.tokens)
 
 
-@pytest.mark.parametrize("order", ["structattn first", "transformers first"])
-def test_auto_classes_know_the_model_whoever_comes_first(order: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", [structattn_first, transformers_first])
+def test_auto_classes_know_the_model_whoever_comes_first(order: Callable[[Path], None], tmp_path: Path) -> None:
     make("disan").save_pretrained(tmp_path / "model")
-    imports = {
-        "structattn first": [
-            "import structattn.training.hugging_face",
-            "from transformers import AutoModelForSequenceClassification as Auto",
-        ],
-        "transformers first": [
-            "from transformers import AutoModelForSequenceClassification as Auto",
-            "import structattn.training.hugging_face",
-        ],
-    }
-    code = "; ".join([*imports[order], "import sys; print(type(Auto.from_pretrained(sys.argv[1])).__name__)"])
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "StructAttnForSequenceClassification\n", done.stderr
+    ended = run_forked(order, tmp_path / "model")
+    assert ended.out == "StructAttnForSequenceClassification\n", ended.err
 
 
 def test_loading_needs_no_transformers(tmp_path: Path) -> None:
     make("disan").save_pretrained(tmp_path / "model")
-    code = (
-        "import sys, structattn as sa; sa.load(sys.argv[1]).predict(['good']); assert 'transformers' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    ended = run_forked(no_transformers, tmp_path / "model")
+    assert ended.code == 0, ended.err
 
 
 def test_keys_and_config_are_those_of_a_hugging_face_folder(tmp_path: Path) -> None:

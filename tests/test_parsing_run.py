@@ -2,9 +2,10 @@
 
 import contextlib
 import io
+import multiprocessing
+import os
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -14,8 +15,10 @@ import pytest
 import torch
 
 import structattn as sa
+from forking import run_forked
+from structattn.cli import main
 from structattn.data import agreement_treebank
-from structattn.parsing import ParseCache, TreebankParser, build_parser, parse_each, parser_of
+from structattn.parsing import ParseCache, TreebankParser, build_parser, parse_each, parser_of, run
 from structattn.parsing.cache import cache_key
 from structattn.parsing.splitting import split_sentences
 from structattn.syntax import ConfigError, ParseError, Sentence, StructAttnError, split_words
@@ -132,7 +135,11 @@ def test_phrases_follow_from_dependencies() -> None:
     )
 
 
-def test_one_process_or_two_find_the_same(folder: Path) -> None:
+@pytest.mark.parametrize("start", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_one_process_or_two_find_the_same(start: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The package spawns; a process that is forked from a server is given the same by the same way, and starts sooner.
+    context = multiprocessing.get_context(start)
+    monkeypatch.setattr("structattn.parsing.run.multiprocessing.get_context", lambda _: context)
     stream = agreement_treebank(2)
     texts = [" ".join(next(stream).sentences[0].words) + ". And so on" for _ in range(30)]
     one = sa.parse(texts, f"structattn:{folder}", batch_size=7)
@@ -219,22 +226,19 @@ def test_a_cache_of_other_rows_is_named(tmp_path: Path) -> None:
 
 # A killed run: the parser kills its own process when it meets a certain text.
 
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-from structattn.cli import main
-from structattn.parsing import run
-from test_parsing_run import Chain
 
 class Mortal(Chain):
-    def parse_texts(self, texts):
+    """Ends its own process with signal 9."""
+
+    def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
         if "text 7" in texts:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().parse_texts(texts)
 
-run.parser_of = lambda name, hardware: Mortal()
-main(["parse", {texts!r}, "--parser", "any", "--out", {out!r}, "--batch_size", "2"])
-"""
+
+def parse_and_die(words: list[str]) -> None:
+    run.parser_of = lambda name, hardware: Mortal()
+    main(words)
 
 
 def test_a_killed_run_goes_on_where_it_was(
@@ -243,9 +247,8 @@ def test_a_killed_run_goes_on_where_it_was(
     texts, out = tmp_path / "texts.txt", tmp_path / "out.conllu"
     lines = [f"text {number}" for number in range(10)]
     texts.write_text("\n".join(lines))
-    code = KILLED.format(tests=str(Path(__file__).parent), texts=str(texts), out=str(out))
-    died = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    died = run_forked(parse_and_die, ["parse", str(texts), "--parser", "any", "--out", str(out), "--batch_size", "2"])
+    assert died.code == -signal.SIGKILL, died.err
     assert not out.exists()
     parser = Chain()
     monkeypatch.setattr("structattn.parsing.run.parser_of", lambda name, hardware: parser)

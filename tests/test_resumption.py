@@ -1,8 +1,10 @@
 """Every kind of training, killed with signal 9 at a checkpoint, goes on to the same bits."""
 
+import contextlib
+import functools
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,22 +65,42 @@ def curve(run: Path) -> list[dict[str, Any]]:
     return [{name: row[name] for name in row if name not in speed} for row in read_json_lines(run / "metrics.jsonl")]
 
 
+def train(kind: str, out: Path) -> list[str]:
+    return [*KINDS[kind], "--device", "cpu", "--out", str(out)]
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path) -> Callable[[str], Path]:
+    """The run of a kind of training that nothing interrupts."""
+
+    @functools.cache
+    def of(kind: str) -> Path:
+        with contextlib.chdir(place):
+            assert main(train(kind, place / f"whole {kind}")) == 0
+        return place / f"whole {kind}"
+
+    return of
+
+
 @pytest.mark.parametrize(
     ("kind", "moment"),
     [*(("task", moment) for moment in MOMENTS), *((kind, "after") for kind in KINDS if kind != "task")],
 )
 def test_a_killed_run_goes_on_to_the_same_bits(
-    kind: str, moment: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    moment: str,
+    place: Path,
+    whole: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(place)
-    words = [*KINDS[kind], "--device", "cpu", "--out"]
-    assert main([*words, str(tmp_path / "whole")]) == 0
-    broken = [*words, str(tmp_path / "broken")]
-    kill_at(f"from structattn.cli import main; main({broken!r})", checkpoint=2, moment=moment)
-    assert not (tmp_path / "broken" / "result.json").exists()
-    assert main([*broken, "--resume"]) == 0
-    assert len(curve(tmp_path / "whole")) >= 3
-    assert curve(tmp_path / "broken") == curve(tmp_path / "whole")
-    (whole,) = (tmp_path / "whole" / "best").glob("*.safetensors")
-    assert (tmp_path / "broken" / "best" / whole.name).read_bytes() == whole.read_bytes()
-    assert not (tmp_path / "broken" / "checkpoints").exists()
+    expected, broken = whole(kind), tmp_path / "broken"
+    kill_at(train(kind, broken), checkpoint=2, moment=moment)
+    assert not (broken / "result.json").exists()
+    assert main([*train(kind, broken), "--resume"]) == 0
+    assert len(curve(expected)) >= 3
+    assert curve(broken) == curve(expected)
+    (best,) = (expected / "best").glob("*.safetensors")
+    assert (broken / "best" / best.name).read_bytes() == best.read_bytes()
+    assert not (broken / "checkpoints").exists()

@@ -1,15 +1,15 @@
 """Feature-wise attention against the form that holds every pair, and against closed forms; spec of DiSAN, section 7."""
 
 import math
-import subprocess
-import sys
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from forking import run_forked
 from structattn.functional import token2token, token2token_weights
 from structattn.kernels import native, pair_tiles
 
@@ -220,25 +220,27 @@ def test_a_direction_leaves_out_what_it_forbids() -> None:
 @pytest.mark.parametrize(("form", "low", "high"), [("streamed", 0, 32), ("literal", 400, 4000)])
 def test_memory_is_linear_in_the_number_of_words(form: str, low: int, high: int) -> None:
     """1,024 words of 48 features: the literal form holds 200 megabytes per tensor."""
-    script = f"""
-import re, sys, torch
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_token2token import literal as literal_form, token2token
-def peak():
-    return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 1024
-torch.set_num_threads(1)
-form = token2token if {form!r} == "streamed" else literal_form
-tensors = [torch.randn(1, 1024, 48, requires_grad=True) for _ in range(3)]
-bias = torch.zeros(48, requires_grad=True)
-allowed = torch.ones(1, 1024, 1024, dtype=torch.bool).tril(-1)
-warm = [tensor[:, :8] for tensor in tensors]
-form(*warm[:2], bias, warm[2], allowed[:, :8, :8]).sum().backward()
-before = peak()
-form(*tensors[:2], bias, tensors[2], allowed).sum().backward()
-print(peak() - before)
-"""
-    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert low <= float(printed) < high
+    ended = run_forked(print_memory, token2token if form == "streamed" else literal)
+    assert ended.code == 0, ended.err
+    assert low <= float(ended.out) < high
+
+
+def print_memory(form: Callable[..., Tensor]) -> None:
+    """The megabytes that forward and backward take beyond what the process had."""
+    torch.set_num_threads(1)
+    tensors = [torch.randn(1, 1024, 48, requires_grad=True) for _ in range(3)]
+    bias = torch.zeros(48, requires_grad=True)
+    allowed = torch.ones(1, 1024, 1024, dtype=torch.bool).tril(-1)
+    warm = [tensor[:, :8] for tensor in tensors]
+    form(*warm[:2], bias, warm[2], allowed[:, :8, :8]).sum().backward()
+    before = peak()
+    form(*tensors[:2], bias, tensors[2], allowed).sum().backward()
+    print(peak() - before)
+
+
+def peak() -> float:
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(re.findall(r"VmHWM:\s*(\d+)", status)[0]) / 1024
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
@@ -250,19 +252,18 @@ def test_a_scale_that_is_no_bound_is_refused(scale: float) -> None:
 
 def test_shapes_that_disagree_are_refused_by_number() -> None:
     """Called below the shape checks of the tests, as a user calls it."""
-    script = """
-import torch
-from structattn.functional import token2token
-x, bias, allowed = torch.zeros(2, 3, 4), torch.zeros(4), torch.ones(2, 3, 3, dtype=torch.bool)
-for arguments in ((x, x[:, :2], bias, x, allowed), (x, x, bias[:1], x, allowed), (x, x, bias, x, allowed[:, :2])):
-    try:
-        token2token(*arguments)
-    except ValueError as error:
-        print(error)
-"""
-    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    first, second, third = printed.splitlines()
+    ended = run_forked(print_refusals)
+    assert ended.code == 0, ended.err
+    first, second, third = ended.out.splitlines()
     assert "keys and values of shape (2, 2, 4)" in first
     assert "got (2, 2, 4), (2, 3, 4), (4,)" in first
     assert "got (2, 3, 4), (2, 3, 4), (1,)" in second
     assert third == "token2token expects allowed of shape (1 or 2, 3, 3), got (2, 2, 3)"
+
+
+def print_refusals() -> None:
+    x, bias, allowed = torch.zeros(2, 3, 4), torch.zeros(4), torch.ones(2, 3, 3, dtype=torch.bool)
+    for arguments in ((x, x[:, :2], bias, x, allowed), (x, x, bias[:1], x, allowed), (x, x, bias, x, allowed[:, :2])):
+        with pytest.raises(ValueError) as caught:
+            token2token(*arguments)
+        print(caught.value)

@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
-import signal
+import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import safetensors.torch
 import torch
 
 import structattn as sa
+from forking import CONTEXT, run_forked
 from interrupting import interrupted
 from structattn.data import Vocabulary
 from structattn.syntax import ConfigError, MissingStructure, ParseError, StructAttnError
@@ -27,6 +31,7 @@ from structattn.training import (
     OptimizationConfig,
     RunConfig,
     RunFolder,
+    is_first_process,
     load_config,
     resume,
     run,
@@ -259,15 +264,16 @@ def test_a_finished_run_is_only_read(data: DataConfig, tmp_path: Path) -> None:
 
 def test_two_processes_cannot_share_a_folder(data: DataConfig, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    code = "import sys, time, structattn.training as t\nwith t.RunFolder(sys.argv[1]).claimed():\n  time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", code, str(out)])
+    process = CONTEXT.Process(target=hold, args=(out,))
+    process.start()
     try:
         wait_for(lambda: (out / "lock").is_file() and (out / "lock").read_text().strip() != "", process)
         with pytest.raises(ConfigError, match=f"run is in use by process {process.pid}"):
             run(configure(data, out))
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
+        process.close()
     run(configure(data, out, epochs=1))
 
 
@@ -280,10 +286,15 @@ def test_checkpoints_hold_no_pickle(data: DataConfig, tmp_path: Path) -> None:
         resume(tmp_path / "run")
 
 
-def wait_for(condition: Any, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+def hold(out: Path) -> None:
+    with RunFolder(out).claimed():
+        time.sleep(600)
+
+
+def wait_for(condition: Any, process: BaseProcess, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None, "the process ended too early"
+        assert process.is_alive(), "the process ended too early"
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.01)
 
@@ -346,10 +357,9 @@ def test_default_folder_is_named_after_task_encoder_and_seed(
 # Several processes.
 
 
-def test_two_processes_train_one_model(data: DataConfig, tmp_path: Path) -> None:
-    config = configure(data, tmp_path / "run", epochs=3, batch_size=8)
-    save_config(config, tmp_path / "config.yaml")
-    code = tmp_path / "train.py"
+def launched_by_accelerate(config: Path, folder: Path) -> str:
+    """What two processes print that ``accelerate launch`` starts."""
+    code = folder / "train.py"
     code.write_text(
         "import sys, structattn.training as t\n"
         "r = t.run(t.load_config(sys.argv[1]))\n"
@@ -359,11 +369,43 @@ def test_two_processes_train_one_model(data: DataConfig, tmp_path: Path) -> None
     # accelerate starts several processes only under this flag; without a GPU they talk through gloo.
     flags = ["--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--main_process_port", "0"]
     flags += ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_cpu_threads_per_process", "1"]
-    launch = [sys.executable, "-m", "accelerate.commands.launch", *flags, str(code), str(tmp_path / "config.yaml")]
+    launch = [sys.executable, "-m", "accelerate.commands.launch", *flags, str(code), str(config)]
     done = subprocess.run(launch, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def launched_here(config: Path, folder: Path) -> str:
+    """What two processes print that are told of each other by the environment, as ``accelerate launch`` does it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ThreadPoolExecutor() as pool:
+        ended = list(pool.map(lambda rank: run_forked(train_as, rank, port, config), range(2)))
+    for one in ended:
+        assert one.code == 0, one.err
+    return "".join(one.out for one in ended)
+
+
+def train_as(rank: int, port: int, config: Path) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "ACCELERATE_USE_CPU": "true"}
+    result = run(load_config(config))
+    if is_first_process():
+        print(result.metrics["accuracy"])
+
+
+@pytest.mark.parametrize(
+    "launched",
+    [launched_here, pytest.param(launched_by_accelerate, marks=pytest.mark.slow)],
+    ids=["here", "accelerate"],
+)
+def test_two_processes_train_one_model(launched: Callable[[Path, Path], str], data: DataConfig, tmp_path: Path) -> None:
+    config = configure(data, tmp_path / "run", epochs=3, batch_size=8)
+    save_config(config, tmp_path / "config.yaml")
+    accuracy = launched(tmp_path / "config.yaml", tmp_path)
     rows = curve(tmp_path / "run")
-    assert float(done.stdout) == max(row["accuracy"] for row in rows)
+    assert float(accuracy) == max(row["accuracy"] for row in rows)
     # Two processes with batches of 8 take the steps of one with batches of 16.
     assert [row["step"] for row in rows] == [6, 12, 18]
     predictions = read_json_lines(RunFolder(tmp_path / "run").predictions("dev"))

@@ -12,6 +12,8 @@ from structattn.distributions import StructuredDistribution
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+# These have the operators of another family.
+VARIANTS = {"chain with a matrix for each position", "projective, single root", "spanning, single root"}
 
 QUESTIONS: dict[str, Callable[[StructuredDistribution], Tensor]] = {
     "log_partition": lambda ours: ours.log_partition(),
@@ -74,7 +76,11 @@ def test_every_question_is_one_node_of_one_compiled_graph(family: Family) -> Non
     assert nodes(graphs[0]) == [f"{prefix}_{kind}" for kind in kinds]
 
 
-@every_family
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(one, marks=pytest.mark.slow if one.name in VARIANTS else ()) for one in FAMILIES],
+    ids=lambda family: family.name,
+)
 def test_everything_else_is_in_the_graph_too_and_gradients_come_through(family: Family) -> None:
     torch._dynamo.reset()
     answers = Answers(family, QUESTIONS | OTHERS)
