@@ -13,7 +13,7 @@ demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders,
 	$(BIN)/structattn demo --out demo
 
 test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## how many of the small faults put into ROOMS the tests find: SAMPLE in each room; takes hours, resumes
 	$(PIP) --editable '.[mutants]'

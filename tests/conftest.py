@@ -1,5 +1,6 @@
 """Shapes are checked in all tests but those of ``unchecked``: jaxtyping's import hook wraps the package in beartype."""
 
+import gc
 import os
 from collections.abc import Callable
 
@@ -15,6 +16,8 @@ CHECKED = os.environ.get("STRUCTATTN_UNCHECKED") != "1"
 _checked = os.environ.get("STRUCTATTN_CHECKED", "structattn").split(",")
 _hook = install_import_hook(_checked, "beartype.beartype") if CHECKED else None
 collect_ignore = ["unchecked"] if CHECKED else []
+# What is imported stays: the garbage collector need not go through it, neither now nor while tests run.
+gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,12 +25,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="device on which device-aware tests run")
 
 
+# What takes longest comes first, and with it what forks: one worker gets it all, and with it the only server of forks.
+FIRST = (
+    *("test_unchecked.py", "test_resumption.py", "test_training.py", "test_parsing_run.py", "test_model_folder.py"),
+    "test_token2token.py",
+)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
     if config.getoption("--slow"):
         return
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
