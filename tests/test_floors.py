@@ -64,10 +64,14 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-@functools.cache
 def edges(path: Path) -> list[Edge]:
     """Every import of a file, by statement, by ``importlib``, as ``module:function``, or off the package itself."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return _edges(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _edges(source: str) -> list[Edge]:
+    tree = ast.parse(source)
     lazy = {
         id(node)
         for outer in ast.walk(tree)

@@ -394,7 +394,7 @@ def test_parse_writes_what_the_reader_reads(
             "none.conllu: cannot read",
         ),
         (["parser", "train", "{}/gold.conllu", "--out", "{}/run"], "missing --dev"),
-        (["parser"], "unknown command 'parser'; known: parser train, parser eval\n"),
+        (["parser"], "unknown command 'parser' (did you mean 'parser eval'?); known: parser train, parser eval\n"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_two(
