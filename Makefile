@@ -7,7 +7,7 @@ READY_TO_DEVELOP := .venv/.ready-to-develop
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test mutants lint types tables bench peers clean
+.PHONY: demo test mutants lint types tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -28,6 +28,12 @@ types: $(READY_TO_DEVELOP)  ## types
 
 tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records of runs in papers/*/results
 	$(BIN)/structattn reproduce tables
+
+parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package, from the treebank in the folder EWT; the same bits each time on one machine
+	$(BIN)/structattn parser train $(wildcard $(EWT)/en_ewt-ud-train.conllu*) --dev $(wildcard $(EWT)/en_ewt-ud-dev.conllu*) \
+	    --config src/structattn/parsing/english/recipe.yaml --device cpu --out runs/english --resume
+	rm -rf src/structattn/parsing/english/model
+	cp -r runs/english/best src/structattn/parsing/english/model
 
 bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in runs/benchmarks.md
 	$(BIN)/python -m benchmarks --out runs/benchmarks.md

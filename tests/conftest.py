@@ -2,11 +2,14 @@
 
 import gc
 import os
+import tempfile
 from collections.abc import Callable
 
 # Before torch is imported: tests run in several processes, whose threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Parses that a run finds are kept for the next one: in the tests in a folder of their own.
+os.environ["XDG_CACHE_HOME"] = (_caches := tempfile.TemporaryDirectory()).name
 
 import pytest
 from jaxtyping import install_import_hook

@@ -256,8 +256,8 @@ MISTAKES = {
         "all 2 training examples have the label 'sad'; classification needs at least two labels",
     ),
     "missing structure": (
-        ["{train}", "--encoder", "ms_san", "--options.dim", "12"],
-        "has none; it is of example '38'; structattn parse finds trees in text",
+        ["{train}", "--encoder", "ms_san", "--options.dim", "12", "--data.parser", "none"],
+        "has none; it is of example '38'; a parser finds one (--parser en, sa.parse), and missing_trees='word' does",
     ),
     "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 holds a finished run"),
     "bad seeds": (["{train}", "--seeds", "5..1"], "--seeds: expected seeds such as 1..5 or 1,3,7, got '5..1'"),

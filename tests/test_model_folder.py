@@ -20,6 +20,7 @@ from small_models import sentence_model
 from structattn.data import Vocabulary
 from structattn.data.model_config import FORMAT_VERSION
 from structattn.data.model_folder import SavedModel
+from structattn.data.storage import Storage, packed
 from structattn.data.tensors import load_tensors, read_tensors, save_tensors
 from structattn.encoders import SentenceEncoder
 from structattn.parsing import TreeCRF, build_parser
@@ -400,6 +401,60 @@ def test_tensors_that_do_not_fit_are_named(tmp_path: Path) -> None:
         save_tensors(changed, file)
         with pytest.raises(ParseError, match=message):
             load_tensors(model, file, prefix="model.")
+
+
+@pytest.mark.parametrize(("storage", "share"), [("float32", 1.0), ("float16", 0.5), ("int8", 0.25)])
+def test_compact_storage_keeps_numbers_up_to_its_rounding(storage: Storage, share: float, tmp_path: Path) -> None:
+    """Half of the last place: 2^-11 of a number in 16 bits (2^-25 of small ones), a 254th of a row's largest in 8."""
+    torch.manual_seed(1)
+    layer = torch.nn.Linear(1000, 50)
+    tensors = {**layer.state_dict(), "counts": torch.arange(7)}
+    save_tensors(tensors, tmp_path / "a.safetensors", storage)
+    found = read_tensors(tmp_path / "a.safetensors")
+    weight, bias = layer.weight.detach(), layer.bias.detach()
+    last, smallest = (0.0, 0.0) if storage == "float32" else (2**-11, 2**-25)
+    bound = weight.abs().amax(-1, keepdim=True) / 254 if storage == "int8" else weight.abs() * last + smallest
+    assert ((found["weight"] - weight).abs() <= bound * 1.0001).all()
+    assert ((found["bias"].float() - bias).abs() <= bias.abs() * last + smallest).all()
+    assert (storage == "float32") == torch.equal(found["weight"], weight)
+    assert torch.equal(found["counts"], tensors["counts"])
+    assert (tmp_path / "a.safetensors").stat().st_size == pytest.approx(share * weight.numel() * 4, rel=0.02)
+
+
+@pytest.mark.parametrize("storage", ["float16", "int8"])
+def test_a_compact_model_folder_is_read_like_any_other(storage: Storage, tmp_path: Path) -> None:
+    model = make()
+    model.save_pretrained(tmp_path / "compact", storage=storage)
+    read = sa.load(tmp_path / "compact")
+    assert {parameter.dtype for parameter in read.parameters()} == {torch.float32}
+    pairs = zip(read.predict(SENTENCES), model.predict(SENTENCES), strict=True)
+    assert all(one.probabilities == pytest.approx(dict(other.probabilities), abs=0.02) for one, other in pairs)
+    # Writing it again changes nothing more.
+    read.save_pretrained(tmp_path / "again", storage=storage)
+    twice = read_tensors(tmp_path / "again" / "model.safetensors")
+    once = read_tensors(tmp_path / "compact" / "model.safetensors")
+    assert all(torch.allclose(once[name].float(), twice[name].float(), atol=1e-6) for name in once)
+
+
+def test_compact_numbers_that_are_damaged_are_refused(tmp_path: Path) -> None:
+    layer = torch.nn.Linear(3, 2)
+    file = tmp_path / "a.safetensors"
+    stored = packed(layer.state_dict(), "int8")
+    for damaged in (
+        {**stored, "weight:scale": torch.ones(3)},
+        {**stored, "weight:scale": torch.ones(2, dtype=torch.int64)},
+        {**stored, "weight": stored["weight"].short()},
+    ):
+        save_tensors(damaged, file)
+        with pytest.raises(ParseError, match=r"a\.safetensors: expected a scale .* in tensor 'weight'"):
+            load_tensors(layer, file)
+    save_tensors({name: value for name, value in stored.items() if name != "weight:scale"}, file)
+    with pytest.raises(ParseError, match=r"expected tensor 'weight' of type torch.float32, got torch.int8"):
+        load_tensors(layer, file)
+    # What diverged is stored as it is, and named by whoever reads it.
+    save_tensors({**layer.state_dict(), "weight": torch.full((2, 3), torch.nan)}, file, "int8")
+    with pytest.raises(ParseError, match="expected finite numbers in tensor 'weight'"):
+        load_tensors(layer, file)
 
 
 def test_shared_tensors_are_written_out(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_training_and_use_with_trees_of_another_file(
     words = ["train", "--task", "rte", "--encoder", "ms_san", "--options.dim", "6", "--optimization.epochs", "1"]
     words += ["--data.train", data, "--data.dev", data, "--device", "cpu", "--out", str(tmp_path / "run")]
     with caplog.at_level(logging.ERROR):
-        assert main(words) == 2
+        assert main([*words, "--data.parser", "none"]) == 2
         assert "dependency" in capsys.readouterr().err
         assert main([*words, "--data.parses", trees]) == 0
         assert main(["eval", str(tmp_path / "run"), "--data", data]) == 2

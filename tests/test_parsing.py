@@ -4,9 +4,11 @@ import itertools
 import json
 import random
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 import torch
@@ -241,6 +243,35 @@ def test_a_folder_brings_back_the_same_parser(gold: list[Sentence], parser: Tree
     shutil.move(tmp_path / "parser", tmp_path / "elsewhere")
     assert load_parser(tmp_path / "elsewhere").predict(gold) == parser.predict(gold)
     assert {file.suffix for file in (tmp_path / "elsewhere").iterdir()} == {".json", ".safetensors"}
+
+
+def test_hashed_words_need_no_list(gold: list[Sentence], tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    parser = build_parser(gold, encoder={**SMALL, "buckets": 7}, scorer=OPTIONS["scorer"])
+    twice = [word for word, count in Counter(word.lower() for one in gold for word in one.words).items() if count > 1]
+    marks = {crc32(word.encode()) % 112 for word in twice}
+    words = ["The", "the", *twice, "zebra", "naïve"]
+    ids = [
+        2 + crc if crc16 in marks else 1
+        for crc, crc16 in ((crc32(w.lower().encode()) % 7, crc32(w.lower().encode()) % 112) for w in words)
+    ]
+    batch = parser.encoder.collate([Sentence(words), Sentence(["the"])])
+    assert batch.words.tokens.tolist() == [ids, [ids[0], *[0] * (len(words) - 1)]]
+    assert ids[0] == ids[1] > 1
+    assert ids[-1] == 1
+    assert len(parser.encoder.embedding.weight) == 9
+    assert int(parser.encoder.known.sum()) == len(marks)
+    parser.save_pretrained(tmp_path / "parser", storage="int8")
+    read = load_parser(tmp_path / "parser")
+    assert torch.equal(read.encoder.collate([Sentence(words)]).words.tokens, torch.tensor([ids]))
+    assert {file.name for file in (tmp_path / "parser").iterdir()} == {
+        "config.json",
+        "characters.json",
+        "model.safetensors",
+    }
+    assert len(read.predict([Sentence(words)])[0].dependency.roots) == 1
+    with pytest.raises(ConfigError, match="buckets: expected at least 1, got 0"):
+        build_parser(gold, encoder={"buckets": 0})
 
 
 def test_another_parser_has_another_fingerprint(gold: list[Sentence], parser: TreeCRF, tmp_path: Path) -> None:

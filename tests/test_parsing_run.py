@@ -283,7 +283,9 @@ def test_a_killed_worker_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.
 
 def test_unknown_parsers_are_answered_with_the_known_kinds() -> None:
     for name in ("malt:swedish", "structattn:", "parses.txt", ""):
-        with pytest.raises(ConfigError, match=r"known: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, FILE.conllu"):
+        with pytest.raises(
+            ConfigError, match=r"known: en, spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, FILE\.conllu"
+        ):
             sa.parse(["a"], name)
 
 
@@ -386,9 +388,9 @@ def test_parse_writes_what_the_reader_reads(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["parse", "{}/texts.txt", "--parser", "malt:x"], "unknown parser 'malt:x'; known: spacy:MODEL"),
+        (["parse", "{}/texts.txt", "--parser", "malt:x"], "unknown parser 'malt:x'; known: en, spacy:MODEL"),
         (["parse", "{}/none.txt", "--parser", "{}/gold.conllu"], "none.txt: cannot read this file"),
-        (["parse", "{}/texts.txt"], "missing --parser"),
+        (["parse", "{}/texts.txt", "--text_column", "t"], "--text_column: expected a table or JSON (csv, tsv, json)"),
         (
             ["parser", "train", "{}/none.conllu", "--dev", "{}/gold.conllu", "--out", "{}/run"],
             "none.conllu: cannot read",

@@ -21,6 +21,7 @@ def command(
     data: str,
     format: str | None = None,
     parses: str | None = None,
+    parser: str | None = None,
     text_column: int | str | None = None,
     label_column: int | str | None = None,
     id_column: int | str | None = None,
@@ -36,6 +37,8 @@ def command(
         data: a file with labels.
         format: its data format; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
+        parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
+            if a parser found the trees it learnt from; none for no parser.
         text_column: for tables and JSON: the column of texts, two with a comma between for pairs; by default that of
             the run's training data, or one of the usual names.
         label_column: the column of labels, likewise.
@@ -50,7 +53,9 @@ def command(
         check_split(run, split)
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
     warn_if_unfinished(run)
-    model = hardware.place(training.load(run, trust_code=trust_code))
+    model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
+    if model.find_trees is not None:
+        model.find_trees.keep()
     columns = columns_of(run, text_column=text_column, label_column=label_column, id_column=id_column)
     examples = read_labelled(model.task, data, format=format, parses=parses, columns=columns)
     known = {"known_labels": model.labels or None, "has_classes": bool(model.labels)}
@@ -59,5 +64,7 @@ def command(
         evaluation = model.evaluate(examples)
     if split is not None:
         LOGGER.info("predictions: %s", keep_predictions(run, split, evaluation, examples))
+    if model.find_trees is not None and model.find_trees.found:
+        LOGGER.info("%s (--parser names another, or none)", model.find_trees.summary)
     metrics = dict(evaluation.metrics)
     yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else figures(metrics)

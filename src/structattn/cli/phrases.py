@@ -45,7 +45,7 @@ def command(
     model = hardware.place(training.load(run, trust_code=trust_code))
     examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
     with hardware.autocast():
-        rows = inspection.phrase_attention(model, list(itertools.islice(examples, limit)))
+        rows = inspection.phrase_attention(model, model.with_trees(list(itertools.islice(examples, limit))))
     if picture is not None:
         save(picture, inspection.phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
     header, *lines = inspection.phrase_attention_table(rows)

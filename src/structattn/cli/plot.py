@@ -23,6 +23,7 @@ def command(
     second: str | None = None,
     data: str | None = None,
     data_format: str | None = None,
+    parser: str | None = None,
     format: str = "html",
     influence: bool = False,
     out: str | None = None,
@@ -34,10 +35,12 @@ def command(
     Args:
         run: a run folder, or the folder of a saved model.
         example: id of an example of the data, or else its number, counted from 0.
-        text: a sentence of your own, instead of an example; it has no trees.
+        text: a sentence of your own, instead of an example.
         second: the second sentence, for tasks on pairs.
         data: where the example is; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
+        parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
+            if a parser found the trees it learnt from; none for no parser.
         format: html, svg, png or pdf, or several with commas between.
         influence: also show the leave-one-out attribution of the prediction to each word.
         out: the folder for the pictures; plots/ in the run folder by default.
@@ -47,8 +50,9 @@ def command(
     if (example is None) == (text is None):
         raise ConfigError("plot needs either --example or --text")
     check_inputs(run, data, format=data_format, trust_code=trust_code)
-    model = hardware.place(training.load(run, trust_code=trust_code))
-    chosen = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
+    model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
+    found = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
+    (chosen,) = model.with_trees([found])
     folder = RunFolder(run).plots if out is None else Path(out)
     title, formats = f"{run}: {chosen.id}", format.split(",")
     with hardware.autocast():

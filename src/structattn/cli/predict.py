@@ -21,6 +21,7 @@ def command(
     data: str,
     format: str | None = None,
     parses: str | None = None,
+    parser: str | None = None,
     text_column: int | str | None = None,
     id_column: int | str | None = None,
     texts: bool = False,
@@ -35,6 +36,8 @@ def command(
         data: a file in any data format, with or without labels; - reads stdin.
         format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
+        parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
+            if a parser found the trees it learnt from; none for no parser.
         text_column: for tables and JSON: the column of texts, two with a comma between for pairs; by default that of
             the run's training data, or one of the usual names.
         id_column: the column of ids, likewise.
@@ -46,7 +49,7 @@ def command(
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
-    model = hardware.place(training.load(run, trust_code=trust_code))
+    model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
     columns = columns_of(run, text_column=text_column, label_column=None, id_column=id_column)
     columns.pop("label_column", None)  # new texts need no labels
     data_format = format or ("text" if data == "-" else model.task.format_of(data))
@@ -59,6 +62,8 @@ def command(
             shown = {"texts": [sentence.text for sentence in example.sentences]} if texts else {}
             yield jsonlib.dumps({**_values(prediction), **shown}, ensure_ascii=False)
     counts.summary().log(LOGGER)
+    if model.find_trees is not None and model.find_trees.found:
+        LOGGER.info("%s (--parser names another, or none)", model.find_trees.summary)
 
 
 def _values(prediction: Prediction) -> dict[str, object]:

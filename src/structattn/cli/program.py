@@ -117,10 +117,8 @@ def _logs_on_stderr() -> Iterator[None]:
 
 def _judge(error: Exception) -> tuple[int, str]:
     """The exit code of an error, and its message in one line."""
-    from structattn.syntax.errors import MissingStructure, StructAttnError
+    from structattn.syntax.errors import StructAttnError
 
-    if isinstance(error, MissingStructure):
-        return YOURS, f"{error}; structattn parse finds trees in text"
     if isinstance(error, StructAttnError):
         return YOURS, str(error)
     if isinstance(error, OSError) and error.errno in _FILE_MISTAKES and error.filename is not None:

@@ -61,7 +61,7 @@ class SentenceBatch:
         Traceback (most recent call last):
         ...
         structattn.syntax.errors.MissingStructure: DependencyDistance needs dependency of every sentence, but sentence 1
-        ('hush') has none
+        ('hush') has none; a parser finds one (--parser en, sa.parse), and missing_trees='word' does without
     """
 
     tokens: Int64[Tensor, "batch word"]
@@ -215,7 +215,9 @@ class SentenceBatch:
         index = absent[0]
         words = " ".join(self.sentences[index].words[:6])
         return MissingStructure(
-            f"{wanted_by} needs {kind} of every sentence, but sentence {index} ({words!r}) has none", index=index
+            f"{wanted_by} needs {kind} of every sentence, but sentence {index} ({words!r}) has none",
+            index=index,
+            structure=structure,
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from structattn.data.model_config import MODEL, Layout, header, read_model_config, whole_model_folder
+from structattn.data.storage import Storage
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
 from structattn.syntax.errors import ParseError, shown
@@ -44,6 +45,11 @@ class SavedModel(nn.Module, ABC):
             ConfigError: if the model was put together from parts that do not say how they were built.
         """
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What ``config.json`` says beside what the model is made of: what its data came through."""
+        return {}
+
     def write_files(self, folder: Path) -> dict[str, Any]:
         """Write further files, such as a vocabulary, into an existing folder.
 
@@ -53,13 +59,22 @@ class SavedModel(nn.Module, ABC):
         """
         return self.config
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+    def save_pretrained(self, folder: str | os.PathLike[str], *, storage: Storage = "float32") -> None:
         """Write a model folder; whoever reads it sees the old one or the whole new one.
+
+        Args:
+            folder: where; an existing folder is replaced as a whole.
+            storage: in which numbers: ``float32``, ``float16``, or ``int8``, where every row of a matrix has 8-bit
+                numbers and a scale. Whichever it is, a model that is read computes in 32 bits.
 
         Raises:
             ConfigError: if the model does not know how it was built.
         """
-        write_model(folder, self.kind, self.write_files, self.state_dict())
+
+        def write_files(temporary: Path) -> dict[str, Any]:
+            return {**self.write_files(temporary), **self.origin}
+
+        write_model(folder, self.kind, write_files, self.state_dict(), storage=storage)
 
 
 FromConfig = Callable[[Mapping[str, Any], Path], SavedModel]
@@ -73,6 +88,7 @@ def write_model(
     tensors: Mapping[str, Tensor],
     *,
     layout: Layout = MODEL,
+    storage: Storage = "float32",
 ) -> None:
     """Write a model folder; an existing folder is replaced as a whole.
 
@@ -82,10 +98,12 @@ def write_model(
         write_files: writes further files into the new folder, and returns the configuration.
         tensors: parameters and buffers by name.
         layout: of a model or of an adapter.
+        storage: in which numbers, as in :meth:`SavedModel.save_pretrained`.
     """
     with replaced_folder(Path(folder)) as temporary:
         config = write_files(temporary)
-        save_tensors({layout.prefix + name: tensor for name, tensor in tensors.items()}, temporary / layout.weights)
+        named = {layout.prefix + name: tensor for name, tensor in tensors.items()}
+        save_tensors(named, temporary / layout.weights, storage)
         write_json(temporary / layout.config, {**header(kind), **config})
 
 

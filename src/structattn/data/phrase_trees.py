@@ -76,7 +76,10 @@ class PhraseTrees:
             if not words:
                 return ConstituencyTree(())
             if sentence.dependency is None:
-                raise MissingStructure(f"phrases from dependencies need a dependency tree, {_start(words)} has none")
+                raise MissingStructure(
+                    f"phrases from dependencies need a dependency tree, {_start(words)} has none",
+                    structure="dependency",
+                )
             return ConstituencyTree.from_dependency(words, sentence.dependency)
         if self.source == "rooted":
             if own is None:

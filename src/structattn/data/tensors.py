@@ -15,16 +15,23 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from structattn.data.storage import Storage, packed, unpacked
 from structattn.syntax.errors import ParseError
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
 
-def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
-    """Write tensors as safetensors, with a checksum; tensors that share memory are written out each."""
+def save_tensors(tensors: Mapping[str, Tensor], file: Path, storage: Storage = "float32") -> None:
+    """Write tensors as safetensors, with a checksum; tensors that share memory are written out each.
+
+    Args:
+        tensors: by name.
+        file: where.
+        storage: in which numbers, see ``storage.packed``.
+    """
     seen: set[int] = set()
     written = {}
-    for name, tensor in tensors.items():
+    for name, tensor in packed(tensors, storage).items():
         shared = tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in seen
         written[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
         seen.add(tensor.untyped_storage().data_ptr())
@@ -32,7 +39,7 @@ def save_tensors(tensors: Mapping[str, Tensor], file: Path) -> None:
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Read safetensors; where there is a checksum, it must be right.
+    """Read safetensors; where there is a checksum, it must be right. What is stored in 8 bits comes in 32.
 
     Raises:
         ParseError: if the file is missing, truncated or damaged; the message names it.
@@ -42,7 +49,7 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
         expected = (opened.metadata() or {}).get("sha256")
     if expected not in (None, _checksum(found)):
         raise ParseError("is damaged: its tensors are not those that were written", file=file)
-    return found
+    return unpacked(found, file)
 
 
 def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
@@ -114,7 +121,8 @@ def _compare(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], file: 
 def _read_shapes(file: Path) -> dict[str, Tensor]:
     """The tensors of a file on the device ``meta``: shapes and types, no values."""
     with _opened(file) as opened:
-        return {name: _without_values(opened.get_slice(name)) for name in opened.keys()}  # noqa: SIM118 - no dictionary
+        shapes = {name: _without_values(opened.get_slice(name)) for name in opened.keys()}  # noqa: SIM118 - no dictionary
+    return unpacked(shapes, file)
 
 
 def _without_values(piece: Any) -> Tensor:

@@ -44,6 +44,7 @@ class TreeParser:
         model: the parser.
         version: distinguishes it from other parsers.
         hardware: where it runs, and in which numbers; the CPU if ``None``.
+        name: what it is called.
 
     Example:
         >>> from structattn.parsing.saved import build_parser
@@ -54,21 +55,26 @@ class TreeParser:
         [[('Kids', 'wash', '.'), ('They', 'do', "n't", '.')]]
     """
 
-    def __init__(self, model: TreeCRF, *, version: str, hardware: Hardware | None = None) -> None:
+    def __init__(
+        self, model: TreeCRF, *, version: str, hardware: Hardware | None = None, name: str = "structattn"
+    ) -> None:
         self.hardware = Hardware("cpu") if hardware is None else hardware
         self.model = self.hardware.place(model.eval())
-        self.name = "structattn"
+        self.name = name
         # Other roundings may find other trees, which a cache must not mix.
         numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)
         self.version = "+".join([version, *(one for one in numerics if one not in ("cpu", "no"))])
 
     @classmethod
-    def from_folder(cls, folder: str | os.PathLike[str], hardware: Hardware | None = None) -> "TreeParser":
+    def from_folder(
+        cls, folder: str | os.PathLike[str], hardware: Hardware | None = None, *, name: str = "structattn"
+    ) -> "TreeParser":
         """Load what ``structattn parser train`` left.
 
         Args:
             folder: of the run or the parser.
             hardware: where it runs, and in which numbers; the CPU if ``None``.
+            name: what it is called.
 
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
@@ -76,7 +82,7 @@ class TreeParser:
                 such device.
         """
         version = f"{structattn.__version__}+{fingerprint(folder)}"
-        return cls(load_parser(folder), version=version, hardware=hardware)
+        return cls(load_parser(folder), version=version, hardware=hardware, name=name)
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import overload
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
@@ -16,7 +17,7 @@ from structattn.layers.devices import Hardware
 from structattn.parsing.batches import side_by_side
 from structattn.parsing.cache import ParseCache, cache_key
 from structattn.parsing.documents import Document
-from structattn.parsing.names import parser_of
+from structattn.parsing.names import DEFAULT_PARSER, parser_of
 from structattn.parsing.parser import Parser
 from structattn.syntax import ConstituencyTree, Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
@@ -24,12 +25,44 @@ from structattn.syntax.errors import ConfigError, StructAttnError
 Text = str | Sequence[str] | Sentence | Document
 """A raw text, with a name or without, the words of one sentence, or a sentence whose words are parsed anew."""
 _Content = str | tuple[str, ...]
+# The column of enhanced dependencies in CoNLL-U.
+_DEPS = 8
 _Begin = Callable[[Sequence[_Content]], Callable[[], list[list[Sentence]]]]
 
 
+@overload
 def parse(
-    texts: Iterable[Text],
-    parser: str | Parser,
+    texts: Iterator[Text],
+    parser: str | Parser = ...,
+    cache: str | os.PathLike[str] | None = ...,
+    *,
+    processes: int = ...,
+    batch_size: int = ...,
+    whole: bool = ...,
+    constituency: bool = ...,
+    progress: bool | None = ...,
+    hardware: Hardware | None = ...,
+) -> Iterator[Sentence]: ...
+
+
+@overload
+def parse(
+    texts: str | Sequence[Text],
+    parser: str | Parser = ...,
+    cache: str | os.PathLike[str] | None = ...,
+    *,
+    processes: int = ...,
+    batch_size: int = ...,
+    whole: bool = ...,
+    constituency: bool = ...,
+    progress: bool | None = ...,
+    hardware: Hardware | None = ...,
+) -> list[Sentence]: ...
+
+
+def parse(
+    texts: str | Iterable[Text],
+    parser: str | Parser = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
     processes: int = 1,
@@ -38,17 +71,23 @@ def parse(
     constituency: bool = False,
     progress: bool | None = None,
     hardware: Hardware | None = None,
-) -> list[Sentence]:
+) -> list[Sentence] | Iterator[Sentence]:
     """Find the dependency trees and tags of texts.
+
+    One text gives the list of its sentences, a list of texts the list of all their sentences. An iterator of texts
+    gives an iterator that parses as it is read, ``batch_size`` texts at a time, so that memory does not grow.
 
     A raw text may be several sentences, or none; they come one after the other, with ``sent_id`` ``<text>-<sentence>``
     (both counted from 1) and ``text`` among their metadata. A list of words is one sentence with these words. A
-    ``Sentence`` keeps its words and metadata. A ``Document`` is a raw text under its own name, and its first sentence
+    ``Sentence`` keeps its words, its metadata and, from a treebank, its lemmas, features, language-specific tags and
+    multiword tokens; enhanced dependencies and their empty nodes, which belong to another tree, are left out. A
+    ``Document`` is a raw text under its own name, and its first sentence
     carries its metadata. ``parser`` in the metadata names the parser.
 
     Args:
-        texts: raw texts, documents, lists of words, or sentences.
-        parser: ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``, a file of trees, or a parser.
+        texts: a raw text; or any number of raw texts, documents, lists of words, or sentences.
+        parser: ``en``, the English parser of this package; ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``,
+            a file of trees, or a parser.
         cache: a file that keeps parses by text, parser and version, made if missing. What it has is not parsed again,
             so an interrupted run resumes where it was.
         processes: number of processes. The result does not depend on it. Processes start afresh, so a script that
@@ -57,7 +96,7 @@ def parse(
         whole: make one sentence of each raw text, with a root for each sentence in it.
         constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
         progress: show a bar on stderr; by default on terminals only.
-        hardware: where a parser given as ``structattn:FOLDER`` runs, and in which numbers, such as
+        hardware: where ``en`` or ``structattn:FOLDER`` runs, and in which numbers, such as
             ``sa.layers.Hardware("cuda", "bf16")``; the CPU if ``None``.
 
     Raises:
@@ -67,6 +106,9 @@ def parse(
 
     Example:
         >>> import structattn as sa
+        >>> (kids,) = sa.parse("Two kids wash their hands")
+        >>> kids.words, kids.dependency.heads
+        (('Two', 'kids', 'wash', 'their', 'hands'), (2, 3, 0, 5, 3))
         >>> from structattn.parsing import TreeParser, build_parser
         >>> gold = sa.Sentence(["kids", "wash"], ["NOUN", "VERB"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
         >>> parser = TreeParser(build_parser([gold]), version="untrained")
@@ -75,7 +117,7 @@ def parse(
         (('Kids', 'do', "n't", '.'), '1-2', {'sent_id': '2', 'parser': 'structattn untrained'})
     """
     found = parse_each(
-        texts,
+        [texts] if isinstance(texts, str) else texts,
         parser,
         cache,
         processes=processes,
@@ -84,27 +126,41 @@ def parse(
         progress=progress,
         hardware=hardware,
     )
-    sentences = [sentence for text in found for sentence in text]
-    return [with_phrases(sentence) for sentence in sentences] if constituency else sentences
+    sentences = (with_phrases(one) if constituency else one for text in found for one in text)
+    return sentences if isinstance(texts, Iterator) else list(sentences)
 
 
 def parse_each(
     texts: Iterable[Text],
-    parser: str | Parser,
+    parser: str | Parser = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
     processes: int = 1,
     batch_size: int = 256,
     whole: bool = False,
     progress: bool | None = None,
+    total: int | None = None,
     hardware: Hardware | None = None,
 ) -> Iterator[list[Sentence]]:
-    """Stream the sentences of each text; arguments and errors as for :func:`parse`."""
+    """Stream the sentences of each text; arguments and errors as for :func:`parse`.
+
+    Args:
+        texts: as for :func:`parse`.
+        parser: likewise.
+        cache: likewise.
+        processes: likewise.
+        batch_size: likewise.
+        whole: likewise.
+        progress: likewise.
+        total: number of the texts, from which the bar estimates the time that is left; their length if they have one.
+        hardware: as for :func:`parse`.
+    """
     if processes < 1 or batch_size < 1:
         raise ConfigError(f"expected at least one process and one text a batch, got {processes} and {batch_size}")
     known = parser_of(parser, hardware) if isinstance(parser, str) else parser
     origin = (known.name, known.version)
-    total = len(texts) if isinstance(texts, Sized) else None
+    if total is None and isinstance(texts, Sized):
+        total = len(texts)
     with contextlib.ExitStack() as stack:
         store = None if cache is None else stack.enter_context(ParseCache(Path(cache)))
         begin = stack.enter_context(_workers(parser, known, processes, hardware=hardware))
@@ -168,10 +224,18 @@ def _content(text: Text) -> _Content:
 def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: bool, origin: str) -> list[Sentence]:
     """The sentences of one text under their names; what the cache keeps is the same for every place of the text."""
     if isinstance(text, Sentence):
-        metadata = {**text.metadata, "parser": origin}
         (one,) = sentences
-        phrases, relations = one.constituency or text.constituency, text.relations
-        return [Sentence(one.words, one.tags, one.dependency, phrases, relations, metadata=metadata)]
+        found = Sentence(
+            one.words,
+            one.tags,
+            one.dependency,
+            one.constituency or text.constituency,
+            text.relations,
+            metadata={**text.metadata, "parser": origin},
+            rows=_rows(text),
+            comments=text.comments,
+        )
+        return [found]
     name, about = (text.name, text.metadata) if isinstance(text, Document) else (str(number), {})
     names, content = [name], _content(text)
     if isinstance(content, str) and whole:
@@ -183,6 +247,11 @@ def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: b
     answers = [_renamed(one, {"sent_id": name, **one.metadata, "parser": origin}) for one, name in named]
     # A document's metadata belongs to its first sentence.
     return [_renamed(one, {**about, **one.metadata}) for one in answers[:1]] + answers[1:]
+
+
+def _rows(sentence: Sentence) -> list[tuple[str, ...]]:
+    """What a treebank says beside tags, heads and labels, without the graph of enhanced dependencies."""
+    return [(*row[:_DEPS], "_", *row[_DEPS + 1 :]) for row in sentence.rows if "." not in row[0]]
 
 
 def _renamed(one: Sentence, metadata: Mapping[str, str]) -> Sentence:

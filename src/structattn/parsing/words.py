@@ -1,9 +1,11 @@
-"""The parser's word representations: a vector for frequent words, and a character convolution for all.
+"""The parser's word representations: a vector for frequent words, or hashed ones, and a character convolution for all.
 
 Characters are read once for every distinct spelling of a batch, not once for every word.
 
 Reference: Kim (2014), Convolutional neural networks for sentence classification (convolution and maximum over time);
-Dozat and Manning (2017), section 4.2 (a rare word has no vector of its own, and words are dropped in training).
+Dozat and Manning (2017), section 4.2 (a rare word has no vector of its own, and words are dropped in training);
+Weinberger et al. (2009), Feature hashing for large scale multitask learning (words share a fixed number of vectors);
+Bloom (1970), Space/time trade-offs in hash coding with allowable errors (which words have one).
 """
 
 from collections import Counter
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -19,15 +22,19 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import write_vocabulary
-from structattn.data.vocabulary import PADDING_ID
+from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID
 from structattn.encoders.bilstm import BiLSTM
 from structattn.functional import take_rows
 from structattn.layers import WordEmbedding
 from structattn.syntax import Sentence
+from structattn.syntax.options import check
 
 _START, _END = "\x02", "\x03"
 # Of a longer spelling (an address, a line of dashes) the first and last characters are read.
 _FRONT, _BACK = 24, 8
+# The ids before are those of padding and of unknown words.
+_FIRST = 2
+_MARKS = 16
 _WORDS, _CHARACTERS = "words.json", "characters.json"
 
 
@@ -113,6 +120,13 @@ class WordEncoder(nn.Module):
         num_layers: number of layers of the LSTM.
         dropout: on what enters each layer.
         word_dropout: share of words whose own vector is dropped in training, so that the character vectors are used.
+        buckets: number of vectors that the words of the vocabulary share, each the one at the CRC-32 of its lower-cased
+            UTF-8 modulo ``buckets``. In place of a list of words, the encoder then keeps a table of the CRCs that occur
+            modulo ``16 * buckets``, so that most other words are known to be unknown, and its size does not depend on
+            how many words there are.
+
+    Raises:
+        ConfigError: if ``buckets`` is below 1.
 
     Example:
         >>> sentences = [Sentence(["kids", "wash"]), Sentence(["hush"])]
@@ -123,6 +137,7 @@ class WordEncoder(nn.Module):
 
     kind = "words"
     max_length = 300
+    known: Tensor | None
 
     def __init__(
         self,
@@ -136,9 +151,12 @@ class WordEncoder(nn.Module):
         num_layers: int = 2,
         dropout: float = 0.33,
         word_dropout: float = 0.2,
+        buckets: int | None = None,
     ) -> None:
         super().__init__()
-        self.vocabulary = vocabulary
+        check(buckets is None or buckets >= 1, "buckets", "at least 1", buckets)
+        self.vocabulary = vocabulary if buckets is None else Vocabulary(())
+        self.register_buffer("known", None if buckets is None else _marks(vocabulary, buckets))
         self.characters = characters
         self.options: Mapping[str, Any] = {
             "word_dim": word_dim,
@@ -148,9 +166,11 @@ class WordEncoder(nn.Module):
             "num_layers": num_layers,
             "dropout": dropout,
             "word_dropout": word_dropout,
+            "buckets": buckets,
         }
+        self.buckets = buckets
         self.word_dropout = word_dropout
-        self.embedding = WordEmbedding(len(vocabulary), word_dim)
+        self.embedding = WordEmbedding(len(self.vocabulary) + (buckets or 0), word_dim)
         self.spelling = CharacterConvolution(len(characters), character_dim, filters=filters)
         self.contextualizer = BiLSTM(word_dim + filters, hidden, num_layers=num_layers, dropout=dropout)
         self.dropout = nn.Dropout(dropout)
@@ -163,6 +183,11 @@ class WordEncoder(nn.Module):
         spelling_of = np.zeros(words.tokens.shape, dtype=np.int64)
         for number, sentence in enumerate(sentences):
             spelling_of[number, : len(sentence)] = [rows.setdefault(word, len(rows)) for word in sentence.words]
+        if self.buckets is not None and self.known is not None:
+            hashed = np.array([_crc(word) for word in rows])
+            known = self.known.numpy(force=True)[hashed % len(self.known)]
+            ids = np.where(known, _FIRST + hashed % self.buckets, UNKNOWN_ID)
+            words = replace(words, tokens=torch.from_numpy(ids[spelling_of]).masked_fill(~words.mask, PADDING_ID))
         encoded = [[*self.characters.encode(_spelled(word)), PADDING_ID] for word in rows]
         characters = torch.tensor([character for ids in encoded for character in ids])
         ends = np.cumsum([len(ids) for ids in encoded])
@@ -173,7 +198,7 @@ class WordEncoder(nn.Module):
         words = batch.words
         if self.training and self.word_dropout:
             hidden = torch.rand(words.tokens.shape, device=words.device) < self.word_dropout
-            words = replace(words, tokens=words.tokens.masked_fill(hidden & words.mask, 1))
+            words = replace(words, tokens=words.tokens.masked_fill(hidden & words.mask, UNKNOWN_ID))
         spelled = take_rows(self.spelling(batch.characters, batch.starts), batch.spelling_of)
         states = torch.cat([self.embedding(words), spelled.masked_fill(~words.mask.unsqueeze(-1), 0.0)], dim=-1)
         contextual: Tensor = self.contextualizer(states, words).states
@@ -182,7 +207,8 @@ class WordEncoder(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write what is needed to build the encoder again, apart from parameters."""
-        write_vocabulary(self.vocabulary, folder / _WORDS)
+        if self.buckets is None:
+            write_vocabulary(self.vocabulary, folder / _WORDS)
         write_vocabulary(self.characters, folder / _CHARACTERS)
 
     @classmethod
@@ -192,7 +218,8 @@ class WordEncoder(nn.Module):
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
         """
-        return cls(Vocabulary.from_file(folder / _WORDS), Vocabulary.from_file(folder / _CHARACTERS), **options)
+        words = Vocabulary(()) if options.get("buckets") else Vocabulary.from_file(folder / _WORDS)
+        return cls(words, Vocabulary.from_file(folder / _CHARACTERS), **options)
 
 
 def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -> Vocabulary:
@@ -209,6 +236,17 @@ def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -
     counts = Counter(character for sentence in sentences for word in sentence.words for character in word)
     kept = sorted((one for one in counts if counts[one] >= min_count), key=lambda one: (-counts[one], one))
     return Vocabulary([_START, _END, *(one for one in kept if one not in (_START, _END))], lowercase=False)
+
+
+def _marks(vocabulary: Vocabulary, buckets: int) -> Bool[Tensor, " mark"]:
+    marks = torch.zeros(_MARKS * buckets, dtype=torch.bool)
+    for word in vocabulary.words[_FIRST:]:
+        marks[_crc(word) % len(marks)] = True
+    return marks
+
+
+def _crc(word: str) -> int:
+    return crc32(word.lower().encode("utf-8", "surrogatepass"))
 
 
 def _spelled(word: str) -> list[str]:

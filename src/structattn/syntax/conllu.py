@@ -198,7 +198,7 @@ def format_conllu(sentence: Sentence) -> str:
         ['1', 'hush']
     """
     comments = _current_comments(sentence) or _plain_comments({}, len(sentence))
-    rows = _current_rows(sentence)
+    rows = conllu_rows(sentence)
     for text in (column for row in rows for column in row):
         if not text or "\t" in text or "\n" in text:
             message = f"a word, tag or label in CoNLL-U must not be empty or have a tab or line end in it, got {text!r}"
@@ -220,8 +220,13 @@ def _current_comments(sentence: Sentence) -> list[str]:
     return comments + [comment for key, comment in new.items() if key not in read]
 
 
-def _current_rows(sentence: Sentence) -> list[tuple[str, ...]]:
-    """The rows as they were read, with the words, tags, heads and labels that the sentence has now."""
+def conllu_rows(sentence: Sentence) -> list[tuple[str, ...]]:
+    """The ten columns of every line: as they were read, with the words, tags, heads and labels that there are now.
+
+    Example:
+        >>> conllu_rows(Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"])))
+        [('1', 'hush', '_', 'INTJ', '_', '_', '0', 'root', '_', '_')]
+    """
     plain = _plain_rows(sentence)
     if not sentence.rows:
         return plain

@@ -68,17 +68,27 @@ class ConfigError(StructAttnError, ValueError):
     """An option or a name that the library does not know; the message lists what it knows."""
 
 
+_NO_DEPENDENCY = "a parser finds one (--parser en, sa.parse), and missing_trees='word' does without"
+
+
 class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for what is wrong, as in the documents
     """A sentence lacks a structure (a tree, a relation) that some part of a model needs.
 
     Args:
         message: what needs the structure, and which sentence lacks it.
         index: number of that sentence in its batch, if there is one.
+        structure: which structure; what to do about a missing ``dependency`` tree is said too.
+
+    Example:
+        >>> str(MissingStructure("'hush' has no tree", structure="dependency"))
+        "'hush' has no tree; a parser finds one (--parser en, sa.parse), and missing_trees='word' does without"
     """
 
-    def __init__(self, message: str, *, index: int | None = None) -> None:
+    def __init__(self, message: str, *, index: int | None = None, structure: str | None = None) -> None:
+        self.message = message
         self.index = index
-        super().__init__(message)
+        self.structure = structure
+        super().__init__(f"{message}; {_NO_DEPENDENCY}" if structure == "dependency" else message)
 
 
 class MissingExtra(StructAttnError, ImportError):  # noqa: N818

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         pearson,
         spearman,
     )
-    from structattn.tasks.model import ModelConfig, TaskModel, num_words
+    from structattn.tasks.model import ModelConfig, TaskModel, TreeFinder, num_words
     from structattn.tasks.prediction import Evaluation, Prediction
     from structattn.tasks.search import beam_search, greedy_search
     from structattn.tasks.sentence_model import SentenceModel
@@ -75,6 +75,7 @@ __all__ = [
     "TaskModel",
     "TextProcessor",
     "TransformerDecoder",
+    "TreeFinder",
     "accuracy",
     "beam_search",
     "build_decoder",

@@ -169,7 +169,7 @@ class FactModel(TaskModel):
         with evaluating(self):
             if isinstance(examples, FactBatch):
                 return self._answers(examples)
-            found = examples_of(examples, self.task, batch_size=batch_size)
+            found = self.with_trees(examples_of(examples, self.task, batch_size=batch_size))
             answers: list[Prediction] = []
             for start in range(0, len(found), batch_size):
                 answers += self._answers(self._batch(found[start : start + batch_size]))

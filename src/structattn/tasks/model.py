@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -22,6 +22,9 @@ from structattn.tasks.task import Task
 
 # Maximum number of pairs of words in a batch to predict, unless it is a single example.
 _PAIRS = 8_000_000
+
+TREE_PARSER = "tree_parser"
+"""The key of ``config.json`` under which a model remembers its parser."""
 
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
 
@@ -71,6 +74,35 @@ class ModelConfig:
         return build(self.encoder, embedder=embedder, vocab_size=len(vocabulary), **self.options)
 
 
+@runtime_checkable
+class TreeFinder(Protocol):
+    """Gives dependency trees to sentences that come without, as ``parsing.MissingTrees`` does.
+
+    Attributes:
+        found: how many sentences it gave trees.
+    """
+
+    found: int
+
+    @property
+    def summary(self) -> str:
+        """How many sentences had no tree, what found one for them, and where the parses are kept."""
+        ...
+
+    @property
+    def record(self) -> dict[str, str]:
+        """Plain values that name the parser and its version."""
+        ...
+
+    def keep(self) -> None:
+        """Keep parses from now on, for the next time that the same sentences come."""
+        ...
+
+    def __call__(self, examples: Sequence[Example]) -> list[Example]:
+        """The same examples, each sentence with a dependency tree."""
+        ...
+
+
 class TaskModel(SavedModel):
     """A module that learns and answers a task.
 
@@ -80,12 +112,15 @@ class TaskModel(SavedModel):
     Attributes:
         task: the task.
         labels: the classes; none for texts and trees.
+        find_trees: gives trees to sentences that come without, before they are encoded; remembered by the saved model.
+            ``None`` for a model that needs none, or learnt from trees that came with its data.
     """
 
     task: Task
     labels: tuple[str, ...] = ()
     encoder: Any
     vocabulary: Vocabulary | None
+    find_trees: TreeFinder | None = None
 
     @classmethod
     @abstractmethod
@@ -155,6 +190,15 @@ class TaskModel(SavedModel):
         Raises:
             ValueError: if an example has no answer to compare with, or there are no examples.
         """
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The parser that found the trees of the training data, if one did."""
+        return {} if self.find_trees is None else {TREE_PARSER: self.find_trees.record}
+
+    def with_trees(self, examples: Sequence[Example]) -> list[Example]:
+        """The examples as ``predict`` encodes them: with trees, if the model has a parser that finds them."""
+        return list(examples) if self.find_trees is None else self.find_trees(examples)
 
     def loss(self, batch: Any) -> Float[Tensor, ""]:
         """What training minimises, of a batch or of a sequence of examples; see ``loss_of``."""

@@ -204,7 +204,8 @@ class SentenceModel(TaskModel):
             if error.index is None or error.index >= len(batch.ids):
                 raise
             # Batches are sorted by length, so a number within one says nothing to the reader of a data file.
-            raise MissingStructure(f"{error}; it is of example {batch.ids[error.index]!r}", index=error.index) from None
+            message = f"{error.message}; it is of example {batch.ids[error.index]!r}"
+            raise MissingStructure(message, index=error.index, structure=error.structure) from None
         if batch.node_classes is not None:
             return node_logits(self.classifier, encodings[0], batch)
         logits: Tensor = self.classifier(combine(self.task.combine, [encoding.vector for encoding in encodings]))
@@ -247,7 +248,7 @@ class SentenceModel(TaskModel):
                 nothing = torch.zeros(len(examples), len(self.labels), device=examples.device)
                 ids = tuple(str(index) for index in range(len(examples)))
                 return self._answers(TaskBatch((examples,), nothing, nothing[:, 0], ids))
-            found = examples_of(examples, self.task, batch_size=batch_size)
+            found = self.with_trees(examples_of(examples, self.task, batch_size=batch_size))
             return answers_by_length(found, self._answers_to, size_of=num_words, batch_size=batch_size)
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:

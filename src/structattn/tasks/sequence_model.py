@@ -303,7 +303,7 @@ class SequenceModel(TaskModel):
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
-            found = examples_of(examples, self.task, batch_size=batch_size)
+            found = self.with_trees(examples_of(examples, self.task, batch_size=batch_size))
             return answers_by_length(
                 found,
                 lambda batch: self._answers(self._batch(batch)),

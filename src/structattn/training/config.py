@@ -32,6 +32,9 @@ class DataConfig:
         test: a file on which the best model is measured once, at the end.
         format: data format of all three; recognised from each file if ``None``.
         parses: a CoNLL-U file; sentences that come without a dependency tree get the one of the same words from there.
+        parser: what finds trees for the other sentences without, where the encoder needs trees, and what the model then
+            remembers, as for ``structattn parse``: ``en``, the English parser of this package, if ``None``; ``none``
+            for no parser.
         text_column: for tables and JSON: the column (or key) of texts; two with a comma between for pairs,
             ``premise,hypothesis``. A name in the header, or a number from 0 in a table without one; found by its name
             (``text``, ``review``, ...) if ``None``.
@@ -63,6 +66,7 @@ class DataConfig:
     test: str | None = None
     format: str | None = None
     parses: str | None = None
+    parser: str | None = None
     text_column: int | str | None = None
     label_column: int | str | None = None
     id_column: int | str | None = None

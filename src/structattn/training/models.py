@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from structattn import parsing, pretrained, tasks
+from structattn.data.model_config import MODEL, model_folder
 from structattn.data.model_folder import FromConfig, read_model
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.syntax.folders import described_by, read_json
 from structattn.syntax.lazy import imported
+from structattn.tasks.model import TREE_PARSER
 
 
 def kinds() -> Mapping[str, FromConfig]:
@@ -26,11 +30,14 @@ def kinds() -> Mapping[str, FromConfig]:
     }
 
 
-def load(folder: str | os.PathLike[str], *, trust_code: bool | str = False) -> Any:
+def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: bool | str = False) -> Any:
     """Read a model of any kind from its folder, or the best model of a run folder.
+
+    A model of a task that learnt from trees that a parser found uses the same parser for sentences without trees.
 
     Args:
         folder: of the model or of the run.
+        parser: another parser for sentences without trees, as ``structattn.parse`` takes it; ``none`` for no parser.
         trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run; a string
             allows that one only.
 
@@ -41,7 +48,7 @@ def load(folder: str | os.PathLike[str], *, trust_code: bool | str = False) -> A
     Raises:
         ParseError: if a file is missing, truncated or damaged; the message names it.
         ConfigError: if the folder was written by another version, holds another kind of model or several runs, or
-            names code that is not trusted.
+            names code that is not trusted; for an unknown parser.
 
     Example:
         >>> import tempfile, structattn as sa
@@ -54,4 +61,19 @@ def load(folder: str | os.PathLike[str], *, trust_code: bool | str = False) -> A
         >>> load(folder).predict(["fine"]) == model.eval().predict(["fine"])
         True
     """
-    return read_model(folder, kinds(), trust_code=trust_code)
+    model = read_model(folder, kinds(), trust_code=trust_code)
+    if isinstance(model, tasks.TaskModel):
+        model.find_trees = _tree_finder(model_folder(folder) / MODEL.config, parser, trust_code is True)
+    return model
+
+
+def _tree_finder(file: Path, parser: str | None, trusted: bool) -> parsing.MissingTrees | None:
+    """What finds trees for the model that a configuration describes: the parser that is given, or was remembered."""
+    if parser is not None:
+        return None if parser == "none" else parsing.MissingTrees(parser)
+    remembered = read_json(file).get(TREE_PARSER)
+    if remembered is None:
+        return None
+    with described_by(file):
+        name, version = str(remembered["name"]), str(remembered["version"])
+    return parsing.MissingTrees(name, version=version, trusted=trusted or parsing.is_ours(name))

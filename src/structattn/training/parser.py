@@ -6,7 +6,7 @@ Reference: Dozat and Manning (2017), section 4.2 (optimisation).
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from structattn.data.storage import Storage
 from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.parsing.evaluation import attachment
 from structattn.parsing.saved import build_parser
 from structattn.parsing.treecrf import GoldBatch, Loss, TreeCRF, Trees
 from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ParseError
-from structattn.syntax.options import Option, check
+from structattn.syntax.options import Option, check, check_choices
 from structattn.tasks import metric
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
@@ -63,6 +64,7 @@ class ParserConfig(OnHardware):
         encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.subwords.SubwordEncoder``.
         scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are represented by their characters only.
+        storage: numbers of the saved parser: ``float32``, ``float16``, or ``int8``, a quarter of the size.
         optimization: optimiser and schedule; ``parser_optimization(backbone)`` if ``None``.
         seed: of parameters, dropout and the order of the sentences.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
@@ -81,12 +83,14 @@ class ParserConfig(OnHardware):
     encoder: dict[str, Option] = field(default_factory=dict)
     scorer: dict[str, Option] = field(default_factory=dict)
     min_count: int = 2
+    storage: Storage = "float32"
     optimization: OptimizationConfig | None = None
     seed: int = 1
     device: Device = "auto"
     mixed_precision: MixedPrecision = "no"
 
     def __post_init__(self) -> None:
+        check_choices(self, "")
         check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
         if self.optimization is None:
             object.__setattr__(self, "optimization", parser_optimization(self.backbone))
@@ -181,7 +185,9 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
     )
     optimization = config.optimization or parser_optimization(config.backbone)
     history = fit(
-        _ParserLearner(parser.train(), train, dev, folder),
+        _ParserLearner(
+            parser.train(), train, dev, functools.partial(parser.save_pretrained, folder.best, storage=config.storage)
+        ),
         batch_sampler([len(one) for one in train], optimization, seed=config.seed),
         optimization,
         folder=folder,
@@ -201,12 +207,14 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
 class _ParserLearner:
     """A parser and its treebanks."""
 
-    def __init__(self, parser: TreeCRF, train: Sequence[Sentence], dev: Sequence[Sentence], folder: RunFolder) -> None:
+    def __init__(
+        self, parser: TreeCRF, train: Sequence[Sentence], dev: Sequence[Sentence], keep: Callable[[], None]
+    ) -> None:
         self.module: nn.Module = parser
         self.parser = parser
         self.train = train
         self.dev = dev
-        self.folder = folder
+        self.keep = keep
 
     def batch(self, rows: list[int]) -> GoldBatch:
         return self.parser.collate([self.train[row] for row in rows])
@@ -223,4 +231,4 @@ class _ParserLearner:
         speed = len(self.dev) / (time.perf_counter() - begun)
         metrics = {name: getattr(found, name) for name in _METRICS}
         notes = {"sentences_per_second": round(speed, 1)}
-        return Measured(metrics, notes, lambda: self.parser.save_pretrained(self.folder.best))
+        return Measured(metrics, notes, self.keep)

@@ -32,6 +32,7 @@ from structattn.training.models import load
 from structattn.training.preparation import count_parameters, prepare_model
 from structattn.training.sampler import batch_sampler
 from structattn.training.state import set_seed
+from structattn.training.trees import find_missing_trees
 
 LOGGER = logging.getLogger("structattn.training")
 
@@ -187,12 +188,13 @@ def _train(
     examples: Mapping[str, Sequence[Example]] | None,
     trust_code: bool,
 ) -> Mapping[str, Any]:
-    split = read_split(config, task, examples)
+    split, find_trees = find_missing_trees(config, task, read_split(config, task, examples))
     if machine.is_first():
         for summary in summaries_of(config, task, split):
             summary.log(LOGGER)
     torch.manual_seed(config.seed)
     model = prepare_model(config, task, split)
+    model.find_trees = find_trees
     if config.init is not None:
         start_from(model, config.init, trust_code=trust_code)
     # Again, so that dropout does not depend on how many numbers the initial parameters took.

@@ -1,0 +1,148 @@
+"""Trees for sentences that come without, found by a parser when they are needed."""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from structattn.data import Example
+from structattn.parsing.names import parser_of
+from structattn.parsing.parser import Parser
+from structattn.parsing.run import parse_each
+from structattn.syntax import ConfigError, Sentence
+
+LOGGER = logging.getLogger("structattn.parsing")
+_MANY = 1000
+
+
+class MissingTrees:
+    """Gives the sentences of examples that have no dependency tree the one that a parser finds for their words.
+
+    Sentences keep the trees and the tags that they have. The parser is loaded for the first sentence without a tree; it
+    runs on the CPU, so that it finds the same trees wherever the model runs.
+
+    Args:
+        name: the parser, as ``parser_of`` takes it.
+        version: the version that is expected; another one is used too, with a warning.
+        cache: a file that keeps parses, as for ``parse``.
+        trusted: whether the parser may be started. What only a model folder names may not, if it is code of others.
+
+    Attributes:
+        found: how many sentences it gave trees.
+
+    Example:
+        >>> from structattn.syntax import DependencyTree
+        >>> own = Sentence(["hush"], dependency=DependencyTree([0]))
+        >>> find_trees = MissingTrees("en")
+        >>> (example,) = find_trees([Example((Sentence(["Kids", "wash", "their", "hands"]), own), "0")])
+        >>> [sentence.dependency.heads for sentence in example.sentences], find_trees.found
+        ([(2, 0, 4, 2), (0,)], 1)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        trusted: bool = True,
+    ) -> None:
+        self.name = name
+        self.cache = cache
+        self.found = 0
+        self._expected = version
+        self._trusted = trusted
+        self._parser: Parser | None = None
+
+    @property
+    def parser(self) -> Parser:
+        """The parser.
+
+        Raises:
+            ConfigError: as ``parser_of``; if the parser is not trusted.
+            MissingExtra: likewise.
+        """
+        if self._parser is None:
+            if not self._trusted:
+                raise ConfigError(
+                    f"the model's trees were found by {self.name!r}, which is not started on the word of its folder; "
+                    f"give it by name: --parser {self.name}, or structattn.load(folder, parser={self.name!r})"
+                )
+            self._parser = parser_of(self.name)
+            version = self._parser.version
+            if self._expected not in (None, version):
+                LOGGER.warning(
+                    "the trees of this model's training data were found by %s %s; here it is %s, which may find others",
+                    self.name,
+                    self._expected,
+                    version,
+                )
+        return self._parser
+
+    @property
+    def record(self) -> dict[str, str]:
+        """Name and version; the version of a ``structattn`` parser ends in a checksum of its files."""
+        return {"name": self.name, "version": self._expected or self.parser.version}
+
+    @property
+    def summary(self) -> str:
+        """How many sentences had no tree, what found one for them, and where the parses are kept."""
+        kept = "not kept" if self.cache is None else f"kept in {self.cache}"
+        name = f"{self.parser.name} {self.parser.version}"
+        return (
+            f"trees: {self.found:,} {'sentence' if self.found == 1 else 'sentences'} had none; found by {name}, {kept}"
+        )
+
+    def keep(self) -> None:
+        """Keep parses in ``parse_cache()`` from now on, for the next time that the same sentences come."""
+        self.cache = parse_cache()
+
+    def __call__(self, examples: Sequence[Example]) -> list[Example]:
+        """The examples with trees.
+
+        Raises:
+            ConfigError: as ``parser_of``.
+            MissingExtra: likewise.
+            ParseError: if the cache is damaged.
+        """
+        bare = [one for example in examples for one in example.sentences if lacks_tree(one)]
+        if not bare:
+            return list(examples)
+        self.found += len(bare)
+        # A bar for a few sentences would be gone before it is seen.
+        progress = None if len(bare) >= _MANY else False
+        found = iter(parse_each([Sentence(one.words) for one in bare], self.parser, self.cache, progress=progress))
+
+        def with_tree(sentence: Sentence) -> Sentence:
+            if not lacks_tree(sentence):
+                return sentence
+            (one,) = next(found)
+            return dataclasses.replace(sentence, tags=sentence.tags or one.tags, dependency=one.dependency)
+
+        return [
+            dataclasses.replace(example, sentences=tuple(map(with_tree, example.sentences))) for example in examples
+        ]
+
+
+def lacks_tree(sentence: Sentence) -> bool:
+    """Whether a sentence has words and no dependency tree.
+
+    Example:
+        >>> lacks_tree(Sentence(["hush"])), lacks_tree(Sentence([]))
+        (True, False)
+    """
+    return sentence.dependency is None and len(sentence) > 0
+
+
+def parse_cache() -> Path | None:
+    """The file that keeps the parses of training data: ``structattn/parses.sqlite`` in the user's folder of caches.
+
+    That folder is ``$XDG_CACHE_HOME``, or ``~/.cache``. ``None`` where it cannot be written; parses are then not kept.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "structattn"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder / "parses.sqlite" if os.access(folder, os.W_OK) else None

@@ -1,0 +1,294 @@
+"""The English parser of the package: what is in it, what it finds, and where it is used without a word."""
+
+import hashlib
+import itertools
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+import yaml
+
+import structattn as sa
+from structattn.data import Example
+from structattn.parsing import MissingTrees, TreeParser, load_parser, parser_of, to_pandas, to_spacy
+from structattn.parsing import conversion as conversions
+from structattn.parsing.missing import parse_cache
+from structattn.parsing.names import PACKAGED
+from structattn.syntax import ConfigError, MissingStructure, Sentence, format_conllu
+from structattn.training import ParserConfig, RunResult
+from structattn.training.parser import parser_optimization
+
+Call = Callable[..., tuple[int, str, str]]
+MODEL = PACKAGED["en"]
+SENTENCES = {
+    "Two kids wash their hands": (2, 3, 0, 5, 3),
+    "The dogs bark.": (2, 3, 0, 3),
+    "She gave him a red apple": (2, 0, 2, 6, 6, 2),
+    "I think that he is right": (2, 0, 6, 6, 6, 2),
+}
+TREEBANK = """\
+# sent_id = 7
+# a remark
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tDo\tdo\tX\tVBP\tMood=Ind\t0\troot\t0:root\t_
+2\tn't\tnot\tX\tRB\t_\t1\tdep\t1:dep\t_
+2.1\tever\tever\tADV\tRB\t_\t_\t_\t1:advmod\t_
+3\tbite\tbite\tX\tVB\t_\t1\tdep\t1:dep\tGloss=x
+
+"""
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> RunResult:
+    """MS-SAN with a distance in dependency trees, trained on texts without trees."""
+    rows = [("Two kids wash their hands", "clean"), ("The dogs bark", "loud")] * 4
+    return sa.train(rows, rows, encoder="ms_san", options={"dim": 6}, optimization={"epochs": 1}, out=tmp_path / "run")
+
+
+# What is in the package.
+
+
+def test_the_package_holds_a_small_parser_that_its_card_describes() -> None:
+    files = sorted(file.name for file in MODEL.iterdir())
+    assert files == ["characters.json", "config.json", "model.safetensors", "words.json"]
+    assert sum(file.stat().st_size for file in MODEL.iterdir()) <= 5_000_000
+    card = (MODEL.parent / "README.md").read_text(encoding="utf-8")
+    known = dict(re.findall(r"`([\w.]+)` \| `([0-9a-f]{64})`", card))
+    assert known == {name: hashlib.sha256((MODEL / name).read_bytes()).hexdigest() for name in files}
+    assert "CC BY-SA 4.0" in card
+
+
+def test_its_options_are_those_of_the_recipe_that_made_it() -> None:
+    recipe = yaml.safe_load((MODEL.parent / "recipe.yaml").read_text(encoding="utf-8"))
+    ParserConfig("train.conllu", "dev.conllu", "run", **{**recipe, "optimization": parser_optimization()})
+    config = json.loads((MODEL / "config.json").read_text(encoding="utf-8"))
+    for section, given in (("options", recipe.get("encoder", {})), ("scorer", recipe.get("scorer", {}))):
+        assert {name: config[section][name] for name in given} == given
+    stored = {tensor.dtype for tensor in safetensors.torch.load_file(MODEL / "model.safetensors").values()}
+    assert recipe["storage"] == "int8"
+    assert torch.int8 in stored
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_it_finds_plain_english_trees(text: str) -> None:
+    (found,) = sa.parse(text)
+    assert found.dependency is not None
+    assert found.dependency.heads == SENTENCES[text]
+    assert found.metadata == {"sent_id": "1-1", "text": text, "parser": f"en {parser_of('en').version}"}
+
+
+def test_it_is_read_once() -> None:
+    parser = parser_of("en")
+    assert isinstance(parser, TreeParser)
+    assert parser_of("en") is parser
+    assert parser.name == "en"
+    assert str(parser.version).startswith(f"{sa.__version__}+")
+    found = load_parser(MODEL).parse([Sentence(["Kids", "wash"])])
+    assert found[0].dependency == sa.parse([["Kids", "wash"]])[0].dependency
+
+
+# Any number of texts.
+
+
+def test_an_iterator_is_parsed_as_it_is_read() -> None:
+    read: list[str] = []
+
+    def texts() -> Iterator[str]:
+        for text in itertools.cycle(SENTENCES):
+            read.append(text)
+            yield text
+
+    found = sa.parse(texts(), batch_size=3)
+    assert next(found).metadata["sent_id"] == "1-1"
+    assert len(read) == 3
+    assert [one.metadata["sent_id"] for one in itertools.islice(found, 3)] == ["2-1", "3-1", "4-1"]
+    assert len(read) == 6
+
+
+def test_what_a_treebank_says_beside_the_tree_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "gold.conllu").write_text(TREEBANK, encoding="utf-8")
+    (found,) = sa.parse(list(sa.read_conllu(tmp_path / "gold.conllu")))
+    tree = found.dependency
+    assert tree is not None
+    assert tree.labels is not None
+    assert found.tags is not None
+    lines = format_conllu(found).splitlines()
+    assert lines[:4] == [
+        "# sent_id = 7",
+        "# a remark",
+        f"# parser = en {parser_of('en').version}",
+        "1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
+    ]
+    beside = (
+        ("Do", "do", "VBP", "Mood=Ind", "_"),
+        ("n't", "not", "RB", "_", "_"),
+        ("bite", "bite", "VB", "_", "Gloss=x"),
+    )
+    for place, (form, lemma, xpos, feats, misc) in enumerate(beside):
+        new = f"{tree.heads[place]}\t{tree.labels[place]}\t_"
+        assert lines[4 + place] == f"{place + 1}\t{form}\t{lemma}\t{found.tags[place]}\t{xpos}\t{feats}\t{new}\t{misc}"
+    assert found.tags == ("AUX", "PART", "VERB")
+
+
+# As other libraries have it.
+
+
+def test_as_a_data_frame(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    (tmp_path / "gold.conllu").write_text(TREEBANK, encoding="utf-8")
+    frame = to_pandas([*sa.read_conllu(tmp_path / "gold.conllu"), Sentence(["_"]), Sentence([])])
+    assert list(frame.columns) == ["sentence", "id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel"]
+    rows = frame.astype(object).where(frame.notna(), None).values.tolist()
+    assert rows == [
+        ["7", 1, "Do", "do", "X", "VBP", "Mood=Ind", 0, "root"],
+        ["7", 2, "n't", "not", "X", "RB", None, 1, "dep"],
+        ["7", 3, "bite", "bite", "X", "VB", None, 1, "dep"],
+        ["2", 1, "_", None, None, None, None, None, None],
+    ]
+
+
+def test_as_a_spacy_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Module:
+        Vocab = staticmethod(lambda: "a new vocabulary")
+        Doc = staticmethod(lambda vocab, **columns: (vocab, columns))
+
+    monkeypatch.setattr(conversions, "require", lambda module, extra: Module)
+    wash = Sentence(["Kids", "wash"], ["NOUN", "_"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
+    vocab, columns = to_spacy([wash, Sentence(["hush"], dependency=sa.DependencyTree([0]))])
+    assert vocab == "a new vocabulary"
+    assert columns == {
+        "words": ["Kids", "wash", "hush"],
+        "heads": [1, 1, 2],
+        "deps": ["nsubj", "ROOT", "ROOT"],
+        "pos": ["NOUN", "", ""],
+        "sent_starts": [True, False, True],
+    }
+    assert to_spacy([wash], "theirs")[0] == "theirs"
+    with pytest.raises(ValueError, match="expected sentences with dependency trees, 'hush' has none"):
+        to_spacy([Sentence(["hush"])])
+
+
+# Trees that are missing.
+
+
+def test_sentences_keep_their_own_trees_and_tags(tmp_path: Path) -> None:
+    own = Sentence(["Kids", "wash"], dependency=sa.DependencyTree([0, 1]))
+    tagged = Sentence(["Dogs", "bark"], ["X", "Y"], metadata={"text": "Dogs bark"})
+    find_trees = MissingTrees("en", cache=tmp_path / "cache")
+    pair, empty = find_trees([Example((own, tagged), "x", id="7", weight=2.0), Example((Sentence([]),), id="8")])
+    assert pair.sentences[0] == own
+    assert pair.sentences[1].tags == ("X", "Y")
+    assert pair.sentences[1].metadata == {"text": "Dogs bark"}
+    assert pair.sentences[1].dependency == sa.parse([["Dogs", "bark"]])[0].dependency
+    assert (pair.label, pair.id, pair.weight, find_trees.found) == ("x", "7", 2.0, 1)
+    assert empty.sentences[0].dependency is None
+    assert find_trees.record == {"name": "en", "version": parser_of("en").version}
+
+
+def test_another_version_is_used_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    find_trees = MissingTrees("en", version="0.0+x")
+    with caplog.at_level(logging.WARNING, logger="structattn.parsing"):
+        for _ in range(2):
+            find_trees([Example((Sentence(["Dogs", "bark"]),))])
+    assert [record.getMessage() for record in caplog.records] == [
+        "the trees of this model's training data were found by en 0.0+x; here it is "
+        f"{parser_of('en').version}, which may find others"
+    ]
+    assert find_trees.record["version"] == "0.0+x"
+
+
+def test_without_a_folder_for_caches_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert parse_cache() == tmp_path / "caches" / "structattn" / "parses.sqlite"
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert parse_cache() is None
+
+
+def test_a_run_remembers_its_parser(trained: RunResult, caplog: pytest.LogCaptureFixture) -> None:
+    saved = json.loads((trained.folder / "best" / "config.json").read_text())
+    assert saved["tree_parser"] == {"name": "en", "version": parser_of("en").version}
+    model = sa.load(trained.folder)
+    text, sentence = "The kids bark", sa.parse("The kids bark")[0]
+    assert model.predict([text])[0].probabilities == model.predict([sentence])[0].probabilities
+    assert sa.predict(trained.folder, [text])[0].probabilities == model.predict([sentence])[0].probabilities
+    # A model that learns from trees that came with its data remembers none, and says what to do.
+    with pytest.raises(MissingStructure, match=r"has none; it is of example '0'; a parser finds one \(--parser en"):
+        sa.load(trained.folder, parser="none").predict([text])
+    model.save_pretrained(trained.folder.parent / "copy")
+    assert sa.load(trained.folder.parent / "copy").find_trees.record == saved["tree_parser"]
+
+
+def test_a_parser_of_others_is_not_started_on_the_word_of_a_folder(trained: RunResult) -> None:
+    file = trained.folder / "best" / "config.json"
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "tree_parser": {"name": "spacy:os", "version": "1"}}))
+    model = sa.load(trained.folder)
+    assert model.predict(sa.parse("Dogs bark"))
+    with pytest.raises(ConfigError, match=r"'spacy:os', which is not started on the word of its folder.*--parser"):
+        model.predict(["Dogs bark"])
+    assert sa.load(trained.folder, parser="en").predict(["Dogs bark"])
+    file.write_text(json.dumps({**content, "tree_parser": {"name": "en"}}))
+    with pytest.raises(sa.syntax.ParseError, match=r"config\.json: expected the key 'version'"):
+        sa.load(trained.folder)
+
+
+def test_only_encoders_that_need_trees_get_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: MissingTrees, examples: Sequence[Example]) -> Any:
+        raise AssertionError("nothing needs a tree here")
+
+    monkeypatch.setattr(MissingTrees, "__call__", refused)
+    rows = [("Two kids wash their hands", "clean"), ("The dogs bark", "loud")] * 4
+    once: dict[str, Any] = {"optimization": {"epochs": 1}}
+    plain = sa.train(rows, rows, encoder="emb_s2t", options={"dim": 4}, out=tmp_path / "plain", **once)
+    assert "tree_parser" not in json.loads((plain.folder / "best" / "config.json").read_text())
+    without = {"dim": 6, "missing_trees": "word"}
+    sa.train(rows, rows, encoder="ms_san", options=without, out=tmp_path / "without", **once)
+    trees = [Example((sentence,), label) for text, label in rows for sentence in sa.parse(text)]
+    sa.train(trees, trees, encoder="ms_san", options={"dim": 6}, out=tmp_path / "trees", **once)
+
+
+def test_from_raw_text_to_an_answer_on_the_command_line(call: Call, tmp_path: Path) -> None:
+    data = tmp_path / "reviews.csv"
+    data.write_text("text,label\n" + "a fine film,good\nthe plot is dull,bad\n" * 4, encoding="utf-8")
+    run = tmp_path / "run"
+    words = ["--task", "classification", "--encoder", "ms_san", "--options.dim", 6, "--optimization.epochs", 1]
+    code, _, log = call("train", *words, "--data.train", data, "--data.dev", data, "--out", run)
+    assert code == 0, log
+    assert f"trees: 16 sentences had none; found by en {parser_of('en').version}, kept in {parse_cache()}" in log
+    code, printed, log = call("eval", run, "--data", data, "--json")
+    assert (code, json.loads(printed)["examples"]) == (0, 8), log
+    assert f"trees: 8 sentences had none; found by en {parser_of('en').version}, kept in {parse_cache()}" in log
+    (tmp_path / "new.txt").write_text("a dull film\nfine\n", encoding="utf-8")
+    code, printed, log = call("predict", run, "--data", tmp_path / "new.txt", "--format", "text")
+    assert (code, len(printed.splitlines())) == (0, 2), log
+    assert f"trees: 2 sentences had none; found by en {parser_of('en').version}, not kept" in log
+    assert call("predict", run, "--data", tmp_path / "new.txt", "--format", "text", "--parser", "en")[1] == printed
+    code, _, log = call("predict", run, "--data", tmp_path / "new.txt", "--format", "text", "--parser", "none")
+    assert code == 2
+    assert "--parser en" in log
+    assert "missing_trees" in log
+    code, printed, log = call("plot", run, "--text", "a dull film", "--out", tmp_path / "pictures")
+    assert code == 0, log
+
+
+def test_parse_needs_no_parser_and_takes_columns(call: Call, tmp_path: Path) -> None:
+    table = tmp_path / "notes.csv"
+    table.write_text("what,mark\nTwo kids wash their hands,1\nThe dogs bark.,0\n", encoding="utf-8")
+    code, printed, log = call("parse", table, "--text_column", "what", "--label_column", "mark")
+    assert code == 0, log
+    (tmp_path / "found.conllu").write_text(printed, encoding="utf-8")
+    found = list(sa.read_conllu(tmp_path / "found.conllu"))
+    assert [one.metadata["label"] for one in found] == ["1", "0"]
+    assert [one.dependency.heads for one in found if one.dependency] == [
+        SENTENCES["Two kids wash their hands"],
+        SENTENCES["The dogs bark."],
+    ]
