@@ -40,6 +40,7 @@ EXTRAS = {
     "datasets",
     "gradio",
     "matplotlib",
+    "optuna",
     "sacrebleu",
     "spacy",
     "stanza",

@@ -30,6 +30,7 @@ VERBS = {
     "hydra pretrain": "HYDRA heads on a frozen backbone, trained to score a relation: an adapter folder",
     "hydra eval": "HYDRA heads evaluated on a treebank, and their drift in fine-tuning",
     "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and evaluate it",
+    "sweep": "the best options of a run, by so many trials",
     "reproduce": "the runs behind published tables, until each has a record",
     "reproduce tables": "the generated tables of pages, from the records of runs",
     "list": "the available encoders, tasks, priors and structures",

@@ -1,12 +1,15 @@
 """``structattn reproduce``: the runs behind published tables, until each has a record."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from structattn import reproduction
 from structattn.cli.lines import figures
-from structattn.reproduction import Queue, parse_places, read_rows, selected
-from structattn.reproduction.queue import Progress
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import parse_seeds
+
+if TYPE_CHECKING:
+    from structattn.reproduction.queue import Progress
 
 
 def command(
@@ -39,9 +42,11 @@ def command(
     """
     if jobs < 1 or (hours is not None and hours <= 0):
         raise ConfigError(f"--jobs, --hours: expected at least 1, and a number above 0, got {jobs} and {hours}")
-    chosen = [row for one in paper for row in selected(read_rows(one, papers=papers).values(), rows)]
+    known = [reproduction.read_rows(one, papers=papers) for one in paper]
+    chosen = [row for one in known for row in reproduction.selected(one.values(), rows)]
     numbers = None if seeds is None else parse_seeds(seeds, "--seeds")
-    queue = Queue(chosen, seeds=numbers, places=parse_places(places), out=out)
+    folders = reproduction.parse_places(places)
+    queue = reproduction.Queue(chosen, seeds=numbers, places=folders, out=out)
     yield f"{len(queue.jobs)} runs of {len(chosen)} rows to do, {queue.num_finished} finished before"
     if plan:
         yield from (str(job) for job in queue.jobs)
@@ -58,7 +63,7 @@ def command(
         raise ConfigError(f"{failed} of {len(queue.jobs)} runs failed; each has a log in {out}")
 
 
-def _line(progress: Progress) -> str:
+def _line(progress: "Progress") -> str:
     line = f"[{progress.done}/{progress.total}] {progress.job}: "
     if progress.failure is not None:
         return f"{line}failed: {progress.failure}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from structattn.reproduction import generated_pages
+from structattn import reproduction
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import replace_text
 
@@ -14,7 +14,7 @@ def command(*, papers: str = "papers", check: bool = False) -> Iterator[str]:
         papers: folder of the papers; pages are beside it.
         check: only say which pages differ from their records.
     """
-    pages = generated_pages(papers)
+    pages = reproduction.generated_pages(papers)
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if check and changed:
         raise ConfigError(f"{', '.join(map(str, changed))}: other than the records say; structattn reproduce tables")

@@ -1,11 +1,16 @@
 """Reproduction: rows of published tables as runs, their records, and the pages that are generated from these."""
 
-from structattn.reproduction.golden import golden_output
-from structattn.reproduction.pages import generated_pages
-from structattn.reproduction.queue import Queue, parse_places
-from structattn.reproduction.records import Record, Recorded, read_records, recorded
-from structattn.reproduction.rows import Row, all_rows, read_rows, selected
-from structattn.reproduction.tables import Evidence
+from typing import TYPE_CHECKING
+
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.reproduction.golden import golden_output
+    from structattn.reproduction.pages import generated_pages
+    from structattn.reproduction.queue import Queue
+    from structattn.reproduction.records import Record, Recorded, read_records, recorded
+    from structattn.reproduction.rows import Row, all_rows, parse_places, read_rows, selected
+    from structattn.reproduction.tables import Evidence
 
 __all__ = [
     "Evidence",
@@ -22,3 +27,5 @@ __all__ = [
     "recorded",
     "selected",
 ]
+
+load_lazily(__name__)

@@ -15,7 +15,7 @@ from statistics import mean
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Record, append_record, is_present, read_records, record_of
 from structattn.reproduction.rows import Row
-from structattn.syntax.errors import ConfigError, StructAttnError
+from structattn.syntax.errors import StructAttnError
 from structattn.syntax.folders import read_yaml
 from structattn.training import RunFolder
 
@@ -259,24 +259,3 @@ def _noting_interruptions() -> Iterator[list[int]]:
 def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
-
-
-def parse_places(text: str) -> dict[str, str]:
-    """``"data=DIR,minilm=DIR"`` as names and folders.
-
-    Raises:
-        ConfigError: for anything else, or a folder that does not exist.
-
-    Example:
-        >>> parse_places("")
-        {}
-    """
-    places = {}
-    for part in filter(None, text.split(",")):
-        name, equals, path = part.partition("=")
-        if not equals or not name.strip() or not path:
-            raise ConfigError(f"--places: expected NAME=FOLDER,NAME=FOLDER, got {text!r}")
-        if not Path(path).exists():
-            raise ConfigError(f"--places: {name.strip()}: there is no {path}")
-        places[name.strip()] = path
-    return places

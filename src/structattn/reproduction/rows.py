@@ -29,14 +29,14 @@ from typing import Any
 
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml
+from structattn.syntax.lazy import imported
 from structattn.syntax.options import nearest, parse_seeds
-from structattn.training import ParserConfig, PretrainingConfig, QuestionRun, RunConfig
 
-COMMANDS: Mapping[str, Any] = {
-    "train": RunConfig,
-    "parser train": ParserConfig,
-    "hydra pretrain": PretrainingConfig,
-    "squad": QuestionRun,
+COMMANDS: Mapping[str, str | None] = {
+    "train": "structattn.training.config:RunConfig",
+    "parser train": "structattn.training.parser:ParserConfig",
+    "hydra pretrain": "structattn.training.heads:PretrainingConfig",
+    "squad": "structattn.training.questions:QuestionRun",
     "parse": None,
 }
 """The commands that rows are made by, and their configurations; ``parse`` writes a file, and has neither seeds nor
@@ -84,6 +84,12 @@ class Row:
         return self.folder / "results" / f"{self.name}.jsonl"
 
     @property
+    def _kind(self) -> Any:
+        """The class of the command's configuration, if it has one."""
+        address = COMMANDS[self.command]
+        return None if address is None else imported(address)
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The rows of the same paper whose folders this one reads.
 
@@ -127,7 +133,7 @@ class Row:
                 place[section] = dict(place.get(section) or {})
                 place = place[section]
             place[last] = value
-        kind = COMMANDS[self.command]
+        kind = self._kind
         if kind is None:
             return {"arguments": list(self.arguments), **given}
         positional = {"treebank": self.arguments[0]} if self.arguments else {}
@@ -152,6 +158,7 @@ class Row:
             places: the path of each place, which becomes the place again.
 
         Example:
+            >>> from structattn.training import RunConfig
             >>> options = {"task": "trec", "data.train": "{data}/t.gz", "encoder": "disan"}
             >>> row = Row(Path("disan"), "trec", "train", options=options)
             >>> config = RunConfig.from_dict({"task": "trec", "encoder": "disan", "data": {"train": "/corpora/t.gz"}})
@@ -161,7 +168,7 @@ class Row:
             False
         """
         values = _without_run(symbolic(dict(config), places or {}))
-        kind = COMMANDS[self.command]
+        kind = self._kind
         if kind is not None:
             values = _without_what_is_off(values, _defaults(kind))
         text = json.dumps(_canonical(values), sort_keys=True, ensure_ascii=False)
@@ -250,6 +257,27 @@ def selected(rows: Iterable[Row], patterns: str) -> list[Row]:
         for row in matching:
             add(row)
     return list(found.values())
+
+
+def parse_places(text: str) -> dict[str, str]:
+    """``"data=DIR,minilm=DIR"`` as names and folders.
+
+    Raises:
+        ConfigError: for anything else, or a folder that does not exist.
+
+    Example:
+        >>> parse_places("")
+        {}
+    """
+    places = {}
+    for part in filter(None, text.split(",")):
+        name, equals, path = part.partition("=")
+        if not equals or not name.strip() or not path:
+            raise ConfigError(f"--places: expected NAME=FOLDER,NAME=FOLDER, got {text!r}")
+        if not Path(path).exists():
+            raise ConfigError(f"--places: {name.strip()}: there is no {path}")
+        places[name.strip()] = path
+    return places
 
 
 def _inherited(file: Path, entries: Mapping[str, Any], name: str, seen: Sequence[str] = ()) -> dict[str, Any]:

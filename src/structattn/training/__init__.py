@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from structattn.training.questions import QuestionResult, QuestionRun, run_questions
     from structattn.training.run import RunResult, resume, run
     from structattn.training.significance import Significance, compare_answers
+    from structattn.training.study import Trial, read_space, sweep
 
 __all__ = [
     "Comparison",
@@ -44,6 +45,7 @@ __all__ = [
     "Significance",
     "StructAttnConfig",
     "StructAttnForSequenceClassification",
+    "Trial",
     "compare",
     "compare_answers",
     "count_parameters",
@@ -54,10 +56,12 @@ __all__ = [
     "predict",
     "pretrain",
     "pretrain_heads",
+    "read_space",
     "resume",
     "run",
     "run_questions",
     "save_config",
+    "sweep",
     "train",
     "train_parser",
 ]

@@ -1,0 +1,46 @@
+"""``structattn sweep``: the best options of a run, by so many trials."""
+
+import dataclasses
+import json as jsonlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from structattn import training
+from structattn.training.config import RunConfig
+
+
+def command(
+    space: str,
+    config: RunConfig,
+    *,
+    trials: int = 16,
+    sampler: Literal["tpe", "random"] = "tpe",
+    json: bool = False,
+) -> Iterator[str]:
+    """Search the options that a file names for the best run on the development data, and write its configuration.
+
+    OUT/best.yaml is that configuration. The study is kept in OUT: given again, the command goes on where it was, or
+    makes more trials.
+
+    Args:
+        space: a YAML file, for each option a list of values or a range, optimization.learning_rate: {low: 0.0003, high:
+            0.003, log: true}.
+        config: everything else.
+        trials: how many trials the study has in the end.
+        sampler: tpe learns from the trials before, random does not.
+        json: print one JSON object a trial.
+    """
+    for trial in training.sweep(config, training.read_space(space), trials=trials, sampler=sampler):
+        if json:
+            yield jsonlib.dumps(dataclasses.asdict(trial))
+        else:
+            values = "  ".join(f"{name} {_short(value)}" for name, value in trial.values.items())
+            mark = " *" if trial.is_best else ""
+            yield f"trial {trial.number}: {trial.metric:.4f}{mark}  {values}  {trial.seconds:.1f} s"
+    if not json:
+        yield f"best: {Path(config.out or '') / 'best.yaml'}; structattn train --config takes it, with other seeds"
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,198 @@
+"""Search for the best options of a run: every trial is a run, and the study is one JSON file beside them.
+
+The sampler is Optuna's, random or tree-structured Parzen estimators (Bergstra et al. 2011). A study that goes on is
+told its trials again, from the first, so that the same seed and trials give the same study however often it stopped.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.folders import read_json, read_yaml, write_json
+from structattn.syntax.options import nearest
+from structattn.training.config import RunConfig, save_config
+from structattn.training.examples import check_run
+from structattn.training.folder import RunFolder, plain
+from structattn.training.run import run
+
+Sampler = Literal["tpe", "random"]
+STUDY, BEST = "study.json", "best.yaml"
+# Trials of ``tpe`` that are drawn at random, before there is something to learn from.
+_AT_RANDOM = 6
+_RANGE = {"low", "high", "step", "log"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial of a study.
+
+    Attributes:
+        number: from 0.
+        values: what was chosen for each option.
+        metric: the main metric of the task on the development data.
+        seconds: training time.
+        is_best: whether no earlier trial was as good.
+    """
+
+    number: int
+    values: Mapping[str, Any]
+    metric: float
+    seconds: float
+    is_best: bool
+
+
+def sweep(
+    config: RunConfig, space: Mapping[str, Any], *, trials: int = 16, sampler: Sampler = "tpe"
+) -> Iterator[Trial]:
+    """Try values of options, a run each, until there are so many trials; those of the study in ``config.out`` count.
+
+    ``config.out`` then holds ``study.json``, the folders of the runs, and ``best.yaml``, the best configuration, which
+    ``structattn train --config`` takes. An interrupted study goes on with its interrupted run.
+
+    Args:
+        config: everything that is not searched; ``seed`` is that of the runs and of the sampler.
+        space: for each option by its dotted name a list of values, or a range ``{low, high}`` with ``log: true`` or a
+            ``step``; whole numbers where both ends are.
+        trials: how many trials the study has in the end.
+        sampler: ``tpe`` learns from the trials before, six of them drawn at random; ``random`` draws each by itself.
+
+    Yields:
+        The trials that were made now.
+
+    Raises:
+        ConfigError: for a malformed space, an option that does not exist or does not take a value; without
+            ``config.out``; if the study there is another one.
+        MissingExtra: if the extra ``sweep`` is not installed.
+    """
+    if config.out is None or config.folds is not None or trials < 1:
+        raise ConfigError("sweep: expected a folder (--out), at least one trial, and no cross-validation")
+    distributions = _distributions(space)
+    first = with_values(config, {name: one[0] if isinstance(one, list) else one["low"] for name, one in space.items()})
+    task = check_run(RunConfig.from_dict(first.to_dict()))
+    optuna = require("optuna", "sweep")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    out, greater = Path(config.out), task.main_metric.greater_is_better
+    kinds = {
+        "tpe": functools.partial(optuna.samplers.TPESampler, n_startup_trials=_AT_RANDOM),
+        "random": optuna.samplers.RandomSampler,
+    }
+    study = optuna.create_study(
+        sampler=kinds[sampler](seed=config.seed), direction="maximize" if greater else "minimize"
+    )
+    described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain(config)}))
+    rows = _rows(out / STUDY, described)
+    for number in range(trials):
+        asked = study.ask(distributions)
+        if number < len(rows):
+            if rows[number]["values"] != asked.params:
+                raise ConfigError(f"{out / STUDY}: made with another version of Optuna; choose another folder")
+            study.tell(asked, rows[number]["metric"])
+            continue
+        folder = out / f"trial{number:03d}"
+        one = dataclasses.replace(with_values(config, asked.params), out=str(folder))
+        result = run(one, resume=RunFolder(folder).config.is_file())
+        metric = float(result.metrics[task.main_metric.name])
+        study.tell(asked, metric)
+        rows.append({"values": asked.params, "metric": metric, "seconds": result.seconds})
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / STUDY, {**described, "trials": rows})
+        is_best = study.best_trial.number == number
+        if is_best:
+            save_config(dataclasses.replace(one, out=None), out / BEST)
+        yield Trial(number, asked.params, metric, result.seconds, is_best)
+
+
+def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The space of a YAML file: options by their dotted names.
+
+    Raises:
+        ConfigError: with the file, for anything that is no list or range.
+    """
+    space = read_yaml(path)
+    try:
+        for name, one in space.items():
+            _check_dimension(name, one)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return space
+
+
+def with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+    """A configuration with other values of options that are named as on the command line.
+
+    Raises:
+        ConfigError: for an option that it does not have, or a value out of its range.
+
+    Example:
+        >>> config = with_values(RunConfig("trec", "disan"), {"options.dim": 8, "optimization.epochs": 3})
+        >>> config.options, config.optimization.epochs
+        ({'dim': 8}, 3)
+    """
+    for name, value in values.items():
+        config = _with_value(config, name.split("."), value, name)
+    return config
+
+
+def _with_value(section: Any, path: Sequence[str], value: object, name: str) -> Any:
+    if not path:
+        return value
+    first, *rest = path
+    if isinstance(section, Mapping):  # options of an encoder, which check themselves
+        return {**section, first: _with_value(section.get(first, {}), rest, value, name)}
+    known = [item.name for item in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else []
+    if first not in known:
+        raise ConfigError(f"unknown option {name!r}{nearest(first, known)}")
+    return dataclasses.replace(section, **{first: _with_value(getattr(section, first), rest, value, name)})
+
+
+def _check_dimension(name: str, one: object) -> None:
+    is_list = isinstance(one, list) and bool(one) and all(isinstance(value, str | int | float | None) for value in one)
+    is_range = isinstance(one, dict) and {"low", "high"} <= set(one) <= _RANGE and _is_ordered(one)
+    if not is_list and not is_range:
+        raise ConfigError(
+            f"{name}: expected a list of values, or a range {{low: A, high: B}} with A below B, and log: true or a "
+            f"step, got {one!r}"
+        )
+
+
+def _is_ordered(one: Mapping[str, Any]) -> bool:
+    low, high, step, log = one["low"], one["high"], one.get("step"), one.get("log", False)
+    numbers = [value for value in (low, high, step) if value is not None]
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
+        return False
+    return low < high and (not log or (low > 0 and step is None)) and (step is None or step > 0)
+
+
+def _distributions(space: Mapping[str, Any]) -> dict[str, Any]:
+    if not space:
+        raise ConfigError("sweep: expected at least one option to search")
+    for name, one in space.items():
+        _check_dimension(name, one)
+    kinds = require("optuna", "sweep").distributions
+    found: dict[str, Any] = {}
+    for name, one in space.items():
+        if isinstance(one, list):
+            found[name] = kinds.CategoricalDistribution(one)
+        elif all(isinstance(value, int) for value in one.values()):
+            found[name] = kinds.IntDistribution(**one)
+        else:
+            found[name] = kinds.FloatDistribution(**one)
+    return found
+
+
+def _rows(file: Path, described: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The trials of a study so far."""
+    if not file.is_file():
+        return []
+    before = read_json(file, keys=("trials", *described))
+    changed = [name for name in described if before[name] != described[name]]
+    if changed:
+        raise ConfigError(f"{file}: a study with another {', '.join(changed)}; choose another folder")
+    rows: Sequence[dict[str, Any]] = before["trials"]
+    return list(rows)

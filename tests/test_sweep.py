@@ -1,0 +1,123 @@
+"""Sweeps: the same seed and trials give the same study, however often it stops; the best configuration is one."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from structattn.syntax.errors import ConfigError
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, read_space, sweep
+
+SPACE: dict[str, Any] = {
+    "optimization.learning_rate": {"low": 0.0003, "high": 0.03, "log": True},
+    "options.dim": {"low": 2, "high": 8, "step": 2},
+    "classifier.activation": ["elu", "relu", None],
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+    """A run whose result is a function of what was chosen; trial 3 fails as long as there is a file ``broken``."""
+    (tmp_path / "train.txt").write_text("a x y\nb z\n" * 10, encoding="utf-8")
+
+    def run(one: RunConfig, *, resume: bool = False) -> RunResult:
+        assert one.out is not None
+        if (tmp_path / "broken").exists() and one.out.endswith("trial003"):
+            raise KeyboardInterrupt
+        rate = one.optimization.learning_rate
+        value = 1 - abs(rate - 0.003) + one.options["dim"] / 100 + (one.classifier.activation == "elu")
+        return RunResult(Path(one.out), {"accuracy": value, "macro_f1": 0.0}, seconds=1.0)
+
+    monkeypatch.setattr("structattn.training.study.run", run)
+    data = DataConfig(str(tmp_path / "train.txt"))
+    return RunConfig("trec", "emb_s2t", data, optimization=OptimizationConfig(epochs=1), out=str(tmp_path / "study"))
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_an_interrupted_study_becomes_the_same_as_one_that_was_not(
+    config: RunConfig, sampler: Any, tmp_path: Path
+) -> None:
+    whole = list(sweep(config, SPACE, trials=14, sampler=sampler))
+    assert [trial.number for trial in whole] == list(range(14))
+    study = tmp_path / "study" / "study.json"
+    first = study.read_text(encoding="utf-8")
+    study.unlink()
+    (tmp_path / "broken").touch()
+    with pytest.raises(KeyboardInterrupt):
+        list(sweep(config, SPACE, trials=14, sampler=sampler))
+    assert len(json.loads(study.read_text(encoding="utf-8"))["trials"]) == 3
+    (tmp_path / "broken").unlink()
+    rest = [*sweep(config, SPACE, trials=13, sampler=sampler), *sweep(config, SPACE, trials=14, sampler=sampler)]
+    assert rest == whole[3:]
+    assert study.read_text(encoding="utf-8") == first
+    assert list(sweep(config, SPACE, trials=14, sampler=sampler)) == []
+
+
+def test_values_lie_in_the_space_and_the_best_is_written(config: RunConfig, tmp_path: Path) -> None:
+    found = list(sweep(config, SPACE, trials=10))
+    for trial in found:
+        assert 0.0003 <= trial.values["optimization.learning_rate"] <= 0.03
+        assert trial.values["options.dim"] in (2, 4, 6, 8)
+        assert trial.values["classifier.activation"] in ("elu", "relu", None)
+    best = max(found, key=lambda trial: trial.metric)
+    assert [trial for trial in found if trial.is_best][-1] == best
+    written = load_config(tmp_path / "study" / "best.yaml")
+    assert written.optimization.learning_rate == best.values["optimization.learning_rate"]
+    assert (written.options["dim"], written.out) == (best.values["options.dim"], None)
+
+
+def test_a_study_of_something_else_is_not_continued(config: RunConfig) -> None:
+    list(sweep(config, SPACE, trials=1))
+    with pytest.raises(ConfigError, match="a study with another sampler; choose another folder"):
+        list(sweep(config, SPACE, trials=2, sampler="random"))
+    with pytest.raises(ConfigError, match="a study with another space"):
+        list(sweep(config, {"options.dim": [2, 4]}, trials=2))
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({"optimization.rate": [1.0]}, "unknown option 'optimization.rate'"),
+        ({"optimisation.epochs": [1]}, "unknown option 'optimisation.epochs' (did you mean 'optimization'?)"),
+        ({"options.dims": [1, 2]}, "dims"),
+        ({"optimization.epochs": []}, "optimization.epochs: expected a list of values, or a range"),
+        ({"optimization.epochs": {"low": 3, "high": 1}}, "optimization.epochs: expected a list of values, or a range"),
+        ({"optimization.epochs": {"low": 0, "high": 1, "log": True}}, "expected a list of values, or a range"),
+        ({"optimization.epochs": {"min": 1, "max": 3}}, "expected a list of values, or a range"),
+        ({"optimization.epochs": 3}, "expected a list of values, or a range"),
+        ({}, "expected at least one option to search"),
+    ],
+    ids=str,
+)
+def test_faults_in_a_space(config: RunConfig, tmp_path: Path, space: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        list(sweep(config, space))
+    assert message in str(caught.value)
+    assert not (tmp_path / "study").exists()
+
+
+def test_the_command(config: RunConfig, tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+    file = tmp_path / "space.yaml"
+    file.write_text(yaml.safe_dump(SPACE), encoding="utf-8")
+    words = [
+        "--task",
+        "trec",
+        "--encoder",
+        "emb_s2t",
+        "--data.train",
+        tmp_path / "train.txt",
+        "--out",
+        tmp_path / "study",
+    ]
+    code, out, _ = call("sweep", file, *words, "--trials", "2")
+    assert code == 0
+    assert out.splitlines()[0].startswith("trial 0: 1.")
+    assert "*  classifier.activation " in out.splitlines()[0]
+    assert out.splitlines()[-1].startswith(f"best: {tmp_path / 'study' / 'best.yaml'}")
+    file.write_text("options.dim: 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"space.yaml: options.dim: expected a list"):
+        read_space(file)
+    assert call("sweep", file, *words, "--trials", "2")[0] == 2
