@@ -1,12 +1,13 @@
 """Verdicts on published rows, and the page that lists them."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from structattn.reproduction import Evidence, all_rows
+from structattn.reproduction import Evidence, all_rows, generated_pages
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.published import interval, reproduction_page, verdict
 from structattn.reproduction.records import Record, append_record, bits
@@ -80,6 +81,26 @@ def test_intervals_by_hand(papers: Path) -> None:
     one = Evidence(papers).of("mine/one", "here")
     assert one is not None
     assert interval(one, "bleu", 1) is None
+
+
+def test_a_table_shows_the_differences_from_a_column(papers: Path) -> None:
+    (papers.parent / "docs").mkdir()
+    page = papers.parent / "docs" / "page.md"
+    page.write_text("<!-- table: one -->\n<!-- end -->\n", encoding="utf-8")
+    table = {
+        "page": "docs/page.md",
+        "header": ["data"],
+        "columns": {"`low`": "low", "`high`": "high", "`none`": "none"},
+        "against": "low",
+        "rows": [{"text": ["TREC"], "records": "mine/{column}", "metric": "accuracy"}],
+    }
+    (papers / "tables.yaml").write_text(yaml.safe_dump({"one": table}, sort_keys=False), encoding="utf-8")
+    *_, head, _, line, _, _ = generated_pages(papers)[page].splitlines()
+    assert head.startswith("Above `low`, 95 % interval")
+    # Fifty against sixty per cent of 400, of which 120 are right in both: 10 and about 1.96 times sqrt(.5 - .01) / 20.
+    found = re.fullmatch(r"- TREC: `high` \+10\.0 \((\d\.\d) to (\d+\.\d)\)", line)
+    assert found is not None, line
+    assert (float(found[1]), float(found[2])) == pytest.approx((10 - 6.9, 10 + 6.9), abs=0.8)
 
 
 def test_the_page_counts_and_marks(papers: Path) -> None:

@@ -27,16 +27,13 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
-
+from structattn.reproduction.differences import difference
 from structattn.reproduction.records import Recorded
 from structattn.reproduction.rows import MAX_VALUES
 from structattn.reproduction.tables import LEGEND, NONE, OLDER, Evidence, figure
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml
 from structattn.syntax.options import nearest
-from structattn.tasks import metric
-from structattn.training import compare_answers
 
 PUBLISHED = "published.yaml"
 REPRODUCED, ORDERED, FAILED, MEASURED, MISSING, WAITING, QUOTED, DRAWN = (
@@ -109,15 +106,9 @@ def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, flo
 
 
 def is_above(found: Recorded, other: Recorded) -> bool:
-    """Whether one row is above another, by the paired bootstrap over the examples that both answered."""
-    answers = [[record.is_right for record in one.records] for one in (other, found)]
-    orders = {record.order for one in (found, other) for record in one.records}
-    if len(orders) != 1 or any(right is None for one in answers for right in one):
-        return False
-    first, second = ([np.where(right, "1", "0") for right in one if right is not None] for one in answers)
-    gold = np.full(len(first[0]), "1")
-    result = compare_answers(metric("accuracy"), gold, first=first, second=second, samples=2_000)
-    return bool(result.low > 0)
+    """Whether one row is significantly above another, see ``difference``."""
+    result = difference(found, other)
+    return result is not None and bool(result.low > 0)
 
 
 def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict:

@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from structattn.reproduction.differences import difference
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Recorded, read_records, recorded
 from structattn.reproduction.rows import MAX_VALUES, Row, all_rows
@@ -138,6 +139,7 @@ class Table:
             where small is good, and the text of the columns ``after``.
         after: the titles of further columns of text.
         best: what has a best figure, in bold: each ``row``, each ``column``, or ``none``.
+        against: the key of a column; below the table stand the differences of the others' accuracies from it.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Table:
     rows: tuple[_Line, ...]
     after: tuple[str, ...] = ()
     best: str = "none"
+    against: str | None = None
 
     def markdown(self, evidence: Evidence) -> str:
         """The table, with what its records say now."""
@@ -167,7 +170,29 @@ class Table:
         ]
         text = "\n".join(_lines([titles, ["---"] * len(titles), *rows]))
         is_older = any(one is not None and one.is_older for _, figures in shown for one in figures)
-        return f"{text}\n\n{LEGEND}" if is_older else text
+        differences = self._differences([line for line, _ in shown], evidence)
+        return "\n\n".join([text, *([LEGEND] if is_older else []), *differences])
+
+    def _differences(self, shown: Sequence[_Line], evidence: Evidence) -> list[str]:
+        """A line for each row of accuracies: how far the columns are from the one to compare with."""
+        titles = {key: title for title, key in self.columns.items()}
+        parts = []
+        for line in shown:
+            if self.against is None or line.metric != "accuracy" or not isinstance(line.records, str):
+                continue
+            found = {key: evidence.of(line.records.replace("{column}", key), f"table {self.name}") for key in titles}
+            base = found.pop(self.against)
+            results = [
+                (key, None if one is None or base is None else difference(one, base)) for key, one in found.items()
+            ]
+            texts = [
+                f"{titles[key]} {100 * one.difference:+.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"
+                for key, one in results
+                if one is not None
+            ]
+            parts += [f"- {line.text[0]}: {', '.join(texts)}"] if texts else []
+        head = f"Above {titles.get(self.against or '')}, 95 % interval of the paired bootstrap over examples and seeds:"
+        return [head, "\n".join(parts)] if parts else []
 
     def _figure(self, line: _Line, number: int, evidence: Evidence) -> Figure | None:
         key = list(self.columns.values())[number]
