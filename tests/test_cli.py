@@ -3,16 +3,20 @@
 import csv
 import io
 import json
+import os
 import random
+import runpy
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 import yaml
 
+from forking import CONTEXT
 from structattn.cli import arguments, main, program
 from structattn.cli.hydra_pretrain import command as pretrain_command
 from structattn.cli.squad import command as squad_command
@@ -177,24 +181,26 @@ def test_what_a_verb_prints_is_a_log(call: Call, monkeypatch: pytest.MonkeyPatch
 def test_a_reader_that_goes_away_is_no_error(runs: Path, corpus: Path) -> None:
     many = corpus / "many.txt"
     many.write_text("a lovely film\n" * 5000, encoding="utf-8")
-    words = [
-        sys.executable,
-        "-m",
-        "structattn",
-        "predict",
-        str(runs / "seed1"),
-        "--data",
-        str(many),
-        "--format",
-        "text",
-    ]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert json.loads(process.stdout.readline())["id"] == "0"
-        process.stdout.close()
-        assert process.wait() == 141
-        assert process.stderr.read() == ""
+    reading, writing = CONTEXT.Pipe(duplex=False)
+    words = ["predict", str(runs / "seed1"), "--data", str(many), "--format", "text"]
+    errors = corpus / "errors.txt"
+    process = CONTEXT.Process(target=write_to, args=(writing, errors, words))
+    process.start()
+    writing.close()
+    with reading, open(reading.fileno(), encoding="utf-8", closefd=False) as lines:
+        assert json.loads(lines.readline())["id"] == "0"
+    process.join()
+    assert (process.exitcode, errors.read_text()) == (141, "")
+    process.close()
+
+
+def write_to(pipe: Connection, errors: Path, words: list[str]) -> None:
+    os.dup2(pipe.fileno(), 1)
+    pipe.close()
+    with errors.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["structattn", *words]
+    runpy.run_module("structattn", run_name="__main__", alter_sys=True)
 
 
 # Mistakes of the user: one line, exit code 2.

@@ -15,7 +15,7 @@ from structattn.training import load
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
-    return demonstrate(tmp_path_factory.mktemp("demo"), minutes=0.1, num_train=64, num_test=6)
+    return demonstrate(tmp_path_factory.mktemp("demo"), minutes=0.1, num_train=40, num_test=4)
 
 
 def test_data_are_labelled_trees_that_anybody_can_train_on(found: Demonstration) -> None:
@@ -25,7 +25,7 @@ def test_data_are_labelled_trees_that_anybody_can_train_on(found: Demonstration)
     words = [example.sentences[0].words for part in parts.values() for example in part]
     assert len(set(words)) == len(words), "a sentence stands in two parts"
     assert {num_attractors(example) for example in parts["train"]} == set(TRAINED_ON)
-    assert [num_attractors(example) for example in parts["test"]] == [n for n in TESTED_ON for _ in range(6)]
+    assert [num_attractors(example) for example in parts["test"]] == [n for n in TESTED_ON for _ in range(4)]
     for part in parts.values():
         assert {example.label for example in part} == {"singular", "plural"}
         assert all(example.sentences[0].dependency is not None for example in part)
@@ -56,7 +56,7 @@ def test_the_command_prints_a_table_and_repeats_itself(
     import structattn.cli.demo
 
     def small(out: str, *, seed: int, minutes: float) -> Demonstration:
-        return demonstrate(out, seed=seed, minutes=minutes, num_train=64, num_test=6)
+        return demonstrate(out, seed=seed, minutes=minutes, num_train=40, num_test=4)
 
     monkeypatch.setattr(structattn.cli.demo, "demonstrate", small)
     # It replaces what the first one left.

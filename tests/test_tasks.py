@@ -160,9 +160,9 @@ def test_every_task_learns_eight_examples_and_answers(name: str) -> None:
     task = get_task(name)
     rows = list(task.prepare(examples_for(task)))
     model = make(task, task.labels_of(rows))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     batch = model.collate(rows)
-    for _ in range(100):
+    for _ in range(40):
         optimizer.zero_grad()
         model.loss(batch).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
