@@ -26,6 +26,7 @@ class Fixed:
     def __init__(self, *batches: list[int]) -> None:
         self.batches = batches
         self.epochs: list[int] = []
+        self.lengths = [1] * (1 + max(row for batch in batches for row in batch))
 
     def set_epoch(self, epoch: int) -> None:
         self.epochs.append(epoch)

@@ -54,7 +54,8 @@ def command(
     columns.pop("label_column", None)  # new texts need no labels
     data_format = format or ("text" if data == "-" else model.task.format_of(data))
     counts = ExampleCounts(data, format=data_format, has_classes=False)
-    inputs = counts.over(with_parses(read_inputs(model.task, data, format=format, columns=columns), parses))
+    parsed = with_parses(read_inputs(model.task, data, format=format, columns=columns), parses)
+    inputs = counts.over(map(model.task.limited, parsed))
     for examples in chunks(inputs, size=32 * batch_size):
         with hardware.autocast():
             predictions = model.predict(examples, batch_size=batch_size)

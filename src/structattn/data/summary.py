@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structattn.data.example import Example
+from structattn.syntax.sentence import TRUNCATED
 
 _MANY_LABELS = 10
 _SHOWN = 6
@@ -33,6 +34,7 @@ class DataSummary:
         words: the number of words.
         unknown_words: how many of these have no vector; ``None`` if there are no vectors.
         without_trees: how many sentences have neither dependencies nor phrases.
+        truncated: how many sentences were longer than the maximum length, and are truncated.
         sentences: the number of sentences.
         warnings: what looks wrong, a line each.
     """
@@ -47,6 +49,7 @@ class DataSummary:
     words: int
     unknown_words: int | None
     without_trees: int
+    truncated: int
     sentences: int
     warnings: tuple[str, ...]
 
@@ -61,6 +64,10 @@ class DataSummary:
         if self.unlabelled and (self.labels or self.scores):
             parts.append(f"{self.unlabelled:,} without a label")
         parts.append(f"{self.lengths[0]} words (median; at most {self.lengths[1]:,})")
+        if self.truncated:
+            parts.append(
+                f"{self.truncated:,} {_plural('sentence', self.truncated)} truncated to {self.lengths[1]:,} words"
+            )
         if self.unknown_words is not None:
             parts.append(f"{self.unknown_words / max(1, self.words):.1%} of the words without a vector")
         if self.without_trees:
@@ -114,7 +121,7 @@ class ExampleCounts:
         self._labels: Counter[str] = Counter()
         self._scores: list[float] = []
         self._lengths: list[int] = []
-        self._unlabelled = self._unknown = self._without_trees = 0
+        self._unlabelled = self._unknown = self._without_trees = self._truncated = 0
 
     def add(self, example: Example) -> None:
         """Count one more."""
@@ -128,6 +135,7 @@ class ExampleCounts:
             self._scores.append(example.label)
         for sentence in example.sentences:
             self._lengths.append(len(sentence))
+            self._truncated += TRUNCATED in sentence.metadata
             self._without_trees += sentence.dependency is None and sentence.constituency is None
             if self._known_words is not None:
                 words = (word.lower() if self._lowercase else word for word in sentence.words)
@@ -153,6 +161,7 @@ class ExampleCounts:
             sum(lengths),
             None if self._known_words is None else self._unknown,
             self._without_trees,
+            self._truncated,
             len(lengths),
             tuple(_warnings(self._name, self._format, self._labels, self._known_labels)),
         )

@@ -197,6 +197,17 @@ class ConstituencyTree:
         tags = [None if tag is None else head_rules.plain_label(tag) for tag in self.tags]
         return ConstituencyTree(self.words, spans, tags=tags)
 
+    def truncated(self, num_words: int) -> "ConstituencyTree":
+        """The tree over the first words: phrases end where the words end, and those that would be empty are left out.
+
+        Example:
+            >>> tree = ConstituencyTree.from_brackets("(S (NP (DT the) (NN cat)) (VP (VBD sat)))")
+            >>> tree.truncated(1).to_brackets()
+            '(S (NP (DT the)))'
+        """
+        spans = [(label, start, min(end, num_words)) for label, start, end in self.spans if start < num_words]
+        return ConstituencyTree(self.words[:num_words], spans, tags=self.tags[:num_words])
+
     def collapsed(self, unary: Literal["lowest", "top", "join", "keep"] = "lowest") -> "ConstituencyTree":
         """Make one phrase of every chain of phrases over the same words.
 

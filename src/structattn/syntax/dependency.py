@@ -147,6 +147,22 @@ class DependencyTree:
             last[head] = max(last[head], last[word])
         return [(first[word] - 1, last[word]) for word in range(1, len(self) + 1)]
 
+    def truncated(self, num_words: int) -> "DependencyTree":
+        """The tree over the first words.
+
+        A word whose head is cut off depends on its nearest ancestor that is left, and is a root if there is none. A
+        projective tree stays projective.
+
+        Example:
+            >>> DependencyTree([4, 1, 1, 0, 4]).truncated(3).heads
+            (0, 1, 1)
+        """
+        left = [0] * (len(self) + 1)
+        for word in self._top_down():
+            left[word] = word if word <= num_words else left[self.heads[word - 1]]
+        heads = [left[head] for head in self.heads[:num_words]]
+        return DependencyTree(heads, None if self.labels is None else self.labels[:num_words])
+
     def _top_down(self) -> list[int]:
         """Word ids, heads before their dependents."""
         children = _children(self.heads)

@@ -7,6 +7,9 @@ from structattn.syntax.constituency import ConstituencyTree
 from structattn.syntax.dependency import DependencyTree
 from structattn.syntax.words import split_words
 
+TRUNCATED = "truncated_from"
+"""The field of ``metadata`` with the number of words before truncation."""
+
 
 @dataclass(frozen=True)
 class Sentence:
@@ -86,6 +89,35 @@ class Sentence:
             ('It', 'is', "n't", '.')
         """
         return cls(split_words(text), metadata={"text": text})
+
+    def truncated(self, num_words: int) -> "Sentence":
+        """The first words, with their structures; the sentence itself if it has no more.
+
+        Structures stay valid, see ``DependencyTree.truncated`` and ``ConstituencyTree.truncated``. The text is that of
+        the words that are left; the metadata say how many there were.
+
+        Raises:
+            ValueError: for less than one word.
+
+        Example:
+            >>> Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2])).truncated(2).dependency.heads
+            (2, 0)
+        """
+        if num_words < 1:
+            raise ValueError(f"expected to keep at least one word, got {num_words}")
+        if len(self) <= num_words:
+            return self
+        return Sentence(
+            self.words[:num_words],
+            None if self.tags is None else self.tags[:num_words],
+            None if self.dependency is None else self.dependency.truncated(num_words),
+            None if self.constituency is None else self.constituency.truncated(num_words),
+            {name: [row[:num_words] for row in matrix[:num_words]] for name, matrix in self.relations.items()},
+            metadata={
+                **{name: value for name, value in self.metadata.items() if name != "text"},
+                TRUNCATED: str(len(self)),
+            },
+        )
 
     @property
     def text(self) -> str:

@@ -16,6 +16,7 @@ from structattn.encoders import SentenceEncoder, build
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
+from structattn.tasks.memory import explained_memory
 from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -238,6 +239,7 @@ def example_of(item: Item, index: int, task: Task) -> Example:
 
     Raises:
         ValueError: if it has another number of sentences than the task takes.
+        ConfigError: if a sentence is longer than the task allows, and may not be truncated.
         TypeError: if it is none of the above.
 
     Example:
@@ -255,7 +257,8 @@ def example_of(item: Item, index: int, task: Task) -> Example:
         raise ValueError(
             f"task {task.name!r} takes {task.arity} sentence(s), example {item.id or index} has {len(item.sentences)}"
         )
-    return item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
+    item = item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
+    return task.limited(item)
 
 
 def examples_of(items: Sequence[Item], task: Task, *, batch_size: int) -> list[Example]:
@@ -300,6 +303,9 @@ def answers_by_length(
         size_of: the length of an example.
         batch_size: how many examples run at a time, at most.
 
+    Raises:
+        StructAttnError: if a batch needs more memory than there is.
+
     Example:
         >>> def answer(batch):
         ...     return [Prediction(example.id, example.sentences[0].words[0], None, {}) for example in batch]
@@ -311,13 +317,18 @@ def answers_by_length(
     sizes = [size_of(example) for example in examples]
     found: dict[int, Prediction] = {}
     batch: list[int] = []
+
+    def answered(rows: list[int]) -> list[Prediction]:
+        with explained_memory(len(rows), sizes[rows[-1]], options="batch_size, or train with a smaller max_length"):
+            return answer([examples[one] for one in rows])
+
     for index in sorted(range(len(examples)), key=sizes.__getitem__):
         if len(batch) == batch_size or (batch and (len(batch) + 1) * sizes[index] ** 2 > _PAIRS):
-            found.update(zip(batch, answer([examples[one] for one in batch]), strict=True))
+            found.update(zip(batch, answered(batch), strict=True))
             batch = []
         batch.append(index)
     if batch:
-        found.update(zip(batch, answer([examples[one] for one in batch]), strict=True))
+        found.update(zip(batch, answered(batch), strict=True))
     return [found[index] for index in range(len(examples))]
 
 

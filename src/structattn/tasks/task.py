@@ -17,6 +17,9 @@ from structattn.syntax.files import Source
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
 
+MAX_LENGTH = 5000
+"""Words of a sentence, where nothing else is said."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -40,6 +43,9 @@ class Task:
             score); a ``text``, which is then the label of the example; ``facts``, on which the label rests; or a
             dependency ``tree``, whose heads are the label.
         generated: name of a generator in ``GENERATORS`` that makes the data where no file is named.
+        max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
+        truncation: whether a longer sentence is truncated, rather than refused. Only those are truncated whose answer
+            is a label: a text or a tree is about every word.
 
     Raises:
         ConfigError: if the fields contradict each other.
@@ -63,10 +69,14 @@ class Task:
     target: str | None = None
     answer: str = "label"
     generated: str | None = None
+    max_length: int = MAX_LENGTH
+    truncation: bool = True
 
     def __post_init__(self) -> None:
         if self.arity not in (1, 2):
             raise ConfigError(f"task {self.name!r}: expected an arity of 1 or 2, got {self.arity}")
+        if self.max_length < 1:
+            raise ConfigError(f"task {self.name!r}: expected a max_length of at least 1, got {self.max_length}")
         if self.combine not in COMBINATIONS:
             raise ConfigError(f"task {self.name!r}: unknown combine {self.combine!r}; known: {', '.join(COMBINATIONS)}")
         if self.answer == "label" and COMBINATIONS[self.combine].arity != self.arity:
@@ -182,6 +192,27 @@ class Task:
                 if not low <= label <= high:
                     raise ConfigError(f"task {self.name!r} expects a score in [{low}, {high}], {place} has {label}")
             yield example
+
+    def limited(self, example: Example) -> Example:
+        """An example whose sentences have at most ``max_length`` words.
+
+        Raises:
+            ConfigError: for a longer one that may not be truncated.
+
+        Example:
+            >>> Task("short", max_length=2).limited(Example("a very long film")).sentences[0].words
+            ('a', 'very')
+        """
+        longest = max(map(len, example.sentences))
+        if longest <= self.max_length:
+            return example
+        if not self.truncation or self.answer != "label":
+            found = f"example {example.id!r} has a sentence of {longest:,} words, more than max_length"
+            hint = "truncate it, or take" if self.answer == "label" else "take"
+            raise ConfigError(f"{found} {self.max_length:,}: {hint} a greater max_length")
+        return dataclasses.replace(
+            example, sentences=tuple(one.truncated(self.max_length) for one in example.sentences)
+        )
 
     def labels_of(self, examples: Iterable[Example]) -> tuple[str, ...]:
         """The classes that a model of this task needs to learn from these training examples.

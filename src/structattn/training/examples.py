@@ -1,5 +1,6 @@
 """The examples of a run: read from its files, split, and summed up in a line each."""
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,7 +73,8 @@ def task_of(config: RunConfig) -> Task:
             check_embedder(with_default_embedder(config.encoder, config.embedder, config.options))
     if "decoder" in sections:
         check_decoder(config.decoder.name, config.decoder.options)
-    return task
+    longest = config.data.max_length or task.max_length
+    return dataclasses.replace(task, max_length=longest, truncation=not config.data.refuse_longer)
 
 
 def check_run(config: RunConfig) -> Task:
@@ -135,7 +137,8 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         for example in measured:
             if example.label is None:
                 raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
-    return Split(_with_phrases(task, data, train), train, dev, test)
+    parts = (_with_phrases(task, data, train), train, dev, test)
+    return Split(*([task.limited(example) for example in one] for one in parts))
 
 
 def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummary]:
@@ -178,7 +181,8 @@ def read_labelled(
         ParseError: with file and line, for a missing, empty or malformed file.
         ConfigError: if the examples do not fit the task, or one has no label.
     """
-    return all_labelled(list(with_parses(task.read(path, format=format, columns=columns), parses)), path)
+    examples = with_parses(task.read(path, format=format, columns=columns), parses)
+    return all_labelled([task.limited(example) for example in examples], path)
 
 
 def all_labelled(examples: list[Example], name: str) -> list[Example]:

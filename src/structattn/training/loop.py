@@ -32,6 +32,7 @@ from structattn.syntax.folders import (
     write_json_lines,
 )
 from structattn.tasks import Metric
+from structattn.tasks.memory import explained_memory
 from structattn.training import machine
 from structattn.training.averaging import Averaging
 from structattn.training.folder import RunFolder
@@ -204,6 +205,21 @@ class _Loop:
             yield batches
 
     def _take_step(self, batches: Sequence[list[int]]) -> None:
+        rows = [row for rows in batches for row in rows]
+        options = "optimization.batch_size or data.max_length"
+        with explained_memory(len(rows), max(int(self.sampler.lengths[row]) for row in rows), options=options):
+            self._add_gradients(batches)
+        self.norm = self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf)
+        self.optimizer.step()
+        self.rate = float(self.schedule.get_last_lr()[0])
+        if not self.accelerator.optimizer_step_was_skipped:
+            self.schedule.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        for watcher in self.watchers:
+            watcher.step()
+
+    def _add_gradients(self, batches: Sequence[list[int]]) -> None:
         send = require("accelerate", "train").utils.send_to_device
         for number, rows in enumerate(batches, start=1):
             batch = send(self.learner.batch(rows), self.accelerator.device)
@@ -214,15 +230,6 @@ class _Loop:
                     loss = self.learner.loss(self.module, batch) / len(batches)
                 self.accelerator.backward(loss)
             self.loss += loss.detach()
-        self.norm = self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf)
-        self.optimizer.step()
-        self.rate = float(self.schedule.get_last_lr()[0])
-        if not self.accelerator.optimizer_step_was_skipped:
-            self.schedule.step()
-        self.optimizer.zero_grad()
-        self.step += 1
-        for watcher in self.watchers:
-            watcher.step()
 
     def _mean_loss(self) -> float:
         """The mean over the steps since the last evaluation."""

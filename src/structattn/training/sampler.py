@@ -22,6 +22,11 @@ _POOL = 50
 class BatchSampler(Protocol):
     """Batches of indices, epoch after epoch, the same number of them each."""
 
+    @property
+    def lengths(self) -> Sequence[int] | np.ndarray:
+        """Length of every example."""
+        ...
+
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration."""
         ...
@@ -168,6 +173,7 @@ class TokenBatchSampler(_SharedBatches):
 
     def __init__(self, lengths: Sequence[int], tokens: int, *, seed: int, process: int = 0, processes: int = 1) -> None:
         self.batches: list[list[int]] = []
+        self.lengths = list(lengths)
         order = np.random.default_rng([seed, 0]).permutation(len(lengths))
         for index in order[np.argsort(np.asarray(lengths)[order], kind="stable")].tolist():
             # Sorted, so the newest is the longest.
