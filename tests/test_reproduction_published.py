@@ -61,6 +61,7 @@ def papers(tmp_path: Path) -> Path:
         ({"ours": "mine/none", "published": 1.0}, "not run yet"),
         ({"ours": "mine/one", "published": 1.0}, "not run yet"),
         ({"ours": "mine/low"}, "measured"),
+        ({"ours": "mine/high", "above": "mine/low"}, "measured"),
         ({"needs": "BERT", "published": 1.0}, "cannot be run here"),
         ({"quoted": True, "published": 1.0}, "quoted"),
         ({"drawn": "figures.md"}, "drawn"),

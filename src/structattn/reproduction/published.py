@@ -14,8 +14,9 @@
           - {row: BERT, published: 85.7, needs: BERT-base}
           - {row: figure 6, drawn: figures.md}
 
-``differs`` says how the data and the setting are others than the paper's; ``above`` names a row of ours that the
-paper's figures are above, for the verdict on the order. Values that were not read in the paper itself are ``recalled``.
+``differs`` says how the data and the setting are others than the paper's; ``above`` names a row of ours, for the
+verdict on the order, where the paper has the row above the one that it stands for. Values that were not read in the
+paper itself are ``recalled``.
 """
 
 import os
@@ -141,7 +142,7 @@ def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict
     name, note = FAILED if published is not None else MEASURED, entry.get("tried", "")
     if published is not None and best >= sign * published:
         name, note = REPRODUCED, ""
-    elif entry.get("above") not in (None, entry["ours"]):
+    elif published is not None and entry.get("above") not in (None, entry["ours"]):
         other = evidence.of(entry["above"], place)
         if other is not None and is_above(found, other):
             name = ORDERED
