@@ -236,7 +236,9 @@ def test_every_kind_of_model_comes_back_the_same(kind: str, tmp_path: Path) -> N
     model.save_pretrained(tmp_path / "model")
     loaded = sa.load(tmp_path / "model")
     assert (type(loaded), loaded.kind, loaded.training) == (type(model), kind, False)
-    assert loaded.config == model.config
+    # The attribute ``config`` of a model on a backbone is the backbone's, as transformers has it.
+    description = "description" if hasattr(model, "description") else "config"
+    assert getattr(loaded, description) == getattr(model, description)
     expected = model.state_dict()
     assert list(loaded.state_dict()) == list(expected)
     assert all(torch.equal(value, expected[name]) for name, value in loaded.state_dict().items())
