@@ -132,7 +132,7 @@ def test_what_is_not_there_is_said(
 def test_other_parsers_choose_their_device_themselves(place: Path) -> None:
     trees = str(place / "trees.conllu")
     for hardware in (Hardware("cpu", "bf16"), Hardware("cuda")):
-        with pytest.raises(ConfigError, match="expected structattn:FOLDER with these options"):
+        with pytest.raises(ConfigError, match="expected en or structattn:FOLDER with these options"):
             sa.parse([["the", "dog"]], trees, hardware=hardware)
 
 

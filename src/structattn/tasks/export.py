@@ -142,7 +142,7 @@ def _batch(model: SentenceModel, examples: Sequence[Example]) -> tuple[SentenceB
         batch = model.collate(examples).to(next(model.parameters()).device)
         model(batch)
     except MissingStructure as error:
-        raise ConfigError(f"{error}; give examples that have it (--data, --parses)") from None
+        raise ConfigError(f"{error.message}; give examples that have it (--data, --parses)") from None
     return batch.sentences
 
 
