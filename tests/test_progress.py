@@ -66,18 +66,24 @@ def arguments(tmp_path: Path) -> list[str]:
     return ["train", *chosen, "--data.train", str(data), "--optimization.epochs", "2"]
 
 
+@pytest.mark.parametrize(("chosen", "place", "seed"), [([], "run", "1"), (["--seeds", "2..3"], "run/seed2", "2")])
 def test_an_interrupt_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    chosen: list[str],
+    place: str,
+    seed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = [*arguments(tmp_path), "--out", str(tmp_path / "run")]
+    words, folder = arguments(tmp_path), str(tmp_path / place)
     with monkeypatch.context() as patch:
         interrupt(patch, "_save")
-        assert main(words) == 130
+        assert main([*words, *chosen, "--out", str(tmp_path / "run")]) == 130
     said = capsys.readouterr().err.splitlines()[-1]
-    place = tmp_path / "run"
-    assert said == f"structattn: interrupted; {place} keeps the run so far; resume it with --out {place} --resume"
-    assert main([*words, "--resume"]) == 0
-    assert RunFolder(place).is_finished
+    how = ["--seed", seed, "--out", folder, "--resume"]
+    assert said == f"structattn: interrupted; {folder} keeps the run so far; resume it with {' '.join(how)}"
+    assert main([*words, *how]) == 0
+    assert RunFolder(folder).is_finished
     assert "best epoch" in capsys.readouterr().out
 
 

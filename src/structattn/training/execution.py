@@ -64,7 +64,8 @@ def carry_out(
                     folder.clear_if_untrained()
                     if isinstance(error, KeyboardInterrupt) and folder.config.is_file():
                         error.add_note(
-                            f"{folder.path} keeps the run so far; resume it with --out {folder.path} --resume"
+                            f"{folder.path} keeps the run so far; "
+                            f"resume it with --seed {config.seed} --out {folder.path} --resume"
                         )
                 raise
         machine.from_first(lambda: remove(folder.checkpoints))
