@@ -321,6 +321,7 @@ def test_tensor_alpha_travels_with_the_prior() -> None:
 
 def test_alibi_slopes_are_those_of_press_et_al() -> None:
     assert alibi_slopes(8) == tuple(2.0**-number for number in range(1, 9))
+    assert alibi_slopes(3) == pytest.approx((2 ** (-8 / 3), 2 ** (-16 / 3), 2**-8))
 
 
 def test_double_precision_keeps_a_fixed_alpha_double() -> None:
@@ -359,7 +360,7 @@ def test_errors(build, message: str) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_only_priors_add_and_only_numbers_scale() -> None:
-    for build in (lambda: Forward() + 1, lambda: 1 + Forward(), lambda: sum([Forward()], start=1)):
+    for build in (lambda: Forward() + 1, lambda: 1 + Forward(), lambda: -1 + Forward(), lambda: sum([Forward()], start=1)):
         with pytest.raises(TypeError):
             build()
     for build in (lambda: "2" * Forward(), lambda: Forward() * "2", lambda: Forward() * Forward()):
