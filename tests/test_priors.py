@@ -360,7 +360,12 @@ def test_errors(build, message: str) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_only_priors_add_and_only_numbers_scale() -> None:
-    for build in (lambda: Forward() + 1, lambda: 1 + Forward(), lambda: -1 + Forward(), lambda: sum([Forward()], start=1)):
+    for build in (
+        lambda: Forward() + 1,
+        lambda: 1 + Forward(),
+        lambda: -1 + Forward(),
+        lambda: sum([Forward()], start=1),
+    ):
         with pytest.raises(TypeError):
             build()
     for build in (lambda: "2" * Forward(), lambda: Forward() * "2", lambda: Forward() * Forward()):
