@@ -1,6 +1,7 @@
 """Parsing many texts: what is split, kept, resumed and refused; the command line on top."""
 
 import contextlib
+import dataclasses
 import io
 import multiprocessing
 import os
@@ -206,6 +207,16 @@ def test_the_cache_keeps_all_of_a_sentence(tmp_path: Path) -> None:
     with ParseCache(tmp_path / "cache") as cache:
         assert cache.get(["k", "none", "other"]) == {"k": sentences, "none": []}
         assert len(cache.get([str(number) for number in range(2000)] + ["k"])) == 1
+
+
+def test_phrases_leave_the_rest_of_a_sentence() -> None:
+    tree = sa.DependencyTree([2, 0], ["nsubj", "root"])
+    rows = [("1", "kids", "kid", "NOUN", "NNS", "_", "2", "nsubj", "_", "_")] * 2
+    sentence = Sentence(["kids", "wash"], ["N", "V"], tree, metadata={"a": "b"}, rows=rows, comments=["a = b"])
+    found = sa.parsing.with_phrases(sentence)
+    assert found.constituency == sa.ConstituencyTree.from_dependency(sentence.words, tree)
+    assert dataclasses.replace(found, constituency=None) == sentence
+    assert sa.parsing.with_phrases(found) is found
 
 
 def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_inputs, columns_of
+from structattn.cli.inputs import check_inputs, data_config
 from structattn.cli.lines import figures
 from structattn.data.summary import summarise
 from structattn.layers.devices import Hardware
-from structattn.training.examples import read_labelled
+from structattn.training.examples import labelled_examples
 from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
 
 LOGGER = logging.getLogger("structattn.cli")
@@ -56,15 +56,16 @@ def command(
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
     if model.find_trees is not None:
         model.find_trees.keep()
-    columns = columns_of(run, text_column=text_column, label_column=label_column, id_column=id_column)
-    examples = read_labelled(model.task, data, format=format, parses=parses, columns=columns)
+    columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
+    settings = data_config(run, format=format, parses=parses, **columns)
+    examples = labelled_examples(model.task, data, settings)
     known = {"known_labels": model.labels or None, "has_classes": bool(model.labels)}
     summarise(examples, data, format=format or model.task.format_of(data), **known).log(LOGGER)
     with hardware.autocast():
         evaluation = model.evaluate(examples)
     if split is not None:
         LOGGER.info("predictions: %s", keep_predictions(run, split, evaluation, examples))
-    if model.find_trees is not None and model.find_trees.found:
-        LOGGER.info("%s (--parser names another, or none)", model.find_trees.summary)
+    if model.find_trees is not None:
+        model.find_trees.log(LOGGER, "--parser")
     metrics = dict(evaluation.metrics)
     yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else figures(metrics)

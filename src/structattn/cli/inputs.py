@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 
 from structattn.data import Example
 from structattn.data.model_config import read_model_config, whole_model_folder
-from structattn.data.readers import matching_files
-from structattn.data.readers.parallel import files_of
-from structattn.data.readers.reading import check_format
+from structattn.data.readers.reading import all_files_of, check_format
 from structattn.syntax import Sentence, read_lines
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.syntax.files import Source, check_readable
@@ -48,9 +46,8 @@ def check_inputs(
     check_format(None if format == "text" else format)
     for path in (data, parses):
         if path is not None and path != "-":
-            for one in files_of(path):
-                for file in matching_files(one):
-                    check_readable(file)
+            for file in all_files_of(path):
+                check_readable(file)
 
 
 def read_inputs(
@@ -77,15 +74,20 @@ def read_inputs(
         yield from task.read(opened, format=format, columns=columns)
 
 
-def columns_of(
-    run: str, *, text_column: int | str | None, label_column: int | str | None, id_column: int | str | None
-) -> dict[str, Any]:
-    """The columns of a table or the keys of JSON: those given, and otherwise those that the run was trained with."""
+def data_config(run: str, *, format: str | None, parses: str | None = None, **columns: int | str | None) -> DataConfig:
+    """How a file for a trained model is read.
+
+    Args:
+        run: its folder.
+        format: of the file.
+        parses: a CoNLL-U file for it.
+        **columns: ``text_column``, ``label_column`` and ``id_column`` of a table or the keys of JSON; where ``None``,
+            those that the run was trained with.
+    """
     config = RunFolder(run).config
     usual = load_config(config).data if config.is_file() else DataConfig()
-    names = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
-    given: dict[str, Any] = {name: column for name, column in names.items() if column is not None}
-    return dataclasses.replace(usual, **given).columns
+    given: dict[str, Any] = {name: column for name, column in columns.items() if column is not None}
+    return dataclasses.replace(usual, format=format, parses=parses, **given)
 
 
 def examples_of_run(run: str) -> Sequence[Example]:

@@ -1,11 +1,12 @@
 """``structattn predict``: the predictions of a trained model, one JSON line for each example."""
 
+import dataclasses
 import json as jsonlib
 import logging
 from collections.abc import Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_inputs, chunks, columns_of, read_inputs
+from structattn.cli.inputs import check_inputs, chunks, data_config, read_inputs
 from structattn.data.parses import with_parses
 from structattn.data.summary import ExampleCounts
 from structattn.layers.devices import Hardware
@@ -50,8 +51,8 @@ def command(
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
-    columns = columns_of(run, text_column=text_column, label_column=None, id_column=id_column)
-    columns.pop("label_column", None)  # new texts need no labels
+    settings = data_config(run, format=format, text_column=text_column, id_column=id_column)
+    columns = dataclasses.replace(settings, label_column=None).columns  # new texts need no labels
     data_format = format or ("text" if data == "-" else model.task.format_of(data))
     counts = ExampleCounts(data, format=data_format, has_classes=False)
     parsed = with_parses(read_inputs(model.task, data, format=format, columns=columns), parses)
@@ -63,8 +64,8 @@ def command(
             shown = {"texts": [sentence.text for sentence in example.sentences]} if texts else {}
             yield jsonlib.dumps({**_values(prediction), **shown}, ensure_ascii=False)
     counts.summary().log(LOGGER)
-    if model.find_trees is not None and model.find_trees.found:
-        LOGGER.info("%s (--parser names another, or none)", model.find_trees.summary)
+    if model.find_trees is not None:
+        model.find_trees.log(LOGGER, "--parser")
 
 
 def _values(prediction: Prediction) -> dict[str, object]:

@@ -94,6 +94,11 @@ class MissingTrees:
             f"trees: {self.found:,} {'sentence' if self.found == 1 else 'sentences'} had none; found by {name}, {kept}"
         )
 
+    def log(self, logger: logging.Logger, option: str) -> None:
+        """Log what was found, if anything was, and the option that names another parser."""
+        if self.found:
+            logger.info("%s (%s names another, or none)", self.summary, option)
+
     def keep(self) -> None:
         """Keep parses in ``parse_cache()`` from now on, for the next time that the same sentences come."""
         self.cache = parse_cache()

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import dataclasses
 import itertools
 import multiprocessing
 import os
@@ -185,7 +186,7 @@ def with_phrases(sentence: Sentence) -> Sentence:
     if tree is None:
         raise ValueError(f"expected a sentence with a dependency tree, got {sentence}")
     phrases = ConstituencyTree.from_dependency(sentence.words, tree)
-    return Sentence(sentence.words, sentence.tags, tree, phrases, sentence.relations, metadata=sentence.metadata)
+    return dataclasses.replace(sentence, constituency=phrases)
 
 
 class _Batch:

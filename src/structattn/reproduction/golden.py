@@ -4,6 +4,7 @@ The encoder, the classifier and the loss of the row are built with a fixed seed 
 vectors, and read two fixed examples with trees. A record keeps the numbers of its time.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from structattn.data import Example, PhraseTrees
+from structattn.data import Example
+from structattn.encoders.table import needs_backbone
 from structattn.reproduction.rows import Row
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.tasks import ClassifierConfig, DecoderConfig, ModelConfig, Task, get_task, model_class
+from structattn.tasks import Task, get_task
+from structattn.training.config import RunConfig
+from structattn.training.examples import Split
+from structattn.training.preparation import prepare_model
 
 DIM = 48
 """Width of the random word vectors of rows whose own are read from a file."""
@@ -22,8 +27,6 @@ DIM = 48
 _SEED = 7
 _TOLERANCE = 1e-4
 _SHOWN = 6
-# Encoders that are a pretrained backbone have no output without it.
-_ON_BACKBONES = {"backbone", "hydra", "injected", "guided", "beside_text"}
 
 
 def golden_output(row: Row) -> list[float] | None:
@@ -37,7 +40,7 @@ def golden_output(row: Row) -> list[float] | None:
         return None
     config = row.config()
     task = get_task(config["task"])
-    if task.answer == "facts" or config["encoder"] in _ON_BACKBONES or ":" in config["encoder"]:
+    if task.answer == "facts" or ":" in config["encoder"] or needs_backbone(config["encoder"]):
         return None
     return _output(task, config)
 
@@ -58,24 +61,19 @@ def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -
 
 
 def _output(task: Task, config: Mapping[str, Any]) -> list[float]:
-    data = config["data"]
-    embedder = dict(config["embedder"])
-    if data["vectors"] is not None or embedder.get("name", "words") != "words":
-        embedder = {"dim": DIM}
-    examples = _examples(task, has_syntax=bool(config["options"].get("num_labels")))
-    made_of = ModelConfig(
-        config["encoder"],
-        config["options"],
-        embedder,
-        ClassifierConfig(**config["classifier"]),
-        DecoderConfig(**config["decoder"]),
-        PhraseTrees(data["trees"], data["unary"], data["tree_seed"]),
-        nodes=(data["phrases"] or task.phrases) == "nodes",
-        lowercase=data["lowercase"],
+    run = RunConfig.from_dict(dict(config))
+    if run.data.vectors is not None or run.embedder.get("name", "words") != "words":
+        run = dataclasses.replace(run, embedder={"dim": DIM})
+    # Every word of the two sentences counts, with its own value drawn as the vectors of a file would be.
+    run = dataclasses.replace(
+        run,
+        data=dataclasses.replace(run.data, vectors=None, min_count=1),
+        optimization=dataclasses.replace(run.optimization, initial_range=None),
     )
+    examples = _examples(task, has_syntax=bool(run.options.get("num_labels")))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
-        model = model_class(task).from_examples(task, made_of, examples).eval()
+        model = prepare_model(run, task, Split(examples, examples, examples)).eval()
         batch = model.collate(examples)
         with torch.enable_grad():
             scores = model(batch)

@@ -17,6 +17,7 @@ seed leaves. ``preset`` is a configuration beside the file, and ``like`` another
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -142,7 +143,7 @@ class Row:
             usual = {name: dataclasses.asdict(one) for name, one in kind.usual(given.get("backbone")).items()}
         return _without_run(_over(_over(_defaults(kind), usual), {**given, **positional}, str(self)))
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """A hash of the resolved configuration: runs of a row are repeated where it has changed."""
         return self.digest_of(self.config())

@@ -17,9 +17,9 @@ from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.comparison import Comparison, Difference, Flip, Group
 from structattn.training.config import RunConfig, load_config
+from structattn.training.examples import Data, labelled_examples, name_of
 from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.models import load
-from structattn.training.objects import Data, labelled_examples, name_of
 from structattn.training.run import RunResult, read_result
 from structattn.training.significance import compare_answers
 

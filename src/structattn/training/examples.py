@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy as np
 from structattn.data import Example
 from structattn.data.formulas import GENERATORS
 from structattn.data.model_config import read_model_config, whole_model_folder
+from structattn.data.objects import read_objects
 from structattn.data.parses import with_parses
-from structattn.data.readers import matching_files
-from structattn.data.readers.parallel import files_of
-from structattn.data.readers.reading import check_format
+from structattn.data.readers.reading import all_files_of, check_format
 from structattn.data.summary import DataSummary, summarise
 from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.syntax.errors import ConfigError
@@ -23,6 +22,9 @@ from structattn.syntax.files import check_readable
 from structattn.tasks import Task
 from structattn.tasks.table import check_decoder, get_task, model_kind
 from structattn.training.config import DataConfig, RunConfig
+
+Data = str | os.PathLike[str] | Iterable[Any]
+"""A file, or a collection as ``read_objects`` takes it."""
 
 FROM_PYTHON = "python:"
 """What stands before the checksum of examples, in place of a path, where no file was read."""
@@ -119,7 +121,7 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
 
     def part(name: str, path: str) -> Iterable[Example]:
         if not path.startswith(FROM_PYTHON):
-            return _read(task, path, data)
+            return examples_of(task, path, data)
         if examples is None:
             raise ConfigError("the examples of this run came from a Python program: give a file (--data)")
         return examples[name]
@@ -160,53 +162,55 @@ def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummar
     return found
 
 
-def read_labelled(
-    task: Task,
-    path: str,
-    *,
-    format: str | None = None,
-    parses: str | None = None,
-    columns: Mapping[str, Any] | None = None,
-) -> list[Example]:
-    """The examples of a file, to measure a model by.
+def examples_of(task: Task, source: Data, data: DataConfig) -> Iterator[Example]:
+    """Stream the examples of a file or a collection, with the trees of ``data.parses`` for sentences without.
 
     Args:
         task: their task.
-        path: the file.
-        format: its data format; recognised from the file if ``None``.
-        parses: a CoNLL-U file with the trees of sentences that come without.
-        columns: as for ``Task.read``.
+        source: the file or collection.
+        data: format, columns and parses; its own files are not read.
 
     Raises:
-        ParseError: with file and line, for a missing, empty or malformed file.
-        ConfigError: if the examples do not fit the task, or one has no label.
+        ParseError: for data that are none, with file and line, or the number of the row.
+        ConfigError: if the examples do not fit the task.
     """
-    examples = with_parses(task.read(path, format=format, columns=columns), parses)
-    return all_labelled([task.limited(example) for example in examples], path)
+    if isinstance(source, str | os.PathLike):
+        found = task.read(source, format=data.format, columns=data.columns)
+    else:
+        target = "score" if task.is_regression else "class"
+        found = task.prepare(read_objects(source, **data.columns, target=target, num_texts=task.arity))
+    return with_parses(found, data.parses)
 
 
-def all_labelled(examples: list[Example], name: str) -> list[Example]:
-    """The examples themselves, where each has a label to compare with.
+def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Example]:
+    """The examples of a file or a collection, to measure a model by; longer texts are truncated as the task says.
+
+    Args:
+        task: as for `examples_of`.
+        source: likewise.
+        data: likewise.
 
     Raises:
-        ConfigError: if one has none; the message begins with ``name``.
+        ParseError: as `examples_of`.
+        ConfigError: as `examples_of`; if an example has no label.
     """
+    examples = [task.limited(example) for example in examples_of(task, source, data)]
     unlabelled = next((example.id for example in examples if example.label is None), None)
     if unlabelled is not None:
-        raise ConfigError(f"{name}: example {unlabelled!r} has no label to compare with; predict needs none")
+        label = f"{name_of(source)}: example {unlabelled!r}"
+        raise ConfigError(f"{label} has no label to compare with; predict needs none")
     return examples
+
+
+def name_of(source: Data) -> str:
+    """The path of a file; "the given data" for anything else."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else "the given data"
 
 
 def files_of_run(data: DataConfig) -> list[str]:
     """Every file that a run reads its data from, those that match a pattern included."""
     paths = (data.train, data.dev, data.test, data.parses, data.vectors)
-    return [
-        os.fspath(one) for path in paths if path is not None for file in files_of(path) for one in matching_files(file)
-    ]
-
-
-def _read(task: Task, path: str, data: DataConfig) -> Iterable[Example]:
-    return with_parses(task.read(path, format=data.format, columns=data.columns), data.parses)
+    return [file for path in paths if path is not None for file in all_files_of(path)]
 
 
 def generator_of(config: RunConfig, task: Task) -> str:
@@ -239,17 +243,17 @@ def _held_out(examples: Sequence[Example], share: float) -> tuple[list[Example],
     number = max(1, round(len(examples) * share))
     if number >= len(examples):
         raise ConfigError(f"data.holdout: cannot hold out {number} of {len(examples)} examples; give data.dev")
-    chosen = set(_shuffled(len(examples))[:number])
-    return (
-        [example for index, example in enumerate(examples) if index not in chosen],
-        [example for index, example in enumerate(examples) if index in chosen],
-    )
+    return _apart(examples, set(_shuffled(len(examples))[:number]))
 
 
 def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:
     if len(examples) < folds:
         raise ConfigError(f"folds: cannot make {folds} folds of {len(examples)} examples")
-    chosen = set(_shuffled(len(examples))[fold - 1 :: folds])
+    return _apart(examples, set(_shuffled(len(examples))[fold - 1 :: folds]))
+
+
+def _apart(examples: Sequence[Example], chosen: Container[int]) -> tuple[list[Example], list[Example]]:
+    """The other examples, and those of the chosen positions."""
     return (
         [example for index, example in enumerate(examples) if index not in chosen],
         [example for index, example in enumerate(examples) if index in chosen],

@@ -3,23 +3,18 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structattn.data import Example
-from structattn.data.objects import read_objects
-from structattn.data.parses import with_parses
 from structattn.syntax import ConfigError
 from structattn.syntax.options import nearest
-from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
+from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
-from structattn.training.examples import FROM_PYTHON, all_labelled
+from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
 from structattn.training.models import load
 from structattn.training.run import RunResult, run
 from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
-
-Data = str | os.PathLike[str] | Iterable[Any]
-"""A file, or a collection as `read_objects` takes it."""
 
 _PARTS = ("train", "dev", "test")
 
@@ -74,7 +69,8 @@ def train(
         config = RunConfig.from_dict({"task": task, "encoder": encoder, **values, "data": {**values["data"], **files}})
         return run(config, resume=resume, overwrite=overwrite)
     settings = RunConfig.from_dict({"task": task, "encoder": encoder, **values}).data
-    parts = {name: _examples(known_task, source, settings) for name, source in sources.items() if source is not None}
+    given = {name: source for name, source in sources.items() if source is not None}
+    parts = {name: list(examples_of(known_task, source, settings)) for name, source in given.items()}
     named = {name: f"{FROM_PYTHON}{checksum(part)}" for name, part in parts.items()}
     config = RunConfig.from_dict({"task": task, "encoder": encoder, **values, "data": {**values["data"], **named}})
     return run(config, examples=parts, resume=resume, overwrite=overwrite)
@@ -122,27 +118,7 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
         ParseError: for data that are none, with file and line, or the number of the row.
     """
     ready = _model(model)
-    return ready.predict(_examples(ready.task, data, DataConfig(**columns)))
-
-
-def labelled_examples(task: Task, data: Data, settings: DataConfig) -> list[Example]:
-    """Examples to measure a model of the task by.
-
-    Args:
-        task: their task.
-        data: a file, or examples as for `train`.
-        settings: the format, columns and parses of the data.
-
-    Raises:
-        ConfigError: if the data do not fit the task, or an example has no label.
-        ParseError: for data that are none, with file and line, or the number of the row.
-    """
-    return all_labelled(_examples(task, data, settings), name_of(data))
-
-
-def name_of(data: Data) -> str:
-    """The path of a file; "the given data" for anything else."""
-    return os.fspath(data) if isinstance(data, str | os.PathLike) else "the given data"
+    return ready.predict(list(examples_of(ready.task, data, DataConfig(**columns))))
 
 
 def checksum(examples: Sequence[Example]) -> str:
@@ -169,16 +145,6 @@ def _model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
     warn_if_unfinished(model)
     found: TaskModel = load(model)
     return found
-
-
-def _examples(task: Task, data: Data, settings: DataConfig) -> list[Example]:
-    """Examples of the task, with the trees of a file for sentences that have none."""
-    if isinstance(data, str | os.PathLike):
-        found = task.read(data, format=settings.format, columns=settings.columns)
-    else:
-        target = "score" if task.is_regression else "class"
-        found = task.prepare(read_objects(data, **settings.columns, target=target, num_texts=task.arity))
-    return list(with_parses(found, settings.parses))
 
 
 def _sections(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict[str, Any]:

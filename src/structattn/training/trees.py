@@ -47,7 +47,7 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
 
     whole = Split(*(completed(getattr(split, item.name)) for item in dataclasses.fields(Split)))
     if machine.is_first():
-        LOGGER.info("%s (--data.parser names another, or none)", find_trees.summary)
+        find_trees.log(LOGGER, "--data.parser")
     return whole, find_trees
 
 

@@ -16,7 +16,7 @@ from structattn.data.readers.babi import read_babi
 from structattn.data.readers.documents import read_documents
 from structattn.data.readers.items import Column
 from structattn.data.readers.lines import read_json, read_labelled
-from structattn.data.readers.parallel import read_parallel
+from structattn.data.readers.parallel import files_of, read_parallel
 from structattn.data.readers.tables import is_table_header, read_csv, read_sick, read_tsv
 from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
 from structattn.syntax import ConfigError, ParseError, read_lines
@@ -113,6 +113,15 @@ def matching_files(path: Source) -> list[Any]:
     if not found:
         raise ParseError("expected a file of this pattern, there is none", file=path)
     return found
+
+
+def all_files_of(path: str | os.PathLike[str]) -> list[str]:
+    """Every file that a path names: one, two with a comma between, or those that match a pattern.
+
+    Raises:
+        ParseError: for more than two, or a pattern that nothing matches.
+    """
+    return [os.fspath(file) for one in files_of(path) for file in matching_files(one)]
 
 
 def _read(path: Source, format: str | None, options: Mapping[str, Any]) -> Iterator[Example]:
