@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import structattn as sa
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.data.summary import summarise
+from structattn.parsing.run import parse_each
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence, StructAttnError
 from structattn.tasks import Task, get_task
 from structattn.training import loop
@@ -116,6 +118,29 @@ def test_the_length_is_part_of_the_model(tmp_path: Path, capsys: pytest.CaptureF
     model = sa.load(tmp_path / "run")
     assert model.predict([LONG])[0].probabilities == model.predict([short])[0].probabilities
     assert model.task.max_length == 8
+
+
+def test_what_is_truncated_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[tuple[str, ...]] = []
+
+    def spy(sentences: Sequence[Sentence], *others: Any, **options: Any) -> Any:
+        parsed.extend(sentence.words for sentence in sentences)
+        return parse_each(sentences, *others, **options)
+
+    def found() -> list[int]:
+        lengths = sorted(len(words) for words in parsed)
+        parsed.clear()
+        return lengths
+
+    monkeypatch.setattr("structattn.parsing.missing.parse_each", spy)
+    rows, values = [(LONG, "good"), ("a dull film", "bad")], {"options": {"dim": 6}, "optimization": {"epochs": 1}}
+    result = sa.train(rows, rows, encoder="ms_san", max_length=8, out=tmp_path / "run", **values)
+    assert found() == [3, 3, 8, 8]  # not 8 three times: what is learnt and its sentences share their examples
+    model = sa.load(result.folder)
+    assert [len(example.sentences[0]) for example in model.with_trees([sa.Example(LONG)])] == [8]
+    sa.predict(model, [LONG])
+    sa.evaluate(model, rows)
+    assert found() == [3, 8, 8, 8]
 
 
 def test_longer_sentences_may_be_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def command(
     check_inputs(run, data, format=data_format, trust_code=trust_code)
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
     found = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
-    (chosen,) = model.with_trees([model.task.limited(found)])
+    (chosen,) = model.with_trees([found])
     folder = RunFolder(run).plots if out is None else Path(out)
     title, formats = f"{run}: {chosen.id}", format.split(",")
     with hardware.autocast():

@@ -198,8 +198,15 @@ class TaskModel(SavedModel):
         return {} if self.find_trees is None else {TREE_PARSER: self.find_trees.record}
 
     def with_trees(self, examples: Sequence[Example]) -> list[Example]:
-        """The examples as ``predict`` encodes them: with trees, if the model has a parser that finds them."""
-        return list(examples) if self.find_trees is None else self.find_trees(examples)
+        """The examples as ``predict`` encodes them: truncated, and with trees if the model has a parser to find them.
+
+        What is truncated is not parsed.
+
+        Raises:
+            ConfigError: for a sentence that is longer than the task allows, and may not be truncated.
+        """
+        limited = list(map(self.task.limited, examples))
+        return limited if self.find_trees is None else self.find_trees(limited)
 
     def loss(self, batch: Any) -> Float[Tensor, ""]:
         """What training minimises, of a batch or of a sequence of examples; see ``loss_of``."""

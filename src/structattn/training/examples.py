@@ -120,11 +120,12 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         return _generated(config, task)
 
     def part(name: str, path: str) -> Iterable[Example]:
+        """Truncated one by one, so that a long text is in memory whole only while it is read."""
         if not path.startswith(FROM_PYTHON):
-            return examples_of(task, path, data)
+            return map(task.limited, examples_of(task, path, data))
         if examples is None:
             raise ConfigError("the examples of this run came from a Python program: give a file (--data)")
-        return examples[name]
+        return map(task.limited, examples[name])
 
     whole = list(itertools.islice(part("train", data.train), data.limit))
     if config.folds is not None:
@@ -139,8 +140,7 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         for example in measured:
             if example.label is None:
                 raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
-    parts = (_with_phrases(task, data, train), train, dev, test)
-    return Split(*([task.limited(example) for example in one] for one in parts))
+    return Split(_with_phrases(task, data, train), train, dev, test)
 
 
 def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummary]:
@@ -269,4 +269,4 @@ def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) ->
         raise ConfigError(f"data.phrases: {phrases!r} needs a training file; give the phrases as examples of their own")
     trees = {example.id for example in sentences}
     every = task.read(data.train, format=data.format, phrases=phrases, columns=data.columns)
-    return [example for example in every if example.id.split("/")[0] in trees]
+    return [task.limited(example) for example in every if example.id.split("/")[0] in trees]
