@@ -9,6 +9,7 @@ from torch import Tensor
 
 import structattn as sa
 from structattn.functional import SparseMatrix, TreeOperator, accumulate
+from structattn.functional.correlation import correlate
 from trees_by_hand import literal_accumulation, random_tree
 
 # A phrase g over all three leaves, and its child h over the last two.
@@ -61,6 +62,14 @@ def example(seed: int, num_leaves: int, *, channels: int = 6) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(params=["sparse", "padded"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What meets what as a list of pairs, or as tensors of fixed shape, as in graphs and on accelerators."""
+    if request.param == "padded":
+        monkeypatch.setattr(TreeOperator, "_is_traced", True)
+
+
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize(("tables", "mode", "expected"), GOLDEN)
 def test_numbers_made_by_hand(tables: dict[str, Tensor], mode: str, expected: list[list[float]]) -> None:
     found = closed(LEAVES, NODES, WEIGHTS, mode=mode, **tables)
@@ -80,6 +89,19 @@ def test_the_literal_tensors_made_by_hand() -> None:
     torch.testing.assert_close(averaged, torch.tensor(expected))
 
 
+@pytest.mark.parametrize(("batch", "length", "dim"), [(1, 1, 1), (2, 3, 1), (3, 4, 2), (2, 5, 3), (0, 2, 3), (2, 0, 3)])
+def test_a_correlation_agrees_with_a_loop(batch: int, length: int, dim: int) -> None:
+    generator = torch.Generator().manual_seed(length)
+    rows = torch.randn(batch, length, generator=generator, dtype=torch.float64)
+    values = torch.randn(batch, length, dim, generator=generator, dtype=torch.float64, requires_grad=True)
+    expected = torch.zeros_like(values)
+    for start in range(length):
+        for place in range(start, length):
+            expected[:, start] += rows[:, place - start, None] * values[:, place]
+    torch.testing.assert_close(correlate(rows, values), expected)
+    assert not values.numel() or torch.autograd.gradcheck(lambda values: correlate(rows, values), (values,))
+
+
 def test_the_operator_made_by_hand() -> None:
     trees = TreeOperator.from_spans(torch.tensor([SPANS]), torch.tensor([PARENTS]), 3)
     assert trees.counts.tolist() == [[[1.0, 2.0, 2.0], [0.0, 1.0, 1.0]]]
@@ -89,6 +111,7 @@ def test_the_operator_made_by_hand() -> None:
     torch.testing.assert_close(of_nodes, torch.tensor([[4 / 9, 5 / 18], [0.0, 0.625]]))
 
 
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("mode", ["paper", "ref"])
 @pytest.mark.parametrize("num_leaves", [1, 2, 5, 9, 20])
 def test_it_equals_the_literal_form(num_leaves: int, mode: str) -> None:
@@ -100,6 +123,7 @@ def test_it_equals_the_literal_form(num_leaves: int, mode: str) -> None:
             torch.testing.assert_close(closed(**chosen, mode=mode), expected, atol=1e-12, rtol=0)
 
 
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("mode", ["paper", "ref"])
 def test_gradients(mode: str) -> None:
     case = example(3, 4, channels=2)
@@ -147,6 +171,7 @@ def test_several_roots_do_not_see_each_other() -> None:
     torch.testing.assert_close(closed(**together, **tables), expected, atol=1e-12, rtol=0)
 
 
+@pytest.mark.usefixtures("form")
 def test_one_word_no_word_and_no_phrase() -> None:
     one = closed(LEAVES[:1], NODES[:1], WEIGHTS[:1], [(0, 1)], [-1], **TABLES)
     expected = (LEAVES[0] + NODES[0] + torch.tensor([10.0, 1.0])) / 2
@@ -163,6 +188,7 @@ def test_a_chain_of_phrases_over_the_same_words_counts_each() -> None:
     torch.testing.assert_close(found, torch.stack([mean / 4, mean / 3, mean / 2]))
 
 
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("more", [1, 7])
 def test_padding_changes_nothing(more: int) -> None:
     case = example(8, 7)
@@ -192,6 +218,7 @@ def test_padding_changes_nothing(more: int) -> None:
         assert not tensor.grad[0, 0, -more:].any()
 
 
+@pytest.mark.usefixtures("form")
 def test_a_batch_with_heads_is_each_alone() -> None:
     cases = [example(seed, size) for seed, size in ((1, 4), (2, 9), (3, 1))]
     most = max(len(case["spans"]) for case in cases)
@@ -251,6 +278,12 @@ def test_half_precision_accumulates_in_single() -> None:
     found = closed(**half)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.double(), closed(**case), atol=0.2, rtol=0.05)
+
+
+def test_two_rows_make_a_table() -> None:
+    tables = {name: torch.tensor([[100.0], [1.0]]) for name in TABLES}
+    longer = {name: torch.tensor([[-5.0], [1.0], [1.0], [1.0]]) for name in TABLES}
+    assert torch.equal(closed(LEAVES, NODES, WEIGHTS, **tables), closed(LEAVES, NODES, WEIGHTS, **longer))
 
 
 def test_trees_that_are_an_operator_already_give_the_same() -> None:

@@ -42,7 +42,8 @@ def _convolved(rows: Tensor, values: Tensor) -> Tensor:
 
 @torch.library.custom_op("structattn::correlate", mutates_args=())
 def _correlate(rows: Tensor, values: Tensor) -> Tensor:
-    return _convolved(rows, values).contiguous()
+    # A convolution refuses to have no groups: there are none where a batch has no phrases.
+    return _convolved(rows, values).contiguous() if values.numel() else torch.empty_like(values)
 
 
 def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:

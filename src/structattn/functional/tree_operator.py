@@ -128,7 +128,7 @@ class TreeOperator:
     def by_height(self) -> TreeHistogram | PaddedHistogram:
         """From leaf weights to sums by ``V``: an entry ``A[i, j]`` at step ``V_ij - 1`` of phrase ``i``."""
         if self._is_traced:
-            return PaddedHistogram(self._met_by_height, width=max(self.cover.shape[1], 1))
+            return PaddedHistogram(self._met_by_height, width=self.cover.shape[1])
         if self._by_height is None:
             self._by_height = self._sparse_by_height()
         return self._by_height
@@ -138,7 +138,7 @@ class TreeOperator:
         """From leaf weights to sums by place: an entry ``A[i, j]`` at step ``h - 1`` of phrase ``i`` for each phrase
         below ``i`` whose ``h``-th leaf is ``j``."""
         if self._is_traced:
-            return PaddedHistogram(self._met_by_place, width=max(self.cover.shape[2], 1))
+            return PaddedHistogram(self._met_by_place, width=self.cover.shape[2])
         if self._by_place is None:
             self._by_place = self._sparse_by_place()
         return self._by_place
