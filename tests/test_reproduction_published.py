@@ -1,6 +1,7 @@
 """Verdicts on published rows, and the page that lists them."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
 RIGHT = {"low": [index % 2 == 0 for index in range(400)], "high": [index % 10 < 6 for index in range(400)]}
 
 
-@pytest.fixture
-def papers(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tmp_path = tmp_path_factory.mktemp("recorded")
     folder = tmp_path / "papers" / "mine"
     folder.mkdir(parents=True)
     rows = {
@@ -41,6 +43,11 @@ def papers(tmp_path: Path) -> Path:
     row = known["mine/one"]
     append_record(row, Record(1, "train", row.digest, "0", {}, "dev", {"bleu": 24.0}, 1.0, "cpu", golden_output(row)))
     return tmp_path / "papers"
+
+
+@pytest.fixture
+def papers(recorded: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(recorded, tmp_path / "papers")
 
 
 @pytest.mark.parametrize(

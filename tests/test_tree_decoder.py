@@ -129,10 +129,10 @@ def test_a_run_translates_from_trees(tmp_path: Path) -> None:
             "translation",
             "tree_transformer",
             DataConfig(files["train"], dev=files["dev"]),
-            options={"dim": 32, "dropout": 0.0},
+            options={"dim": 32, "num_layers": 1, "dropout": 0.0},
             decoder=DecoderConfig(
                 "tree_transformer",
-                options={"dropout": 0.0},
+                options={"num_layers": 1, "dropout": 0.0},
                 source="subwords",
                 target="subwords",
                 vocab_size=60,

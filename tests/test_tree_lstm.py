@@ -182,13 +182,13 @@ def test_the_order_holds_every_real_node_once_children_first() -> None:
 
 
 def test_a_pass_costs_operations_per_level_not_per_node() -> None:
-    """A chain of 400 levels and a bush of 400 words, both without recursion."""
-    chain = sa.Sentence(["a"] * 400, dependency=sa.DependencyTree(list(range(400))))
-    bush = sa.Sentence(["a"] * 400, dependency=sa.DependencyTree([0] + [1] * 399))
+    """A chain of 200 levels and a bush of 200 words, both without recursion."""
+    chain = sa.Sentence(["a"] * 200, dependency=sa.DependencyTree(list(range(200))))
+    bush = sa.Sentence(["a"] * 200, dependency=sa.DependencyTree([0] + [1] * 199))
     batch = sa.collate([chain, bush], sa.Vocabulary(["a"]))
     order = TreeOrder(batch.dependency, torch.float32)
-    assert order.level_sizes[:2] == [400, 2]
-    states = torch.randn(2, 400, 3, requires_grad=True)
+    assert order.level_sizes[:2] == [200, 2]
+    states = torch.randn(2, 200, 3, requires_grad=True)
     output = ChildSumTreeLSTM(3, 2)(states, batch.dependency)
     output[:, 0].sum().backward()
     assert states.grad is not None

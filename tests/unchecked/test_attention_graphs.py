@@ -17,13 +17,10 @@ BUILDERS: dict[str, Callable[[], nn.Module]] = {**LAYERS, **{name: build for nam
 # In the first no two sizes are the same: torch takes equal ones for one.
 BATCHES = [[LONG, SHORT, MIDDLE], [MIDDLE, SHORT, LONG, MIDDLE], [MIDDLE, SHORT]]
 every_layer = pytest.mark.parametrize("name", BUILDERS)
-EXPORTED_SOON = {"directional", "projective heads"}
+EXPORTED_SOON = {"directional"}
 slowly = pytest.mark.slow
-# One of each kind; the others trace what these do, or more of it.
-COMPILED_SOON = {
-    *("multi-head, prior", "shaw", "xl", "token2token", "directional", "projective heads", "phrases", "source2token"),
-    *("additive", "dependency prior"),
-}
+# What no encoder of test_encoder_graphs has; the others trace what these do, or more of it.
+COMPILED_SOON = {"shaw", "xl", "projective heads", "phrases", "source2token", "dependency prior"}
 CALLS = [pytest.param(name, "batch", marks=() if name in COMPILED_SOON else slowly) for name in BUILDERS]
 CALLS += [
     pytest.param(name, "mask", marks=() if name in ("multi-head", "source2token") else slowly)
