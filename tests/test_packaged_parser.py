@@ -188,7 +188,34 @@ def test_sentences_keep_their_own_trees_and_tags(tmp_path: Path) -> None:
     assert pair.sentences[1].dependency == sa.parse([["Dogs", "bark"]])[0].dependency
     assert (pair.label, pair.id, pair.weight, find_trees.found) == ("x", "7", 2.0, 1)
     assert empty.sentences[0].dependency is None
-    assert find_trees.record == {"name": "en", "version": parser_of("en").version}
+    assert find_trees.record == {"name": "en", "version": parser_of("en").version, "structures": "dependency"}
+
+
+def test_phrases_follow_from_dependencies_that_are_there_or_are_found() -> None:
+    phrases = sa.ConstituencyTree(["Dogs", "bark"], [("S", 0, 2)])
+    own = Sentence(["Dogs", "bark"], constituency=phrases)
+    with_heads = Sentence(["Dogs", "bark"], dependency=sa.DependencyTree([0, 1]))
+    find_trees = MissingTrees("en", structures=["constituency"])
+    pair, single = find_trees([Example((own, with_heads)), Example("Two kids wash")])
+    assert find_trees.found == 2
+    assert pair.sentences[0] is own
+    shown = [one.constituency.to_brackets() for one in (*pair.sentences, *single.sentences) if one.constituency]
+    assert shown == ["(S Dogs bark)", "(X Dogs bark)", "(root (nsubj Two kids) wash)"]
+    # What is not asked for is not found.
+    assert find_trees.record["structures"] == "constituency"
+    assert MissingTrees("en")([Example((with_heads,))])[0].sentences[0] is with_heads
+
+
+@pytest.mark.parametrize(("source", "found"), [("own", "constituency"), ("dependency", "dependency")])
+def test_encoders_of_phrases_get_phrases(tmp_path: Path, source: str, found: str) -> None:
+    rows = [("Two kids wash their hands", "clean"), ("The dogs bark", "loud")] * 2
+    small: dict[str, Any] = {"options": {"dim": 8}, "optimization": {"epochs": 1}, "out": tmp_path / "run"}
+    run = sa.train(rows, rows, encoder="tree_transformer", trees=source, **small)
+    saved = json.loads((run.folder / "best" / "config.json").read_text())
+    assert saved["tree_parser"]["structures"] == found
+    (sentence,) = sa.parse("The kids bark", constituency=True)
+    raw, parsed = sa.load(run.folder).predict(["The kids bark", sentence])
+    assert raw.probabilities == parsed.probabilities
 
 
 def test_another_version_is_used_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -213,7 +240,7 @@ def test_without_a_folder_for_caches_nothing_is_kept(monkeypatch: pytest.MonkeyP
 
 def test_a_run_remembers_its_parser(trained: RunResult, caplog: pytest.LogCaptureFixture) -> None:
     saved = json.loads((trained.folder / "best" / "config.json").read_text())
-    assert saved["tree_parser"] == {"name": "en", "version": parser_of("en").version}
+    assert saved["tree_parser"] == {"name": "en", "version": parser_of("en").version, "structures": "dependency"}
     model = sa.load(trained.folder)
     text, sentence = "The kids bark", sa.parse("The kids bark")[0]
     assert model.predict([text])[0].probabilities == model.predict([sentence])[0].probabilities

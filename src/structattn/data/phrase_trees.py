@@ -83,7 +83,9 @@ class PhraseTrees:
             return ConstituencyTree.from_dependency(words, sentence.dependency)
         if self.source == "rooted":
             if own is None:
-                raise MissingStructure(f"a rooted tree needs a phrase tree, {_start(words)} has none")
+                raise MissingStructure(
+                    f"a rooted tree needs a phrase tree, {_start(words)} has none", structure="constituency"
+                )
             return _rooted(own)
         known = {} if own is None else {(start, end): label for label, start, end in reversed(own.spans)}
         spans = [

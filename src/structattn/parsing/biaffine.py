@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from structattn.layers.linear import glorot_linear
 
+_AT_ONCE = 256
+
 
 @dataclass(frozen=True, eq=False)
 class ParserScores:
@@ -97,8 +99,12 @@ class BiaffineScorer(nn.Module):
             heads: CoNLL id of each word's head.
         """
         chosen = scores.heads.gather(1, heads.unsqueeze(-1).expand(-1, -1, scores.heads.shape[-1]))
-        # Where labels are scored for one arc a word only, a product over all pairs of words would be wasted.
-        return torch.einsum("bwi,lij,bwj->bwl", _with_one(scores.dependents), self.label_weight, _with_one(chosen))
+        # Where labels are scored for one arc a word only, a product over all pairs of words would be wasted. What lies
+        # between the two products is as wide as all labels together, so a few words at a time keep it in the cache.
+        below, above = (_with_one(states).flatten(0, 1).split(_AT_ONCE) for states in (scores.dependents, chosen))
+        pairs = zip(below, above, strict=True)
+        found = torch.cat([torch.einsum("wi,lij,wj->wl", one, self.label_weight, head) for one, head in pairs])
+        return found.reshape(*heads.shape, -1)
 
 
 def _with_one(states: Tensor) -> Tensor:

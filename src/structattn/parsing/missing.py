@@ -3,30 +3,34 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from structattn.data import Example
 from structattn.parsing.names import parser_of
 from structattn.parsing.parser import Parser
-from structattn.parsing.run import parse_each
+from structattn.parsing.run import parse_each, with_phrases
 from structattn.syntax import ConfigError, Sentence
 
 LOGGER = logging.getLogger("structattn.parsing")
 _MANY = 1000
+STRUCTURES = ("dependency", "constituency")
+"""The trees that can be found."""
 
 
 class MissingTrees:
-    """Gives the sentences of examples that have no dependency tree the one that a parser finds for their words.
+    """Gives the sentences of examples that have no tree the one that a parser finds for their words.
 
-    Sentences keep the trees and the tags that they have. The parser is loaded for the first sentence without a tree; it
-    runs on the CPU, so that it finds the same trees wherever the model runs.
+    Phrase trees follow from the dependencies, see ``ConstituencyTree.from_dependency``. Sentences keep the trees and
+    the tags that they have. The parser is loaded for the first sentence without a dependency tree; it runs on the CPU,
+    so that it finds the same trees wherever the model runs.
 
     Args:
         name: the parser, as ``parser_of`` takes it.
         version: the version that is expected; another one is used too, with a warning.
         cache: a file that keeps parses, as for ``parse``.
         trusted: whether the parser may be started. What only a model folder names may not, if it is code of others.
+        structures: the trees that sentences need, of ``STRUCTURES``.
 
     Attributes:
         found: how many sentences it gave trees.
@@ -38,6 +42,9 @@ class MissingTrees:
         >>> (example,) = find_trees([Example((Sentence(["Kids", "wash", "their", "hands"]), own), "0")])
         >>> [sentence.dependency.heads for sentence in example.sentences], find_trees.found
         ([(2, 0, 4, 2), (0,)], 1)
+        >>> (phrases,) = MissingTrees("en", structures=["constituency"])([example])
+        >>> phrases.sentences[0].constituency.to_brackets()
+        '(root Kids wash (obj their hands))'
     """
 
     def __init__(
@@ -47,8 +54,10 @@ class MissingTrees:
         version: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         trusted: bool = True,
+        structures: Collection[str] = ("dependency",),
     ) -> None:
         self.name = name
+        self.structures = tuple(one for one in STRUCTURES if one in structures)
         self.cache = cache
         self.found = 0
         self._expected = version
@@ -82,8 +91,9 @@ class MissingTrees:
 
     @property
     def record(self) -> dict[str, str]:
-        """Name and version; the version of a ``structattn`` parser ends in a checksum of its files."""
-        return {"name": self.name, "version": self._expected or self.parser.version}
+        """Name, version and kinds of trees; the version of a ``structattn`` parser ends in a checksum of its files."""
+        version = self._expected or self.parser.version
+        return {"name": self.name, "version": version, "structures": " ".join(self.structures)}
 
     @property
     def summary(self) -> str:
@@ -111,33 +121,38 @@ class MissingTrees:
             MissingExtra: likewise.
             ParseError: if the cache is damaged.
         """
-        bare = [one for example in examples for one in example.sentences if lacks_tree(one)]
+        bare = [one for example in examples for one in example.sentences if self._lacking(one)]
         if not bare:
             return list(examples)
         self.found += len(bare)
+        unparsed = [Sentence(one.words) for one in bare if one.dependency is None]
         # A bar for a few sentences would be gone before it is seen.
-        progress = None if len(bare) >= _MANY else False
-        found = iter(parse_each([Sentence(one.words) for one in bare], self.parser, self.cache, progress=progress))
+        progress = None if len(unparsed) >= _MANY else False
+        found = iter(parse_each(unparsed, self.parser, self.cache, progress=progress) if unparsed else ())
 
-        def with_tree(sentence: Sentence) -> Sentence:
-            if not lacks_tree(sentence):
-                return sentence
-            (one,) = next(found)
-            return dataclasses.replace(sentence, tags=sentence.tags or one.tags, dependency=one.dependency)
+        def with_trees(sentence: Sentence) -> Sentence:
+            lacking = self._lacking(sentence)
+            if lacking and sentence.dependency is None:
+                (one,) = next(found)
+                sentence = dataclasses.replace(sentence, tags=sentence.tags or one.tags, dependency=one.dependency)
+            return with_phrases(sentence) if "constituency" in lacking else sentence
 
         return [
-            dataclasses.replace(example, sentences=tuple(map(with_tree, example.sentences))) for example in examples
+            dataclasses.replace(example, sentences=tuple(map(with_trees, example.sentences))) for example in examples
         ]
 
+    def _lacking(self, sentence: Sentence) -> frozenset[str]:
+        return missing_trees(sentence) & set(self.structures)
 
-def lacks_tree(sentence: Sentence) -> bool:
-    """Whether a sentence has words and no dependency tree.
+
+def missing_trees(sentence: Sentence) -> frozenset[str]:
+    """The trees that a sentence with words does not have.
 
     Example:
-        >>> lacks_tree(Sentence(["hush"])), lacks_tree(Sentence([]))
-        (True, False)
+        >>> sorted(missing_trees(Sentence(["hush"]))), sorted(missing_trees(Sentence([])))
+        (['constituency', 'dependency'], [])
     """
-    return sentence.dependency is None and len(sentence) > 0
+    return frozenset(one for one in STRUCTURES if len(sentence) and getattr(sentence, one) is None)
 
 
 def parse_cache() -> Path | None:

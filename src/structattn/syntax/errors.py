@@ -68,7 +68,10 @@ class ConfigError(StructAttnError, ValueError):
     """An option or a name that the library does not know; the message lists what it knows."""
 
 
-_NO_DEPENDENCY = "a parser finds one (--parser en, sa.parse), and missing_trees='word' does without"
+_HINTS = {
+    "dependency": "; a parser finds one (--parser en, sa.parse), and missing_trees='word' does without",
+    "constituency": "; a parser finds one (--parser en, sa.parse with constituency=True)",
+}
 
 
 class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for what is wrong, as in the documents
@@ -77,7 +80,7 @@ class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for w
     Args:
         message: what needs the structure, and which sentence lacks it.
         index: number of that sentence in its batch, if there is one.
-        structure: which structure; what to do about a missing ``dependency`` tree is said too.
+        structure: which structure; what to do about a missing ``dependency`` or ``constituency`` tree is said too.
 
     Example:
         >>> str(MissingStructure("'hush' has no tree", structure="dependency"))
@@ -88,7 +91,7 @@ class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for w
         self.message = message
         self.index = index
         self.structure = structure
-        super().__init__(f"{message}; {_NO_DEPENDENCY}" if structure == "dependency" else message)
+        super().__init__(message + _HINTS.get(structure or "", ""))
 
 
 class MissingExtra(StructAttnError, ImportError):  # noqa: N818

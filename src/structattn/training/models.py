@@ -10,6 +10,7 @@ from structattn.data.model_config import MODEL, model_folder
 from structattn.data.model_folder import FromConfig, read_model
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.parsing.missing import STRUCTURES
 from structattn.syntax.folders import described_by, read_json
 from structattn.syntax.lazy import imported
 from structattn.tasks.model import TREE_PARSER
@@ -69,11 +70,15 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
 
 def _tree_finder(file: Path, parser: str | None, trusted: bool) -> parsing.MissingTrees | None:
     """What finds trees for the model that a configuration describes: the parser that is given, or was remembered."""
-    if parser is not None:
-        return None if parser == "none" else parsing.MissingTrees(parser)
     remembered = read_json(file).get(TREE_PARSER)
-    if remembered is None:
+    if parser == "none" or (parser is None and remembered is None):
         return None
+    if remembered is None:
+        return parsing.MissingTrees(str(parser), structures=STRUCTURES)
     with described_by(file):
         name, version = str(remembered["name"]), str(remembered["version"])
-    return parsing.MissingTrees(name, version=version, trusted=trusted or parsing.is_ours(name))
+        structures = str(remembered.get("structures", "dependency")).split()
+    if parser is not None:
+        return parsing.MissingTrees(parser, structures=structures)
+    trusted = trusted or parsing.is_ours(name)
+    return parsing.MissingTrees(name, version=version, trusted=trusted, structures=structures)

@@ -3,13 +3,15 @@
 import dataclasses
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from structattn.data import Example
 from structattn.layers.modes import evaluating
-from structattn.parsing.missing import MissingTrees, lacks_tree
+from structattn.parsing.missing import STRUCTURES, MissingTrees, missing_trees
 from structattn.parsing.names import DEFAULT_PARSER
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks import Task
 from structattn.training import machine
@@ -25,7 +27,7 @@ _TRIED = 64
 def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Split, MissingTrees | None]:
     """The data of a run with the trees that its encoder needs, and what found them; ``None`` if nothing was missing.
 
-    Whether the encoder needs trees is tried on a sentence that has none.
+    Which trees the encoder needs is tried on sentences that have none. Phrase trees follow from the dependencies.
 
     Raises:
         ConfigError: for an unknown parser.
@@ -34,9 +36,12 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
     """
     parser = config.data.parser or DEFAULT_PARSER
     # The answer of a task is nothing to be found beforehand.
-    if parser == "none" or task.answer == "tree" or not _needs_trees(config, task, split):
+    if parser == "none" or task.answer == "tree":
         return split, None
-    find_trees = MissingTrees(parser)
+    needed = _needed_trees(config, task, split)
+    if not needed:
+        return split, None
+    find_trees = MissingTrees(parser, structures=needed)
     find_trees.keep()
     known: dict[int, Example] = {}
 
@@ -51,22 +56,50 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
     return whole, find_trees
 
 
-def _needs_trees(config: RunConfig, task: Task, split: Split) -> bool:
-    parts = (split.train, split.dev, split.test)
-    bare = next((one for part in parts for one in part if any(map(lacks_tree, one.sentences))), None)
-    if bare is None:
-        return False
+def _needed_trees(config: RunConfig, task: Task, split: Split) -> frozenset[str]:
+    """What the model asks for when it gets sentences without; those that the parser would find are stood in for."""
+    by_missing = {_missing(example): example for part in (split.train, split.dev, split.test) for example in part}
+    bare = [example for missing, example in by_missing.items() if missing]
+    if not bare:
+        return frozenset()
+    # The labels of phrases that a model learns from are answers too.
+    findable = {"dependency"} if (config.data.phrases or task.phrases) != "none" else set(STRUCTURES)
     # Vectors and most of the examples change nothing about it, and take time to read.
     without_vectors = dataclasses.replace(config, data=dataclasses.replace(config.data, vectors=None))
     of_each_label = list({str(example.label): example for example in split.train}.values())[:_TRIED]
-    few = [*of_each_label, bare]
+    needed: frozenset[str] = frozenset()
+    while True:
+        few, tried = ([_with_stand_ins(one, needed) for one in some] for some in (of_each_label, bare))
+        both = [*few, *tried]
+        try:
+            _try(tried, without_vectors, task, Split(both, both, both), split)
+        except MissingStructure as error:
+            if error.structure in findable - needed:
+                needed |= {error.structure}
+                continue
+        return needed
+
+
+def _try(examples: Sequence[Example], config: RunConfig, task: Task, few: Split, whole: Split) -> None:
     try:
-        model = prepare_model(without_vectors, task, Split(few, few, few))
+        model = prepare_model(config, task, few)
     except ConfigError:
-        model = prepare_model(without_vectors, task, split)
-    try:
-        with evaluating(model), torch.no_grad():
-            model(model.collate([bare]))
-    except MissingStructure as error:
-        return error.structure == "dependency"
-    return False
+        model = prepare_model(config, task, whole)
+    with evaluating(model), torch.no_grad():
+        model(model.collate(examples))
+
+
+def _missing(example: Example) -> frozenset[str]:
+    return frozenset[str]().union(*map(missing_trees, example.sentences))
+
+
+def _with_stand_ins(example: Example, structures: frozenset[str]) -> Example:
+    def completed(sentence: Sentence) -> Sentence:
+        chain = DependencyTree(range(len(sentence)), ["dep"] * len(sentence))
+        found: dict[str, Any] = {
+            "dependency": chain,
+            "constituency": ConstituencyTree.from_dependency(sentence.words, chain),
+        }
+        return dataclasses.replace(sentence, **{name: found[name] for name in missing_trees(sentence) & structures})
+
+    return dataclasses.replace(example, sentences=tuple(map(completed, example.sentences)))
