@@ -12,6 +12,7 @@ import structattn as sa
 from structattn.encoders import ABLATIONS, PAPER_HEADS, Encoding, SentenceEncoder, heads_prior
 from structattn.encoders.head_layout import parse_heads
 from structattn.syntax.errors import ConfigError, MissingStructure
+from structattn.tasks import SentenceModel, get_task
 
 WORDS = ["two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
 SENTENCE = sa.Sentence(WORDS, dependency=sa.DependencyTree([2, 6, 5, 5, 2, 0, 8, 6]))
@@ -211,6 +212,16 @@ def test_relative_positions_know_word_order(name: str) -> None:
     difference = encoder(sa.collate([SENTENCE], VOCABULARY)).vector - encoder(reverse).vector
     assert difference.abs().max() > 1e-4
     assert build(name, direction=True).contextualizer.attention.head_names == ("forward",) * 3 + ("backward",) * 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_before_training_no_answer_is_preferred(seed: int) -> None:
+    """With an initial gain of 1 the logits of two labels would be 0.5 to 2.7 apart, for all sentences on one side."""
+    torch.manual_seed(seed)
+    encoder = sa.encoders.build("ms_san", vocab_size=SIZE, dim=60)
+    model = SentenceModel(encoder, get_task("classification"), ["no", "yes"], vocabulary=VOCABULARY).eval()
+    first, second = model(model.collate([SENTENCE, SHORT])).unbind(1)
+    assert (first - second).abs().max() < 0.4
 
 
 def test_missing_trees() -> None:

@@ -36,6 +36,9 @@ from structattn.layers import (
 from structattn.priors import Prior
 from structattn.syntax.errors import ConfigError
 
+INITIAL_GAIN = 0.1
+"""Of the layer normalisation that ends MS-SAN."""
+
 
 class MSSAN(nn.Module):
     r"""The contextualizer of MS-SAN: attention, fusion gate, feed-forward network.
@@ -61,6 +64,9 @@ class MSSAN(nn.Module):
         self.gate = ProjectedFusionGate(dim)
         self.feed_forward = FeedForward(dim, dim if hidden is None else hidden, dropout=dropout)
         self.norm = nn.LayerNorm(dim)
+        # The paper leaves the initial gain open. With 1, attentive and max pooling give vectors of which 96 % is common
+        # to all sentences, and the classifier answers with one class for all until it has unlearnt that.
+        nn.init.constant_(self.norm.weight, INITIAL_GAIN)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states come out zero."""
