@@ -21,6 +21,20 @@ def layer_of(name: str) -> nn.Module:
     return LAYERS[name]()
 
 
+@pytest.mark.parametrize("biased", [False, True])
+def test_without_a_mask_every_key_is_allowed(biased: bool) -> None:
+    generator = torch.Generator().manual_seed(1)
+    queries, keys, values = (torch.randn(2, size, 6, generator=generator) for size in (3, 5, 5))
+    bias = torch.randn(2, 3, 5, generator=generator) if biased else None
+    by_hand = ((queries @ keys.mT) / math.sqrt(6) + (bias if biased else 0.0)).exp()
+    by_hand /= by_hand.sum(-1, keepdim=True)
+    for allowed in (None, torch.ones(2, 3, 5, dtype=torch.bool)):
+        attended, weights = attention(queries, keys, values, allowed, bias, need_weights=True)
+        torch.testing.assert_close(weights, by_hand)
+        torch.testing.assert_close(attended, by_hand @ values)
+        torch.testing.assert_close(attention(queries, keys, values, allowed, bias)[0], attended)
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_mask_says_as_much_as_a_batch(name: str) -> None:
     layer = layer_of(name)

@@ -1,7 +1,9 @@
 """Laws of the masked functions: against plain loops, and where nothing is allowed."""
 
 import math
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -112,3 +114,17 @@ def test_rows_and_their_gradient_are_those_of_indexing(rest: tuple[int, ...], pl
 def test_rows_that_are_not_there() -> None:
     with pytest.raises(IndexError):
         take_rows(torch.ones(2, 3), torch.tensor([2]))
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("pooled", [masked_mean, masked_max])
+def test_any_number_of_batch_axes(pooled: Callable[[Tensor, Tensor], Tensor], batch: tuple[int, ...]) -> None:
+    states, mask = torch.randn(*batch, 4, 5, generator=GENERATOR), torch.rand(*batch, 4, generator=GENERATOR) < 0.3
+    found = pooled(states, mask)
+    for index in np.ndindex(batch):
+        torch.testing.assert_close(found[index], pooled(states[index], mask[index]))
+        by_hand = torch.zeros(5)
+        if mask[index].any():
+            real = states[index][mask[index]]
+            by_hand = real.mean(0) if pooled is masked_mean else real.amax(0)
+        torch.testing.assert_close(found[index], by_hand)

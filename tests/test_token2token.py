@@ -11,6 +11,7 @@ from torch import Tensor
 
 from forking import run_forked
 from structattn.functional import token2token, token2token_weights
+from structattn.functional.token2token import written_out
 from structattn.kernels import native, pair_tiles
 
 MASKS = ("forward", "backward", "diagonal", "everything", "nothing", "random")
@@ -153,6 +154,17 @@ def test_a_mask_may_be_shared_by_the_batch() -> None:
     torch.testing.assert_close(token2token(*tensors, shared), expected, atol=0, rtol=0)
 
 
+def test_written_out_it_is_the_same() -> None:
+    (a, b_keys, bias, values), allowed = arguments("forward")
+    expected = token2token(a, b_keys, bias, values, allowed, 2.0)
+    torch.testing.assert_close(written_out(a + bias, b_keys, values, allowed, 2.0), expected)
+
+
+def test_without_numbers_weights_have_a_shape() -> None:
+    a, b_keys, bias = (torch.empty(size, device="meta") for size in ((2, 3, 5), (2, 4, 5), (5,)))
+    assert token2token_weights(a, b_keys, bias, torch.ones(2, 3, 4, device="meta").bool()).shape == (2, 3, 4)
+
+
 def test_queries_and_keys_may_differ_in_number() -> None:
     torch.manual_seed(0)
     a, b_keys, values, bias = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 4), torch.randn(4)
@@ -254,16 +266,19 @@ def test_shapes_that_disagree_are_refused_by_number() -> None:
     """Called below the shape checks of the tests, as a user calls it."""
     ended = run_forked(print_refusals)
     assert ended.code == 0, ended.err
-    first, second, third = ended.out.splitlines()
+    first, second, third, *others = ended.out.splitlines()
     assert "keys and values of shape (2, 2, 4)" in first
     assert "got (2, 2, 4), (2, 3, 4), (4,)" in first
     assert "got (2, 3, 4), (2, 3, 4), (1,)" in second
-    assert third == "token2token expects allowed of shape (1 or 2, 3, 3), got (2, 2, 3)"
+    beginning = "token2token expects allowed of shape (1 or 2, 3, 3), got"
+    assert [third, *others] == [f"{beginning} {shape}" for shape in ("(2, 2, 3)", "(2, 3, 2)", "(3, 3, 3)", "(3, 3)")]
 
 
 def print_refusals() -> None:
     x, bias, allowed = torch.zeros(2, 3, 4), torch.zeros(4), torch.ones(2, 3, 3, dtype=torch.bool)
-    for arguments in ((x, x[:, :2], bias, x, allowed), (x, x, bias[:1], x, allowed), (x, x, bias, x, allowed[:, :2])):
+    masks = (allowed[:, :2], allowed[:, :, :2], allowed[[0, 1, 0]], allowed[0])
+    shapes = ((x, x[:, :2], bias, x, allowed), (x, x, bias[:1], x, allowed))
+    for arguments in (*shapes, *((x, x, bias, x, mask) for mask in masks)):
         with pytest.raises(ValueError) as caught:
             token2token(*arguments)
         print(caught.value)

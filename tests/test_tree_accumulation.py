@@ -316,6 +316,7 @@ def test_what_was_built_without_gradients_trains_later() -> None:
         ({"spans": [(0, 3), (2, 1)]}, r"got \(2, 1\) for phrase 1"),
         ({"parents": [-1, 2]}, r"one of 2 that covers it .*, got 2 for phrase 1 of tree 0"),
         ({"spans": [(1, 3), (0, 3)]}, r"that covers it .*, got 0 for phrase 1 of tree 0"),
+        ({"parents": [-1, 5]}, r"got 5 for phrase 1 of tree 0"),
         ({"parents": [-1, -1]}, r"spans must nest: phrases over leaf 1 of tree 0 cross"),
         ({"spans": [(0, 3), (0, 3)], "parents": [1, 0]}, r"not below it .*, got 1 for phrase 0 of tree 0"),
         ({"vertical": torch.zeros(3, 2)}, r"vertical expects .* half of 2 channels, got \(3, 2\)"),
@@ -336,6 +337,11 @@ def test_a_sparse_matrix_is_the_dense_one() -> None:
     matrix = SparseMatrix(rows, columns, values, shape=(4, 3))
     torch.testing.assert_close(matrix @ right, dense @ right)
     assert torch.autograd.gradcheck(lambda x: matrix @ x, (right,))
+    several = torch.randn(3, 5, 2, generator=generator, dtype=torch.float64)
+    one_by_one = torch.stack([matrix @ one for one in several.unbind(1)])
+    for place in range(3):
+        mapped = torch.func.vmap(lambda x: matrix @ x, in_dims=place)
+        torch.testing.assert_close(mapped(several.movedim(1, place)), one_by_one)
     nothing = torch.empty(0, dtype=torch.int64)
     assert (SparseMatrix(nothing, nothing, torch.empty(0), shape=(2, 3)) @ torch.ones(3, 1)).tolist() == [[0.0], [0.0]]
     with pytest.raises(ValueError, match="4 by 3 expects 3 rows, got 2"):
