@@ -96,7 +96,7 @@ def test_it_is_read_once() -> None:
 # Any number of texts.
 
 
-def test_an_iterator_is_parsed_as_it_is_read() -> None:
+def test_an_iterator_is_parsed_as_it_is_read(capfd: pytest.CaptureFixture[str]) -> None:
     read: list[str] = []
 
     def texts() -> Iterator[str]:
@@ -104,11 +104,12 @@ def test_an_iterator_is_parsed_as_it_is_read() -> None:
             read.append(text)
             yield text
 
-    found = sa.parse(texts(), batch_size=3)
+    found = sa.parse(texts(), batch_size=3, progress=True, total=9)
     assert next(found).metadata["sent_id"] == "1-1"
     assert len(read) == 3
     assert [one.metadata["sent_id"] for one in itertools.islice(found, 3)] == ["2-1", "3-1", "4-1"]
     assert len(read) == 6
+    assert "/9 [" in capfd.readouterr().err
 
 
 def test_what_a_treebank_says_beside_the_tree_is_kept(tmp_path: Path) -> None:

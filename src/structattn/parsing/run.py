@@ -42,6 +42,7 @@ def parse(
     whole: bool = ...,
     constituency: bool = ...,
     progress: bool | None = ...,
+    total: int | None = ...,
     hardware: Hardware | None = ...,
 ) -> Iterator[Sentence]: ...
 
@@ -57,6 +58,7 @@ def parse(
     whole: bool = ...,
     constituency: bool = ...,
     progress: bool | None = ...,
+    total: int | None = ...,
     hardware: Hardware | None = ...,
 ) -> list[Sentence]: ...
 
@@ -71,6 +73,7 @@ def parse(
     whole: bool = False,
     constituency: bool = False,
     progress: bool | None = None,
+    total: int | None = None,
     hardware: Hardware | None = None,
 ) -> list[Sentence] | Iterator[Sentence]:
     """Find the dependency trees and tags of texts.
@@ -97,6 +100,7 @@ def parse(
         whole: make one sentence of each raw text, with a root for each sentence in it.
         constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
         progress: show a bar on stderr; by default on terminals only.
+        total: number of the texts, for the time that is left; known unless they come from an iterator.
         hardware: where ``en`` or ``structattn:FOLDER`` runs, and in which numbers, such as
             ``sa.layers.Hardware("cuda", "bf16")``; the CPU if ``None``.
 
@@ -125,6 +129,7 @@ def parse(
         batch_size=batch_size,
         whole=whole,
         progress=progress,
+        total=total,
         hardware=hardware,
     )
     sentences = (with_phrases(one) if constituency else one for text in found for one in text)
@@ -153,7 +158,7 @@ def parse_each(
         batch_size: likewise.
         whole: likewise.
         progress: likewise.
-        total: number of the texts, from which the bar estimates the time that is left; their length if they have one.
+        total: likewise.
         hardware: as for :func:`parse`.
     """
     if processes < 1 or batch_size < 1:
@@ -238,16 +243,25 @@ def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: b
         )
         return [found]
     name, about = (text.name, text.metadata) if isinstance(text, Document) else (str(number), {})
-    names, content = [name], _content(text)
+    content = _content(text)
     if isinstance(content, str) and whole:
         sentences = [side_by_side(sentences, metadata={"text": " ".join(content.split())})]
-    elif isinstance(content, str):
-        names = [f"{name}-{place}" for place in range(1, len(sentences) + 1)]
-        about = {"newdoc id": name, **about} if isinstance(text, Document) else about
-    named = zip(sentences, names, strict=True)
-    answers = [_renamed(one, {"sent_id": name, **one.metadata, "parser": origin}) for one, name in named]
+    is_split = isinstance(content, str) and not whole
+    if is_split and isinstance(text, Document):
+        about = {"newdoc id": name, **about}
     # A document's metadata belongs to its first sentence.
-    return [_renamed(one, {**about, **one.metadata}) for one in answers[:1]] + answers[1:]
+    return [
+        _renamed(
+            one,
+            {
+                **(about if place == 1 else {}),
+                "sent_id": f"{name}-{place}" if is_split else name,
+                **one.metadata,
+                "parser": origin,
+            },
+        )
+        for place, one in enumerate(sentences, start=1)
+    ]
 
 
 def _rows(sentence: Sentence) -> list[tuple[str, ...]]:

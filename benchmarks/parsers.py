@@ -1,0 +1,53 @@
+"""Parsers side by side: attachment from the words of treebanks, and sentences a second from their raw texts.
+
+Every word counts, punctuation included. Raw text is split by the parser itself; the seconds include that, but not
+loading the parser. Those of the processor are what other programs on the machine change least.
+
+    python -m benchmarks.parsers en_ewt-ud-dev.conllu.gz en_gum-ud-dev.conllu.gz --parsers en spacy:en_core_web_sm
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.markdown import header, line
+from structattn.parsing import Parser, attachment, parse, parser_of
+from structattn.syntax import read_conllu
+
+COLUMNS = ("treebank", "parser", "UAS", "LAS", "tags", "sentences per second of the processor", "of the clock")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("treebanks", nargs="+", type=Path)
+    options.add_argument("--parsers", nargs="+", default=["en"])
+    options.add_argument("--turns", type=int, default=3)
+    options.add_argument("--threads", type=int, default=1)
+    chosen = options.parse_args()
+    torch.set_num_threads(chosen.threads)
+    parsers = [parser_of(name) for name in chosen.parsers]
+    print(header(COLUMNS), flush=True)
+    for treebank in chosen.treebanks:
+        gold = [sentence for sentence in read_conllu(treebank) if len(sentence)]
+        texts = [sentence.text for sentence in gold]
+        # They take turns, so that a busy machine slows all of them alike.
+        seconds = [[_seconds(parser, texts) for parser in parsers] for _ in range(chosen.turns)]
+        for parser, taken in zip(parsers, zip(*seconds, strict=True), strict=True):
+            found = attachment(gold, parse([sentence.words for sentence in gold], parser))
+            scores = [f"{100 * share:.2f}" for share in (found.uas, found.las, found.tags)]
+            speeds = [f"{len(texts) / statistics.median(clock):.0f}" for clock in zip(*taken, strict=True)]
+            print(line([treebank.name, parser.name, *scores, *speeds]), flush=True)
+
+
+def _seconds(parser: Parser, texts: Sequence[str]) -> tuple[float, float]:
+    processor, clock = time.process_time(), time.perf_counter()
+    parse(texts, parser, progress=False)
+    return time.process_time() - processor, time.perf_counter() - clock
+
+
+if __name__ == "__main__":
+    main()
