@@ -36,7 +36,7 @@ from structattn.pictures import Limits, Names, Panel, Series, heatmap, heatmap_g
 from structattn.priors import Subtree
 from structattn.training import RunFolder, load, load_config
 from structattn.training.examples import read_split, task_of
-from structattn.training.run import read_result
+from structattn.training.result import read_result
 
 
 def operator_of(tree: sa.ConstituencyTree) -> TreeOperator:

@@ -27,7 +27,7 @@ from structattn.syntax.lazy import outline
 from structattn.syntax.options import known_options, parse_seeds
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.table import fact_model_options
-from structattn.training.questions import question_optimization
+from structattn.training.questions_config import question_optimization
 
 PAPERS = sorted(
     path

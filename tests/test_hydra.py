@@ -29,7 +29,8 @@ from structattn.pretrained import (
 from structattn.pretrained.adapter import backbone_fingerprint
 from structattn.pretrained.evaluation import area_under_curve, heads_loss, tree_heads
 from structattn.syntax import ConfigError, ParseError
-from structattn.training.heads import PretrainingConfig, heads_optimization, pretrain
+from structattn.training.heads import pretrain
+from structattn.training.heads_config import PretrainingConfig, heads_optimization
 
 STYLES = {"residual": 1_771_776, "gated": 2_362_369, "attention": 2_363_904, "transformer": 7_087_872}
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]

@@ -22,7 +22,7 @@ from structattn.parsing.missing import parse_cache
 from structattn.parsing.names import PACKAGED
 from structattn.syntax import ConfigError, MissingStructure, Sentence, format_conllu
 from structattn.training import ParserConfig, RunResult
-from structattn.training.parser import parser_optimization
+from structattn.training.parser_config import parser_optimization
 
 Call = Callable[..., tuple[int, str, str]]
 MODEL = PACKAGED["en"]

@@ -19,11 +19,13 @@ from interrupting import interrupted
 from structattn.data import agreement_treebank
 from structattn.parsing import TreeParser, attachment, build_parser, load_parser
 from structattn.parsing.batches import parse_in_batches, side_by_side
+from structattn.parsing.files import read_gold
 from structattn.parsing.saved import fingerprint
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import ConfigError, ParseError, Sentence
 from structattn.training.optimization import build_optimizer
-from structattn.training.parser import ParserConfig, parser_optimization, read_gold, train_parser
+from structattn.training.parser import train_parser
+from structattn.training.parser_config import ParserConfig, parser_optimization
 
 SMALL = {"word_dim": 16, "character_dim": 8, "filters": 16, "hidden": 24, "num_layers": 1}
 OPTIONS = {"encoder": SMALL, "scorer": {"arc_dim": 24, "label_dim": 12}}

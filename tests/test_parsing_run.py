@@ -258,12 +258,12 @@ def test_a_killed_run_goes_on_where_it_was(
     texts, out = tmp_path / "texts.txt", tmp_path / "out.conllu"
     lines = [f"text {number}" for number in range(10)]
     texts.write_text("\n".join(lines))
-    died = run_forked(parse_and_die, ["parse", str(texts), "--parser", "any", "--out", str(out), "--batch_size", "2"])
+    died = run_forked(parse_and_die, ["parse", str(texts), "--parser", "en", "--out", str(out), "--batch_size", "2"])
     assert died.code == -signal.SIGKILL, died.err
     assert not out.exists()
     parser = Chain()
     monkeypatch.setattr("structattn.parsing.run.parser_of", lambda name, hardware: parser)
-    assert call("parse", texts, "--parser", "any", "--out", out, "--batch_size", "2")[0] == 0
+    assert call("parse", texts, "--parser", "en", "--out", out, "--batch_size", "2")[0] == 0
     assert parser.asked == lines[6:], "three batches of two were finished"
     assert list(sa.read_conllu(out)) == sa.parse(lines, Chain())
     assert not (tmp_path / "out.conllu.cache").exists()

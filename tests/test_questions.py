@@ -18,7 +18,8 @@ from structattn.pretrained import HydraConfig, HydraModelForQuestionAnswering, a
 from structattn.pretrained.squad import read_squad
 from structattn.syntax import ConfigError, ParseError
 from structattn.syntax.folders import read_json_lines
-from structattn.training.questions import QuestionRun, question_optimization, run_questions
+from structattn.training.questions import run_questions
+from structattn.training.questions_config import QuestionRun, question_optimization
 
 CONTEXT = "The kids wash their hands . The dog barks at the ballgame . " * 3
 SQUAD = {

@@ -31,6 +31,10 @@ ADDRESSES = sorted(
 )
 TRAIN = ["train", "--task", "trec", "--encoder", "disan", "--data.train", "{data}"]
 GENERATED = ["train", "--task", "transduction", "--encoder", "lstm"]
+PARSER = ["parser", "train", "--out", "{here}/run"]
+HEADS = ["hydra", "pretrain", "--out", "{here}/run"]
+SQUAD = ["squad", "--dev", "{data}", "--out", "{here}/run"]
+ROWS = 'trec: {command: train, options: {task: trec, encoder: disan, data.train: "{data}/trec.gz"}}\n'
 WRONG = {
     "unknown command": (["trian"], "unknown command 'trian' (did you mean 'train'?)"),
     "unknown command of a group": (
@@ -82,6 +86,70 @@ WRONG = {
     "run to draw": (["plot", "nowhere", "--text", "so"], "nowhere/config.json: cannot read this file"),
     "run to export": (["export", "nowhere", "model.pt2"], "nowhere/config.json: cannot read this file"),
     "phrases of a run": (["phrases", "nowhere"], "nowhere/config.json: cannot read this file"),
+    "runs to compare": (["compare", "nowhere", "elsewhere"], "nowhere is not a run folder and holds none"),
+    "page of flips": (["compare", "nowhere", "--flips", "flips.txt"], "expected a file that ends in .html"),
+    "text to parse": (["parse", "nowhere.txt"], "nowhere.txt: cannot read this file"),
+    "format to parse": (["parse", "{data}", "--format", "cvs"], "unknown data format 'cvs' (did you mean 'csv'?)"),
+    "parser": (
+        ["parse", "{data}", "--parser", "malt:swedish"],
+        "unknown parser 'malt:swedish'; known: en, spacy:MODEL",
+    ),
+    "parser's folder": (["parse", "{data}", "--parser", "structattn:nowhere"], "nowhere/config.json: cannot read"),
+    "trees as a parser": (["parse", "{data}", "--parser", "nowhere.conllu"], "nowhere.conllu: cannot read this file"),
+    "numbers of texts": (["parse", "{data}", "--skip", "-1"], "expected to skip at least 0 texts"),
+    "treebank to learn from": ([*PARSER, "nowhere.conllu", "--dev", "{data}"], "nowhere.conllu: cannot read this file"),
+    "treebank that chooses": ([*PARSER, "{data}", "--dev", "nowhere.conllu"], "nowhere.conllu: cannot read this file"),
+    "folder of a parser": ([*PARSER, "{data}", "--dev", "{data}", "--out", "{here}"], "not a run folder"),
+    "trees of a parser": (
+        [*PARSER, "{data}", "--dev", "{data}", "--trees", "some"],
+        "expected one of 'all', 'projective'",
+    ),
+    "treebank to evaluate on": (["parser", "eval", "nowhere.conllu", "--parser", "en"], "nowhere.conllu: cannot read"),
+    "parser to evaluate": (["parser", "eval", "{data}", "--parser", "malt:x"], "unknown parser 'malt:x'"),
+    "treebank of heads": ([*HEADS, "nowhere.conllu", "--backbone", "{model}"], "nowhere.conllu: cannot read this file"),
+    "backbone of heads": ([*HEADS, "{data}", "--backbone", "nowhere"], "'nowhere' has no config.json"),
+    "relation of heads": (
+        [*HEADS, "{data}", "--backbone", "{model}", "--heads.relation", "haed"],
+        "unknown relation 'haed'",
+    ),
+    "folder of heads": ([*HEADS, "{data}", "--backbone", "{model}", "--out", "{here}"], "not a run folder"),
+    "heads to evaluate": (
+        ["hydra", "eval", "{data}", "--run", "nowhere"],
+        "nowhere/config.json: cannot read this file",
+    ),
+    "adapter to evaluate": (
+        ["hydra", "eval", "{data}", "--backbone", "{model}", "--adapter", "nowhere"],
+        "nowhere/adapter_config.json: cannot read this file",
+    ),
+    "backbone to evaluate": (
+        ["hydra", "eval", "{data}", "--backbone", "nowhere", "--adapter", "nowhere"],
+        "'nowhere' has no config.json",
+    ),
+    "questions": ([*SQUAD, "--train", "nowhere.json", "--backbone", "{model}"], "nowhere.json: cannot read this file"),
+    "backbone of questions": ([*SQUAD, "--train", "{data}", "--backbone", "nowhere"], "'nowhere' has no config.json"),
+    "adapter of questions": (
+        [*SQUAD, "--train", "{data}", "--backbone", "{model}", "--adapter", "nowhere"],
+        "nowhere/adapter_config.json: cannot read this file",
+    ),
+    "length of windows": (
+        [*SQUAD, "--train", "{data}", "--backbone", "{model}", "--max_length", "0"],
+        "max_length: expected at least 1, got 0",
+    ),
+    "paper": (["reproduce", "nowhere"], "nowhere: no paper and no file of rows"),
+    "place of a paper": (
+        ["reproduce", "{rows}", "--papers", "{here}"],
+        "/trec needs the place 'data': --places data=FOLDER",
+    ),
+    "seeds of a paper": (["reproduce", "{rows}", "--seeds", "some"], "--seeds: expected seeds such as 1..5"),
+    "papers of tables": (["reproduce", "tables", "--papers", "nowhere"], "nowhere: expected the folder of the papers"),
+    "space of a sweep": (["sweep", "nowhere.yaml", *TRAIN[1:]], "nowhere.yaml"),
+    "option of a space": (
+        ["sweep", "{space}", *TRAIN[1:], "--out", "{here}/study"],
+        "unknown option 'optimization.rate'",
+    ),
+    "folder of a sweep": (["sweep", "{space}", *TRAIN[1:]], "expected a folder (--out)"),
+    "minutes of the demonstration": (["demo", "--minutes", "0"], "minutes: expected a number above 0, got 0.0"),
+    "folder of the demonstration": (["demo", "--out", "{data}"], "is a file; expected a folder"),
     "data to predict": (["predict", "{model}", "--data", "nothing.txt"], "nothing.txt: cannot read this file"),
     "format to predict": (["predict", "{model}", "--data", "{data}", "--format", "cvs"], "(did you mean 'csv'?)"),
 }
@@ -112,7 +180,11 @@ def answers(commands: list[list[str]], folder: Path) -> list[tuple[int, str, str
     model = folder / "model"
     model.mkdir()
     write_json(model / "config.json", header("sentence"))
-    filled = [[word.format(data=data, here=folder, model=model) for word in words] for words in commands]
+    space, rows = folder / "space.yaml", folder / "rows.yaml"
+    space.write_text("optimization.rate: [1, 2]\n", encoding="utf-8")
+    rows.write_text(ROWS, encoding="utf-8")
+    files = {"data": data, "here": folder, "model": model, "space": space, "rows": rows}
+    filled = [[word.format(**files) for word in words] for words in commands]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], input=json.dumps(filled), capture_output=True, text=True, check=True
     )
@@ -127,7 +199,7 @@ def test_mistakes_are_found_without_torch(tmp_path: Path) -> None:
         assert message in log, name
         assert log.startswith("structattn: error: "), name
         assert log.count("\n") == 1, name
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "train.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "rows.yaml", "space.yaml", "train.txt"]
 
 
 def test_what_is_only_listed_needs_no_torch(tmp_path: Path) -> None:

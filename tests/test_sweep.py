@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+import structattn as sa
 from structattn.syntax.errors import ConfigError
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, read_space, sweep
 
@@ -31,7 +32,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
         value = 1 - abs(rate - 0.003) + one.options["dim"] / 100 + (one.classifier.activation == "elu")
         return RunResult(Path(one.out), {"accuracy": value, "macro_f1": 0.0}, seconds=1.0)
 
-    monkeypatch.setattr("structattn.training.study.run", run)
+    monkeypatch.setattr(sa.training, "run", run)
     data = DataConfig(str(tmp_path / "train.txt"))
     return RunConfig("trec", "emb_s2t", data, optimization=OptimizationConfig(epochs=1), out=str(tmp_path / "study"))
 

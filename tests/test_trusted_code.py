@@ -18,7 +18,7 @@ from structattn.encoders.table import BUILDERS
 from structattn.layers import load_backbone
 from structattn.layers.backbone import read_backbone_config
 from structattn.parsing import build_parser, load_parser
-from structattn.parsing.parser import TreeParser
+from structattn.parsing.tree_parser import TreeParser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads
 from structattn.syntax import DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError

@@ -6,28 +6,28 @@ from sentences with few attractors, and are tested on sentences with more: data 
 
 import itertools
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from structattn import inspection, training
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
-from structattn.inspection import (
-    BinnedAccuracy,
-    accuracy_figure,
-    attention_figure,
-    attention_maps,
-    binned_accuracy,
-    num_attractors,
-    tree_figure,
-)
 from structattn.pictures import Section, Series, constituency_tree, line_chart, page, table
 from structattn.pictures.page import choices, figure, paragraph
 from structattn.syntax import replace_text, write_conllu
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json_lines
-from structattn.tasks import TaskModel
-from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, RunResult, load, run
+from structattn.training.config import DataConfig, RunConfig
+from structattn.training.folder import RunFolder
+from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.result import RunResult
+
+if TYPE_CHECKING:
+    from structattn.inspection import BinnedAccuracy
+    from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.demo")
 
@@ -83,12 +83,12 @@ def demonstrate(
         num_test: number of test sentences for each number of attractors.
 
     Raises:
-        ConfigError: if ``minutes`` or a number of sentences is not positive, or if a run folder in ``out`` holds
-            something else or is in use.
+        ConfigError: as `check_demonstration`; if a number of sentences is not positive, or a run folder is in use.
         MissingExtra: if the extra ``train`` is not installed.
     """
-    if minutes <= 0 or num_train < 1 or num_test < 1:
-        raise ConfigError(f"expected positive numbers, got {minutes} minutes, {num_train} and {num_test} sentences")
+    check_demonstration(out, minutes=minutes)
+    if num_train < 1 or num_test < 1:
+        raise ConfigError(f"expected at least one sentence of each kind, got {num_train} and {num_test}")
     folder = Path(out)
     data, test = _write_treebank(folder / "data", seed, num_train=num_train, num_test=num_test)
     optimization = OptimizationConfig(learning_rate=3e-3, epochs=max(1, round(minutes * _EPOCHS_PER_MINUTE)))
@@ -96,10 +96,11 @@ def demonstrate(
     for number, (encoder, what) in enumerate(ENCODERS.items(), start=1):
         LOGGER.info("%d of %d: %s (%s)", number, len(ENCODERS), encoder, what)
         config = RunConfig("agreement", encoder, data, options=dict(_OPTIONS), optimization=optimization, seed=seed)
-        results[encoder] = run(replace(config, out=str(folder / "runs" / encoder)), overwrite=True)
+        results[encoder] = training.run(replace(config, out=str(_run_folder(folder, encoder))), overwrite=True)
     files = {encoder: [RunFolder(result.folder).predictions("test")] for encoder, result in results.items()}
     parts = replace(
-        binned_accuracy(files, test, value=num_attractors, edges=TESTED_ON), names=tuple(map(str, TESTED_ON))
+        inspection.binned_accuracy(files, test, value=inspection.num_attractors, edges=TESTED_ON),
+        names=tuple(map(str, TESTED_ON)),
     )
     trials = tuple(
         Trial(series.name, tuple(map(float, series.y)), results[series.name].seconds) for series in parts.series
@@ -108,6 +109,25 @@ def demonstrate(
     with replace_text(place) as stream:
         stream.write(_page(trials, parts, results, test=test, num_train=num_train))
     return Demonstration(trials, place)
+
+
+def check_demonstration(out: str | Path, *, minutes: float) -> None:
+    """Check the arguments of `demonstrate` before anything that takes long is imported.
+
+    Raises:
+        ConfigError: if ``minutes`` is not positive, ``out`` is a file, or a run folder in it holds something else.
+    """
+    if not 0 < minutes < math.inf:
+        raise ConfigError(f"minutes: expected a number above 0, got {minutes}")
+    folder = Path(out)
+    if folder.is_file():
+        raise ConfigError(f"{out} is a file; expected a folder, for data, runs and the page")
+    for encoder in ENCODERS:
+        RunFolder(_run_folder(folder, encoder)).check_free({}, overwrite=True)
+
+
+def _run_folder(folder: Path, encoder: str) -> Path:
+    return folder / "runs" / encoder
 
 
 def _write_treebank(folder: Path, seed: int, *, num_train: int, num_test: int) -> tuple[DataConfig, list[Example]]:
@@ -144,14 +164,14 @@ def _fresh(
 
 def _page(
     trials: Sequence[Trial],
-    parts: BinnedAccuracy,
+    parts: "BinnedAccuracy",
     results: Mapping[str, RunResult],
     *,
     test: Sequence[Example],
     num_train: int,
 ) -> str:
     """The page: figures, curves, and attention maps of the encoders."""
-    models = {encoder: load(result.folder) for encoder, result in results.items()}
+    models = {encoder: training.load(result.folder) for encoder, result in results.items()}
     header = ["encoder", *(f"{number} attractors" for number in TESTED_ON), "seconds", "what it sees"]
     rows = [
         [
@@ -172,7 +192,7 @@ def _page(
         [
             Section(
                 "Accuracy by number of attractors",
-                table([header, *rows]) + figure(accuracy_figure(parts, x_label="attractors")),
+                table([header, *rows]) + figure(inspection.accuracy_figure(parts, x_label="attractors")),
             ),
             Section("Learning", _curves(results), note="Accuracy on held-out sentences with few attractors."),
             Section("Where they attend", _examples(models, test), note="The first short test sentence of each kind."),
@@ -189,20 +209,22 @@ def _curves(results: Mapping[str, RunResult]) -> str:
     return line_chart(series, x_label="passes over the training data", y_label="accuracy", percent=True)
 
 
-def _examples(models: Mapping[str, TaskModel], test: Sequence[Example]) -> str:
+def _examples(models: "Mapping[str, TaskModel]", test: Sequence[Example]) -> str:
     chosen = [
-        next((one for one in test if num_attractors(one) == attractors and len(one.sentences[0]) <= 16), None)
+        next(
+            (one for one in test if inspection.num_attractors(one) == attractors and len(one.sentences[0]) <= 16), None
+        )
         for attractors in TESTED_ON[1:]
     ]
     options = []
     for example in chosen:
         if example is not None:
-            name = f"{num_attractors(example)}: {' '.join(example.sentences[0].words)} …"
+            name = f"{inspection.num_attractors(example)}: {' '.join(example.sentences[0].words)} …"
             options.append((name, _example(models, example)))
     return choices("Attractors", options)
 
 
-def _example(models: Mapping[str, TaskModel], example: Example) -> str:
+def _example(models: "Mapping[str, TaskModel]", example: Example) -> str:
     """The trees of a sentence, every encoder's answer, and its attention."""
     (sentence,) = example.sentences
     parts = [paragraph(f"Expected: {example.label} (… {sentence.metadata['verb']}).")]
@@ -211,11 +233,11 @@ def _example(models: Mapping[str, TaskModel], example: Example) -> str:
     for encoder, model in models.items():
         (answer,) = model.predict([example])
         parts.append(paragraph(f"{encoder} says {answer.label} ({answer.probabilities[str(answer.label)]:.0%})."))
-        attention = [found for found in attention_maps(model, [example]) if found.kind == "attention"]
+        attention = [found for found in inspection.attention_maps(model, [example]) if found.kind == "attention"]
         if attention:
-            parts.append(figure(attention_figure(attention, title=f"{encoder}: all heads")))
+            parts.append(figure(inspection.attention_figure(attention, title=f"{encoder}: all heads")))
             heads = [
-                (name, tree_figure(found, head))
+                (name, inspection.tree_figure(found, head))
                 for found in attention
                 for head, name in enumerate(_names(found.head_names))
             ]

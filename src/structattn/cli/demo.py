@@ -5,8 +5,7 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn.cli.lines import table
-from structattn.demo import TESTED_ON, demonstrate
-from structattn.functional import one_thread
+from structattn.demo import TESTED_ON, check_demonstration, demonstrate
 
 
 def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: bool = False) -> Iterator[str]:
@@ -18,6 +17,9 @@ def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: boo
         minutes: about how long two cores may take.
         json: print one JSON object.
     """
+    check_demonstration(out, minutes=minutes)
+    from structattn.functional import one_thread
+
     with one_thread():
         found = demonstrate(out, seed=seed, minutes=minutes)
     if json:

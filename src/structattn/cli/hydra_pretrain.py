@@ -3,16 +3,20 @@
 import json as jsonlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from structattn import training
+from structattn.cli.inputs import check_sources
 from structattn.cli.relations import relation_table, relation_values
-from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
-from structattn.layers import PretrainedBackbone
+from structattn.data.model_config import ADAPTER, model_folder
 from structattn.pictures import save
-from structattn.pretrained.adapter import weights_file
 from structattn.syntax import Sentence
-from structattn.training import Pretraining, PretrainingConfig, RunFolder, is_first_process, pretrain_heads
-from structattn.training.heads import held_out_sentences
+from structattn.training.folder import RunFolder, plain
+from structattn.training.heads_config import PretrainingConfig
+
+if TYPE_CHECKING:
+    from structattn.layers import PretrainedBackbone
+    from structattn.training import Pretraining
 
 
 def command(
@@ -34,10 +38,15 @@ def command(
         overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    found = pretrain_heads(config, resume=resume, overwrite=overwrite)
-    if not is_first_process():
+    check_sources(config.treebank, config.dev, backbone=config.backbone)
+    RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
+    found = training.pretrain_heads(config, resume=resume, overwrite=overwrite)
+    if not training.is_first_process():
         return
     if plots:
+        from structattn.layers import PretrainedBackbone
+        from structattn.training.heads import held_out_sentences
+
         source = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
         _draw(found, source, held_out_sentences(config)[1][:plots], folder=RunFolder(config.out).plots)
     yield from (
@@ -45,7 +54,9 @@ def command(
     )
 
 
-def _draw(found: Pretraining, source: PretrainedBackbone, sentences: Sequence[Sentence], *, folder: Path) -> None:
+def _draw(found: "Pretraining", source: "PretrainedBackbone", sentences: Sequence[Sentence], *, folder: Path) -> None:
+    from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
+
     figures = {"loss": pretraining_figure(found)}
     for number, sentence in enumerate(sentences, start=1):
         drawn = relation_figures(found.model, source, sentence)
@@ -55,7 +66,7 @@ def _draw(found: Pretraining, source: PretrainedBackbone, sentences: Sequence[Se
         save(folder / f"{name}.svg", svg)
 
 
-def _report(found: Pretraining, out: str) -> dict[str, Any]:
+def _report(found: "Pretraining", out: str) -> dict[str, Any]:
     return {
         "loss": found.loss,
         "epochs": list(found.epochs),
@@ -68,7 +79,7 @@ def _report(found: Pretraining, out: str) -> dict[str, Any]:
     }
 
 
-def _lines(found: Pretraining, out: str) -> Iterator[str]:
+def _lines(found: "Pretraining", out: str) -> Iterator[str]:
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.sentences.items())
     yield f"{out}: {_size(out) / 1e6:.2f} MB after {found.seconds:.0f} s; sentences: {counts}"
     same = "the same as before, bit for bit" if found.is_backbone_unchanged else "NOT the same as before"
@@ -78,4 +89,4 @@ def _lines(found: Pretraining, out: str) -> Iterator[str]:
 
 
 def _size(out: str) -> int:
-    return weights_file(out).stat().st_size
+    return (model_folder(out, layout=ADAPTER) / ADAPTER.weights).stat().st_size

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from structattn.data import Example
-from structattn.data.model_config import read_model_config, whole_model_folder
+from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
 from structattn.data.readers.reading import all_files_of, check_format
 from structattn.syntax import Sentence, read_lines
 from structattn.syntax.errors import ConfigError, ParseError
@@ -48,6 +48,27 @@ def check_inputs(
         if path is not None and path != "-":
             for file in all_files_of(path):
                 check_readable(file)
+
+
+def check_sources(*files: str | None, backbone: str | None = None, adapter: str | None = None) -> None:
+    """Check the files and folders that a run is to read, before anything that takes long to import is needed.
+
+    Args:
+        *files: treebanks and other files.
+        backbone: folder of a Hugging Face model.
+        adapter: folder of HYDRA heads, or of a run that pretrained some.
+
+    Raises:
+        ParseError: for a missing or unreadable file.
+        ConfigError: for a folder without a model, or with one that this version cannot read.
+    """
+    for file in files:
+        if file is not None:
+            check_readable(file)
+    if backbone is not None:
+        check_backbone(backbone)
+    if adapter is not None:
+        read_model_config(model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
 
 
 def read_inputs(

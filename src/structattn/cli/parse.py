@@ -9,7 +9,7 @@ from typing import Any
 
 from structattn.layers.devices import Hardware
 from structattn.parsing import documents_of, parse_each, sentences_of_examples, with_phrases
-from structattn.parsing.names import DEFAULT_PARSER
+from structattn.parsing.names import DEFAULT_PARSER, check_parser
 from structattn.parsing.run import Text
 from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
 from structattn.syntax.errors import ConfigError
@@ -60,6 +60,7 @@ def command(
     """
     if skip < 0 or (limit is not None and limit < 1):
         raise ConfigError(f"expected to skip at least 0 texts and to parse at least 1, got {skip} and {limit}")
+    check_parser(parser, hardware)
     kept = None if out is None else Path(f"{out}.cache")
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     end = None if limit is None else skip + limit

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from structattn.cli.lines import figures
 from structattn.layers.devices import Hardware
 from structattn.parsing import attachment, parse, parser_of
-from structattn.training.parser import read_gold
+from structattn.parsing.files import read_gold
+from structattn.parsing.names import check_parser
 
 
 def command(
@@ -24,6 +25,7 @@ def command(
         hardware: where structattn:FOLDER runs, and in which numbers.
         json: print one JSON object.
     """
+    check_parser(parser, hardware)
     gold = read_gold(treebank)
     known = parser_of(parser, hardware) if processes == 1 else parser
     begun = time.perf_counter()

@@ -4,8 +4,11 @@ import dataclasses
 import json as jsonlib
 from collections.abc import Iterator
 
+from structattn import training
+from structattn.cli.inputs import check_sources
 from structattn.cli.lines import figures
-from structattn.training import ParserConfig, is_first_process, train_parser
+from structattn.training.folder import RunFolder, plain
+from structattn.training.parser_config import ParserConfig
 
 
 def command(
@@ -20,8 +23,10 @@ def command(
         overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    result = train_parser(config, resume=resume, overwrite=overwrite)
-    if not is_first_process():
+    check_sources(config.treebank, config.dev, backbone=config.backbone)
+    RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
+    result = training.train_parser(config, resume=resume, overwrite=overwrite)
+    if not training.is_first_process():
         return
     if json:
         yield jsonlib.dumps(dataclasses.asdict(result), default=str)

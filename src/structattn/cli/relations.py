@@ -2,15 +2,17 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structattn.cli.lines import table
-from structattn.pretrained import RelationReport
+
+if TYPE_CHECKING:
+    from structattn.pretrained import RelationReport
 
 _HEADER = ("relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "neighbours", "best head")
 
 
-def relation_table(reports: Mapping[str, RelationReport]) -> list[str]:
+def relation_table(reports: "Mapping[str, RelationReport]") -> list[str]:
     """A line for each relation.
 
     Example:
@@ -21,7 +23,7 @@ def relation_table(reports: Mapping[str, RelationReport]) -> list[str]:
     return table(_HEADER, [_row(name, report) for name, report in reports.items()])
 
 
-def relation_values(reports: Mapping[str, RelationReport]) -> dict[str, Any]:
+def relation_values(reports: "Mapping[str, RelationReport]") -> dict[str, Any]:
     """The same for JSON.
 
     Example:
@@ -31,7 +33,7 @@ def relation_values(reports: Mapping[str, RelationReport]) -> dict[str, Any]:
     return {name: dataclasses.asdict(report) for name, report in reports.items()}
 
 
-def _row(name: str, report: RelationReport) -> list[str]:
+def _row(name: str, report: "RelationReport") -> list[str]:
     trees = ["" if share is None else f"{100 * share:.1f}" for share in (report.attachment, report.neighbours)]
     best = max(report.accuracy, default=float("nan"))
     numbers = (report.mean_squared_error, report.constant_error, report.sentence_constant_error)

@@ -4,8 +4,11 @@ import dataclasses
 import json as jsonlib
 from collections.abc import Iterator
 
+from structattn import training
+from structattn.cli.inputs import check_sources
 from structattn.cli.lines import figures
-from structattn.training import QuestionRun, is_first_process, run_questions
+from structattn.training.folder import RunFolder, plain
+from structattn.training.questions_config import QuestionRun
 
 
 def command(config: QuestionRun, *, resume: bool = False, overwrite: bool = False, json: bool = False) -> Iterator[str]:
@@ -17,8 +20,10 @@ def command(config: QuestionRun, *, resume: bool = False, overwrite: bool = Fals
         overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    found = run_questions(config, resume=resume, overwrite=overwrite)
-    if not is_first_process():
+    check_sources(config.train, config.dev, backbone=config.backbone, adapter=config.adapter)
+    RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
+    found = training.run_questions(config, resume=resume, overwrite=overwrite)
+    if not training.is_first_process():
         return
     if json:
         yield jsonlib.dumps({"seed": config.seed, **dataclasses.asdict(found)})

@@ -11,13 +11,10 @@ if TYPE_CHECKING:
     from structattn.data.joining import join_sentences
     from structattn.data.phrase_trees import PhraseTrees
     from structattn.data.readers import read_examples
+    from structattn.data.relation_names import RELATIONS, RelationName, parse_mask, parse_relation
     from structattn.data.relations import (
-        RELATIONS,
-        RelationName,
         constituency_distance,
         dependency_distance,
-        parse_mask,
-        parse_relation,
         same_sentence,
         word_distance,
         word_relation,

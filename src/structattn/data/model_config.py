@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import structattn
 from structattn.syntax.errors import ConfigError, shown
@@ -13,6 +13,9 @@ from structattn.syntax.folders import check_counts, read_json
 MODEL_TYPE = "structattn"
 # Raised when older folders can no longer be read as they are.
 FORMAT_VERSION = 2
+
+Storage = Literal["float32", "float16", "int8"]
+"""Numbers of the parameters of a saved model; `int8` has a scale for each row."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,17 @@ def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> P
     if several:
         raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(several)}")
     return path
+
+
+def check_backbone(folder: str | os.PathLike[str]) -> None:
+    """Refuse a folder that holds no Hugging Face model.
+
+    Raises:
+        ConfigError: if it has no configuration.
+    """
+    if not os.path.isfile(os.path.join(folder, MODEL.config)):  # unlike Path's, false for a name that cannot be one
+        name = shown(os.fspath(folder), width=200)
+        raise ConfigError(f"backbone: expected the folder of a Hugging Face model, {name} has no {MODEL.config}")
 
 
 def check_trusted(name: object, *, source: object, trust_code: bool | str) -> None:

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from structattn.data.model_config import MODEL, Layout, header, read_model_config, whole_model_folder
-from structattn.data.storage import Storage
+from structattn.data.model_config import MODEL, Layout, Storage, header, read_model_config, whole_model_folder
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
 from structattn.syntax.errors import ParseError, shown

@@ -6,14 +6,13 @@ inference, section 2.1, here symmetric, and for storage alone: a model that is r
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from structattn.data.model_config import Storage
 from structattn.syntax.errors import ParseError
 
-Storage = Literal["float32", "float16", "int8"]
 _SCALE = ":scale"
 _LARGEST = 127
 

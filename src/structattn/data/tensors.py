@@ -15,7 +15,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from structattn.data.storage import Storage, packed, unpacked
+from structattn.data.model_config import Storage
+from structattn.data.storage import packed, unpacked
 from structattn.syntax.errors import ParseError
 
 _Module = TypeVar("_Module", bound=nn.Module)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, SubwordBatch, check_tokenizer, collate_subwords
+from structattn.data.model_config import check_backbone
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, require, shown
 from structattn.syntax.folders import check_counts
@@ -339,9 +340,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
         MissingExtra: if transformers is not installed.
     """
     transformers = require("transformers", "train")
-    name = shown(os.fspath(folder), width=200)
-    if not os.path.isfile(os.path.join(folder, "config.json")):  # unlike Path's, false for a name that cannot be one
-        raise ConfigError(f"backbone: expected the folder of a Hugging Face model, {name} has no config.json")
+    check_backbone(folder)
     try:
         config, tokenizer = read_backbone_config(folder), read_backbone_tokenizer(folder)
         auto = getattr(transformers, reader)
@@ -352,6 +351,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
     except ConfigError:
         raise
     except Exception as error:  # transformers raises whatever a configuration made it stumble over
+        name = shown(os.fspath(folder), width=200)
         raise ConfigError(f"backbone: cannot read a model from {name}: {_first_line(error)}") from error
     return model.eval(), tokenizer
 

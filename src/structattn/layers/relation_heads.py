@@ -7,7 +7,7 @@ attention is computed with them: states and a relation are all they need.
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,10 +16,8 @@ from torch import Tensor, nn
 
 from structattn.functional import masked_softmax, take_rows
 from structattn.functional.masking import very_negative
+from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
 
-Objective = Literal["mse", "bce", "ce", "kl"]
-Reduction = Literal["sentences", "pairs"]
-OBJECTIVES: tuple[Objective, ...] = ("mse", "bce", "ce", "kl")
 # Weights of HYDRA's heads start like BERT's.
 INITIAL_DEVIATION = 0.02
 

@@ -106,6 +106,30 @@ def treebank_of_brackets(path: str | os.PathLike[str]) -> TreebankParser:
     return TreebankParser(sentences, name="brackets", version=_version(path), file=os.fspath(path))
 
 
+def read_gold(path: str) -> list[Sentence]:
+    """The sentences of a treebank that a parser can learn from; those without words are left out.
+
+    Raises:
+        ParseError: as ``read_conllu``, or if a sentence has no labelled tree, no tags, or not exactly one root; the
+            message names the sentence.
+    """
+    sentences = []
+    for number, sentence in enumerate(read_conllu(path), start=1):
+        if not len(sentence):
+            continue
+        tree = sentence.dependency
+        name = f"sentence {number} ({sentence.metadata.get('sent_id', ' '.join(sentence.words[:5]))})"
+        if tree is None or tree.labels is None or sentence.tags is None:
+            raise ParseError(f"{name}: expected heads, labels and tags to learn from, they are missing", file=path)
+        if len(tree.roots) != 1:
+            raise ParseError(f"{name}: expected a tree with one root, got {len(tree.roots)} roots", file=path)
+        # Without the columns that nothing here reads, which would be most of the memory.
+        sentences.append(Sentence(sentence.words, sentence.tags, tree))
+    if not sentences:
+        raise ParseError("expected at least one sentence with words", file=path)
+    return sentences
+
+
 def _with(sentence: Sentence, metadata: Mapping[str, str]) -> Sentence:
     return Sentence(sentence.words, sentence.tags, sentence.dependency, sentence.constituency, metadata=metadata)
 

@@ -4,15 +4,18 @@ import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from structattn.data.model_config import model_folder, read_model_config
 from structattn.layers.devices import Hardware
 from structattn.parsing.files import TreebankParser, treebank_of_brackets
-from structattn.parsing.parser import Parser, TreeParser
+from structattn.parsing.parser import Parser
 from structattn.parsing.spacy import SpacyParser
 from structattn.parsing.stanza import StanzaParser
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.files import check_readable
 
 PACKAGED: Mapping[str, Path] = {"en": Path(__file__).parent / "english" / "model"}
 DEFAULT_PARSER = "en"
+_OURS = "structattn"
 KINDS: Mapping[str, tuple[str, Callable[[str], Parser]]] = {
     "spacy": ("spacy:MODEL", SpacyParser.from_model),
     "stanza": ("stanza:LANGUAGE", StanzaParser.from_language),
@@ -34,6 +37,41 @@ def is_ours(name: str) -> bool:
     return name.partition(":")[0] not in KINDS
 
 
+def check_parser(name: str, hardware: Hardware | None = None) -> None:
+    """Check a parser's name, and the file or folder that it names, before anything that takes long is imported.
+
+    Args:
+        name: as for `parser_of`.
+        hardware: likewise.
+
+    Raises:
+        ConfigError: for an unknown name, a folder that holds no model that this version can read, or hardware for a
+            parser with settings of its own.
+        ParseError: for a missing or unreadable file.
+
+    Example:
+        >>> check_parser("malt:swedish")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: unknown parser 'malt:swedish'; known: en, spacy:MODEL, stanza:LANGUAGE,
+        structattn:FOLDER, FILE.conllu, FILE.mrg, FILE.brackets
+    """
+    kind, _, model = name.partition(":")
+    if name in PACKAGED:
+        return
+    if kind == _OURS and model:
+        read_model_config(model_folder(model))
+        return
+    if not (kind in KINDS and model) and _suffix(name) not in _FILES:
+        kinds = [shown for shown, _ in KINDS.values()]
+        known = [*PACKAGED, *kinds, f"{_OURS}:FOLDER", *(f"FILE{ending}" for ending in _FILES)]
+        raise ConfigError(f"unknown parser {name!r}; known: {', '.join(known)}")
+    if kind not in KINDS:
+        check_readable(name)
+    if hardware is not None and (hardware.device == "cuda" or hardware.mixed_precision != "no"):
+        raise ConfigError(f"device, mixed_precision: expected en or structattn:FOLDER with these options, got {name!r}")
+
+
 def parser_of(name: str, hardware: Hardware | None = None) -> Parser:
     """The parser that a name stands for.
 
@@ -47,35 +85,31 @@ def parser_of(name: str, hardware: Hardware | None = None) -> Parser:
     Raises:
         ConfigError: for any other name; the message lists the known kinds. For a GPU or mixed precision where it is
             not ours to choose.
+        ParseError: for a file that cannot be read.
         MissingExtra: if the parser's package is not installed.
 
     Example:
-        >>> parser_of("malt:swedish")
-        Traceback (most recent call last):
-        ...
-        structattn.syntax.errors.ConfigError: unknown parser 'malt:swedish'; known: en, spacy:MODEL, stanza:LANGUAGE,
-        structattn:FOLDER, FILE.conllu, FILE.mrg, FILE.brackets
+        >>> parser_of("en").name
+        'en'
     """
+    check_parser(name, hardware)
+    kind, _, model = name.partition(":")
     if name in PACKAGED:
         return _packaged(name, hardware)
-    kind, _, model = name.partition(":")
-    if kind == "structattn" and model:
+    if kind == _OURS:
+        from structattn.parsing.tree_parser import TreeParser
+
         return TreeParser.from_folder(model, hardware)
-    suffix = Path(name.removesuffix(".gz")).suffix
-    if kind in KINDS and model:
-        read, source = KINDS[kind][1], model
-    elif suffix in _FILES:
-        read, source = _FILES[suffix], name
-    else:
-        kinds = [shown for shown, _ in KINDS.values()]
-        known = [*PACKAGED, *kinds, "structattn:FOLDER", *(f"FILE{ending}" for ending in _FILES)]
-        raise ConfigError(f"unknown parser {name!r}; known: {', '.join(known)}")
-    if hardware is not None and (hardware.device == "cuda" or hardware.mixed_precision != "no"):
-        raise ConfigError(f"device, mixed_precision: expected en or structattn:FOLDER with these options, got {name!r}")
-    return read(source)
+    return KINDS[kind][1](model) if kind in KINDS else _FILES[_suffix(name)](name)
+
+
+def _suffix(name: str) -> str:
+    return Path(name.removesuffix(".gz")).suffix
 
 
 @functools.lru_cache(maxsize=2)
-def _packaged(name: str, hardware: Hardware | None) -> TreeParser:
+def _packaged(name: str, hardware: Hardware | None) -> Parser:
     """A parser of this package; read once, as texts are often parsed one by one."""
+    from structattn.parsing.tree_parser import TreeParser
+
     return TreeParser.from_folder(PACKAGED[name], hardware, name=name)

@@ -1,19 +1,12 @@
-"""The parser protocol, for anything that turns words or raw text into sentences with trees; and this library's parser.
+"""The parser protocol, for anything that turns words or raw text into sentences with trees.
 
 Another parser needs two methods and no more.
 """
 
-import os
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-import structattn
-from structattn.functional import one_thread
-from structattn.layers.devices import Hardware
-from structattn.parsing.saved import fingerprint, load_parser
-from structattn.parsing.splitting import split_sentences
-from structattn.parsing.treecrf import TreeCRF
-from structattn.syntax import Sentence, split_words
+from structattn.syntax import Sentence
 
 
 @runtime_checkable
@@ -35,67 +28,3 @@ class Parser(Protocol):
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
         """The sentences of every raw text, each with its own text under ``metadata["text"]``."""
         ...
-
-
-class TreeParser:
-    """This library's parser, from a folder; raw text is split by rules (``split_sentences``, ``split_words``).
-
-    Args:
-        model: the parser.
-        version: distinguishes it from other parsers.
-        hardware: where it runs, and in which numbers; the CPU if ``None``.
-        name: what it is called.
-
-    Example:
-        >>> from structattn.parsing.saved import build_parser
-        >>> from structattn.syntax import DependencyTree
-        >>> gold = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
-        >>> parser = TreeParser(build_parser([gold]), version="untrained")
-        >>> [[sentence.words for sentence in text] for text in parser.parse_texts(["Kids wash. They don't."])]
-        [[('Kids', 'wash', '.'), ('They', 'do', "n't", '.')]]
-    """
-
-    def __init__(
-        self, model: TreeCRF, *, version: str, hardware: Hardware | None = None, name: str = "structattn"
-    ) -> None:
-        self.hardware = Hardware("cpu") if hardware is None else hardware
-        self.model = self.hardware.place(model.eval())
-        self.name = name
-        # Other roundings may find other trees, which a cache must not mix.
-        numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)
-        self.version = "+".join([version, *(one for one in numerics if one not in ("cpu", "no"))])
-
-    @classmethod
-    def from_folder(
-        cls, folder: str | os.PathLike[str], hardware: Hardware | None = None, *, name: str = "structattn"
-    ) -> "TreeParser":
-        """Load what ``structattn parser train`` left.
-
-        Args:
-            folder: of the run or the parser.
-            hardware: where it runs, and in which numbers; the CPU if ``None``.
-            name: what it is called.
-
-        Raises:
-            ParseError: if a file is missing or damaged; the message names it.
-            ConfigError: if the folder holds another kind of model, or was written by another version; if there is no
-                such device.
-        """
-        version = f"{structattn.__version__}+{fingerprint(folder)}"
-        return cls(load_parser(folder), version=version, hardware=hardware, name=name)
-
-    def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
-        """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
-        # Rounding depends on the number of threads. With one thread, several processes give the results of one.
-        with one_thread(), self.hardware.autocast():
-            return self.model.parse([Sentence(words) for words in sentences])
-
-    def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        """Split raw texts into sentences and these into words, and parse them all."""
-        split = [[(text, split_words(text)) for text in split_sentences(whole)] for whole in texts]
-        parsed = iter(self.parse_words([words for sentences in split for _, words in sentences]))
-        return [[_with_text(next(parsed), text) for text, _ in sentences] for sentences in split]
-
-
-def _with_text(sentence: Sentence, text: str) -> Sentence:
-    return Sentence(sentence.words, sentence.tags, sentence.dependency, metadata={"text": text})

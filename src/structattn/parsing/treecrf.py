@@ -8,7 +8,7 @@ and Zhang (2020), Efficient second-order TreeCRF for neural dependency parsing, 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,8 +23,6 @@ from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.syntax import DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError
 
-Trees = Literal["all", "projective"]
-Loss = Literal["trees", "words"]
 _FAMILIES: Mapping[str, type[DependencyCRF] | type[NonProjectiveDependencyCRF]] = {
     "all": NonProjectiveDependencyCRF,
     "projective": DependencyCRF,

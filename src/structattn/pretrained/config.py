@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from structattn.data import parse_relation
-from structattn.layers.relation_heads import OBJECTIVES, Objective, Reduction
+from structattn.data.relation_names import parse_relation
+from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
 from structattn.syntax.errors import ConfigError
 
 LayerStyle = Literal["residual", "attention", "gated", "transformer"]

@@ -9,9 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from structattn.data import Example
 from structattn.encoders.table import needs_backbone
 from structattn.reproduction.rows import Row
@@ -19,7 +16,6 @@ from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Task, get_task
 from structattn.training.config import RunConfig
 from structattn.training.examples import Split
-from structattn.training.preparation import prepare_model
 
 DIM = 48
 """Width of the random word vectors of rows whose own are read from a file."""
@@ -61,6 +57,11 @@ def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -
 
 
 def _output(task: Task, config: Mapping[str, Any]) -> list[float]:
+    # What a command line says is checked before torch is imported.
+    import torch
+
+    from structattn.training.preparation import prepare_model
+
     run = RunConfig.from_dict(dict(config))
     if run.data.vectors is not None or run.embedder.get("name", "words") != "words":
         run = dataclasses.replace(run, embedder={"dim": DIM})
@@ -81,7 +82,7 @@ def _output(task: Task, config: Mapping[str, Any]) -> list[float]:
             parameters = [one for one in model.parameters() if one.requires_grad]
             gradient = torch.autograd.grad(loss, parameters, allow_unused=True)
     norm = torch.stack([one.norm() for one in gradient if one is not None]).norm()
-    shown = scores.detach().flatten() if isinstance(scores, Tensor) else torch.zeros(0)
+    shown = scores.detach().flatten() if isinstance(scores, torch.Tensor) else torch.zeros(0)
     shown = shown[torch.linspace(0, len(shown) - 1, min(_SHOWN, len(shown))).long()]
     return [float(f"{value:.5g}") for value in (loss.item(), norm.item(), *shown.tolist())]
 

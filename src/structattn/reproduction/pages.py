@@ -5,6 +5,7 @@ from pathlib import Path
 
 from structattn.reproduction.published import PUBLISHED, reproduction_page
 from structattn.reproduction.tables import Evidence, fill, read_tables
+from structattn.syntax.errors import ConfigError
 
 REPRODUCTION = "docs/reproduction.md"
 
@@ -13,8 +14,11 @@ def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str
     """Every page with generated parts, as it has to be now; paths begin with the folder that holds ``papers``.
 
     Raises:
-        ConfigError: if a page lacks the marks of a table; for a malformed description, or an unknown row.
+        ConfigError: if there is no such folder, or a page lacks the marks of a table; for a malformed description, or
+            an unknown row.
     """
+    if not Path(papers).is_dir():
+        raise ConfigError(f"{papers}: expected the folder of the papers (--papers)")
     evidence, root = Evidence(papers), Path(papers).parent
     pages: dict[Path, str] = {}
     for table in read_tables(papers):

@@ -85,9 +85,11 @@ class Queue:
     ) -> None:
         self._program = list(program)
         self._out = Path(out).absolute()
-        self._golden = {str(row): golden_output(row) for row in rows}
         self._places = {name: os.path.abspath(path) for name, path in places.items()}
         self._rows = list(rows)
+        for row in rows:
+            row.words(self._places_of(row))
+        self._golden = {str(row): golden_output(row) for row in rows}
         self._seconds = {str(row): [record.seconds for record in read_records(row)] for row in rows}
         self.jobs: list[Job] = []
         self.num_finished = 0
@@ -97,7 +99,6 @@ class Queue:
                 if self._is_recorded(job):
                     self.num_finished += 1
                 else:
-                    row.words(self._places_of(row))
                     self.jobs.append(job)
 
     def work(self, *, processes: int = 1, hours: float | None = None) -> Iterator[Progress]:

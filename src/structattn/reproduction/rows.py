@@ -35,9 +35,9 @@ from structattn.syntax.options import nearest, parse_seeds
 
 COMMANDS: Mapping[str, str | None] = {
     "train": "structattn.training.config:RunConfig",
-    "parser train": "structattn.training.parser:ParserConfig",
-    "hydra pretrain": "structattn.training.heads:PretrainingConfig",
-    "squad": "structattn.training.questions:QuestionRun",
+    "parser train": "structattn.training.parser_config:ParserConfig",
+    "hydra pretrain": "structattn.training.heads_config:PretrainingConfig",
+    "squad": "structattn.training.questions_config:QuestionRun",
     "parse": None,
 }
 """The commands that rows are made by, and their configurations; ``parse`` writes a file, and has neither seeds nor

@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from structattn.training.comparison import Comparison, Difference, Flip, Group
     from structattn.training.config import DataConfig, RunConfig, load_config, save_config
     from structattn.training.folder import RunFolder
-    from structattn.training.heads import Pretraining, PretrainingConfig, pretrain, pretrain_heads
+    from structattn.training.heads import Pretraining, pretrain, pretrain_heads
+    from structattn.training.heads_config import PretrainingConfig
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
     from structattn.training.machine import is_first as is_first_process
     from structattn.training.models import load
     from structattn.training.objects import evaluate, predict, train
     from structattn.training.optimization_config import OptimizationConfig
-    from structattn.training.parser import ParserConfig, ParserResult, train_parser
+    from structattn.training.parser import ParserResult, train_parser
+    from structattn.training.parser_config import ParserConfig
     from structattn.training.preparation import count_parameters
-    from structattn.training.questions import QuestionResult, QuestionRun, run_questions
-    from structattn.training.run import RunResult, resume, run
+    from structattn.training.questions import QuestionResult, run_questions
+    from structattn.training.questions_config import QuestionRun
+    from structattn.training.result import RunResult
+    from structattn.training.run import resume, run
     from structattn.training.significance import Significance, compare_answers
     from structattn.training.study import Trial, read_space, sweep
 

@@ -19,8 +19,7 @@ from structattn.training.comparison import Comparison, Difference, Flip, Group
 from structattn.training.config import RunConfig, load_config
 from structattn.training.examples import Data, labelled_examples, name_of
 from structattn.training.folder import RunFolder, prediction_rows
-from structattn.training.models import load
-from structattn.training.run import RunResult, read_result
+from structattn.training.result import RunResult, read_result
 from structattn.training.significance import compare_answers
 
 PathLike = str | os.PathLike[str]
@@ -69,6 +68,9 @@ def compare(
     def read(folder: Path) -> _Run:
         if given is None:
             return _read(folder, split)
+        # Comparing predictions that are there already needs no models.
+        from structattn.training.models import load
+
         model = (hardware or Hardware("cpu")).place(load(folder, trust_code=trust_code))
         config = load_config(RunFolder(folder).config)
         settings = dataclasses.replace(config.data, format=data_format, parses=parses)

@@ -11,14 +11,14 @@ import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone, RelationHeads
-from structattn.layers.devices import Device, Hardware, MixedPrecision, OnHardware
+from structattn.layers.devices import Hardware
 from structattn.layers.modes import evaluation_mode
 from structattn.pretrained import HydraConfig, HydraModel, RelationReport, add_heads, evaluate_heads, with_other_trees
 from structattn.pretrained.adapter import backbone_fingerprint, fill, read_config, read_parts
@@ -26,82 +26,16 @@ from structattn.pretrained.evaluation import heads_loss
 from structattn.pretrained.relation_batches import RelationBatches, backbone_below
 from structattn.syntax import Sentence, read_conllu
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check, check_choices
 from structattn.tasks import metric
 from structattn.training import machine
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
+from structattn.training.heads_config import Control, PretrainingConfig, heads_optimization
 from structattn.training.loop import Measured, fit
 from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.sampler import NoisyBatchSampler
 
 LOGGER = logging.getLogger("structattn.training")
-Control = Literal["none", "shuffled"]
-
-
-def heads_optimization() -> OptimizationConfig:
-    """How heads are usually fitted: AdamW without weight decay, 100 steps to warm up, down to zero all the way.
-
-    The paper prints neither optimiser nor learning rate. Scores are products, so one odd sentence can throw the heads
-    far off, and the gradient is clipped.
-    """
-    return OptimizationConfig(
-        optimizer="adamw",
-        learning_rate=1e-3,
-        weight_decay=0.0,
-        batch_size=32,
-        epochs=2,
-        patience=2,
-        clip=1.0,
-        schedule="triangular",
-        warmup=100,
-    )
-
-
-@dataclass(frozen=True)
-class PretrainingConfig(OnHardware):
-    """Everything that decides the pretraining of heads.
-
-    Attributes:
-        treebank: CoNLL-U file to learn from.
-        backbone: folder of a Hugging Face encoder with a fast tokenizer.
-        out: the run folder; the adapter is in its ``best``.
-        dev: CoNLL-U file to choose the best epoch by and to report on; a tenth of the treebank is held out if ``None``.
-        limit: use so many sentences of the treebank only.
-        heads: the heads and their relations.
-        optimization: optimiser and schedule.
-        max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
-        keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
-        control: ``shuffled`` gives every sentence the tree of another one of its length: what is learnt then is not
-            syntax.
-        seed: of the heads, the order of the sentences and the control.
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
-        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
-
-    Raises:
-        ConfigError: for a value out of its range.
-    """
-
-    treebank: str
-    backbone: str
-    out: str
-    dev: str | None = None
-    limit: int | None = None
-    heads: HydraConfig = field(default_factory=lambda: HydraConfig(num_heads=None))
-    optimization: OptimizationConfig = field(default_factory=heads_optimization)
-    max_length: int | None = None
-    keep_states: bool = False
-    control: Control = "none"
-    seed: int = 1
-    device: Device = "auto"
-    mixed_precision: MixedPrecision = "no"
-
-    def __post_init__(self) -> None:
-        check_choices(self, "")
-        for name in ("limit", "max_length"):
-            value = getattr(self, name)
-            check(value is None or value >= 1, name, "at least 1", value)
-        _ = self.hardware
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
 from structattn.training.models import load
-from structattn.training.run import RunResult, run
+from structattn.training.result import RunResult
+from structattn.training.run import run
 from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
 
 _PARTS = ("train", "dev", "test")

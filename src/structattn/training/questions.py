@@ -6,14 +6,13 @@ BERT's recipe (Devlin et al. 2019, section 4.2: learning rate 5e-5, 3 epochs, ba
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from structattn.layers import load_backbone
-from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.pretrained import (
     HydraModel,
     HydraModelForQuestionAnswering,
@@ -26,88 +25,15 @@ from structattn.pretrained import (
 )
 from structattn.pretrained.adapter import config_of, read_config
 from structattn.pretrained.squad import read_squad
-from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import replaced_folder, write_json
-from structattn.syntax.options import check, check_choices
 from structattn.training import machine
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
 from structattn.training.loop import Measured, fit
-from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.questions_config import QuestionRun
 from structattn.training.sampler import batch_sampler
 
 PREDICTIONS = "predictions.json"
-
-
-def question_optimization() -> OptimizationConfig:
-    """How models are usually fine-tuned on questions: AdamW, a tenth of all steps to warm up, then down to zero."""
-    return OptimizationConfig(
-        optimizer="adamw",
-        learning_rate=3e-5,
-        weight_decay=0.01,
-        batch_size=32,
-        epochs=2,
-        patience=None,
-        clip=1.0,
-        schedule="linear",
-        warmup=0.1,
-    )
-
-
-@dataclass(frozen=True)
-class QuestionRun(OnHardware):
-    """The configuration of a run on questions.
-
-    Attributes:
-        train: a file of SQuAD to learn from.
-        dev: a file of SQuAD to be measured on.
-        backbone: folder of a Hugging Face encoder with a fast tokenizer.
-        out: the folder of the run.
-        adapter: folder of HYDRA heads; the backbone alone without one.
-        heads: ``random`` takes the adapter's layer with fresh heads.
-        frozen: which parameters are frozen: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
-        limit: maximum number of training questions, spread evenly over the file.
-        dev_limit: maximum number of evaluation questions, spread evenly over the file.
-        max_length: maximum length of a window, in tokens.
-        stride: number of tokens that neighbouring windows share.
-        max_answer_length: maximum length of an answer, in tokens.
-        may_be_none: whether texts may have no answer, as in SQuAD 2.
-        optimization: optimiser and schedule; a batch has so many windows.
-        seed: of the new parameters, dropout and order.
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
-        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
-
-    Raises:
-        ConfigError: for a value out of its range, or options of heads without an adapter.
-    """
-
-    train: str
-    dev: str
-    backbone: str
-    out: str
-    adapter: str | None = None
-    heads: Literal["trained", "random"] = "trained"
-    frozen: Literal["nothing", "backbone", "heads"] = "nothing"
-    limit: int | None = None
-    dev_limit: int | None = None
-    max_length: int = 384
-    stride: int = 128
-    max_answer_length: int = 30
-    may_be_none: bool = False
-    optimization: OptimizationConfig = field(default_factory=question_optimization)
-    seed: int = 1
-    device: Device = "auto"
-    mixed_precision: MixedPrecision = "no"
-
-    def __post_init__(self) -> None:
-        check_choices(self, "")
-        for name in ("limit", "dev_limit", "max_length", "max_answer_length"):
-            value = getattr(self, name)
-            check(value is None or value >= 1, name, "at least 1", value)
-        check(self.stride >= 0, "stride", "at least 0", self.stride)
-        if self.adapter is None and (self.heads == "random" or self.frozen == "heads"):
-            raise ConfigError("heads: these options are about HYDRA heads; give an adapter")
-        _ = self.hardware
 
 
 @dataclass(frozen=True)

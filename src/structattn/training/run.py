@@ -6,7 +6,6 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from structattn.data import Example
 from structattn.data.model_config import check_trusted
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import described_by, read_json, read_json_lines, write_json_lines
+from structattn.syntax.folders import read_json_lines, write_json_lines
 from structattn.tasks import Task, TaskModel
 from structattn.training import machine
 from structattn.training.config import RunConfig, load_config
@@ -30,6 +29,7 @@ from structattn.training.latent import tree_entropy
 from structattn.training.loop import Measured, fit
 from structattn.training.models import load
 from structattn.training.preparation import count_parameters, prepare_model
+from structattn.training.result import RunResult, result_of
 from structattn.training.sampler import batch_sampler
 from structattn.training.state import set_seed
 from structattn.training.trees import find_missing_trees
@@ -38,30 +38,6 @@ LOGGER = logging.getLogger("structattn.training")
 
 # The entropy of latent trees is a mean over this many development examples.
 _LATENT_EXAMPLES = 500
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """The result of a run.
-
-    Attributes:
-        folder: the run folder; ``structattn.load(folder)`` gives the best model.
-        metrics: the task's metrics of the best model on dev; for cross-validation the means over the folds on their
-            test parts, with ``<metric>_sd`` beside them.
-        test: the metrics of the best model on the test data, if there are any.
-        parameters: trained parameters apart from word vectors.
-        seconds: training time.
-        peak_memory: peak memory of the process until then, in MiB; see ``machine.peak_memory``.
-        best: the row of ``metrics.jsonl`` that belongs to the best model.
-    """
-
-    folder: Path
-    metrics: Mapping[str, float]
-    test: Mapping[str, float] = field(default_factory=dict)
-    parameters: int = 0
-    seconds: float = 0.0
-    peak_memory: float = 0.0
-    best: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run(
@@ -106,7 +82,7 @@ def run(
         config,
         lambda: _new_folder(config) if config.out is None else Path(config.out),
         work,
-        _result,
+        result_of,
         files=files_of_run(config.data),
         resume=resume,
         overwrite=overwrite,
@@ -127,17 +103,6 @@ def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunRe
     config = load_config(file)
     check_trusted(config.encoder, source=file, trust_code=trust_code)
     return run(dataclasses.replace(config, out=os.fspath(folder)), resume=True, trust_code=trust_code)
-
-
-def read_result(folder: RunFolder) -> RunResult:
-    """The result of a finished run.
-
-    Raises:
-        ParseError: if it is missing or damaged; the message names the file.
-    """
-    values = read_json(folder.result)
-    with described_by(folder.result, "a result"):
-        return _result(folder, values)
 
 
 def _new_folder(config: RunConfig) -> Path:
@@ -261,11 +226,6 @@ def _cross_validate(
         ),
         task,
     )
-
-
-def _result(folder: RunFolder, values: Mapping[str, Any]) -> RunResult:
-    known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
-    return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
 
 
 def _values(result: RunResult, task: Task) -> dict[str, Any]:

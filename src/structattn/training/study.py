@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from structattn import training
 from structattn.syntax.errors import ConfigError, require
 from structattn.syntax.folders import read_json, read_yaml, write_json
 from structattn.syntax.options import nearest
 from structattn.training.config import RunConfig, save_config
 from structattn.training.examples import check_run
 from structattn.training.folder import RunFolder, plain
-from structattn.training.run import run
 
 Sampler = Literal["tpe", "random"]
 STUDY, BEST = "study.json", "best.yaml"
@@ -96,7 +96,7 @@ def sweep(
             continue
         folder = out / f"trial{number:03d}"
         one = dataclasses.replace(with_values(config, asked.params), out=str(folder))
-        result = run(one, resume=RunFolder(folder).config.is_file())
+        result = training.run(one, resume=RunFolder(folder).config.is_file())
         metric = float(result.metrics[task.main_metric.name])
         study.tell(asked, metric)
         rows.append({"values": asked.params, "metric": metric, "seconds": result.seconds})

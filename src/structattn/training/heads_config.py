@@ -1,0 +1,76 @@
+"""The configuration of pretraining HYDRA heads, as one frozen value."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from structattn.layers.devices import Device, MixedPrecision, OnHardware
+from structattn.pretrained.config import HydraConfig
+from structattn.syntax.options import check, check_choices
+from structattn.training.optimization_config import OptimizationConfig
+
+Control = Literal["none", "shuffled"]
+
+
+def heads_optimization() -> OptimizationConfig:
+    """How heads are usually fitted: AdamW without weight decay, 100 steps to warm up, down to zero all the way.
+
+    The paper prints neither optimiser nor learning rate. Scores are products, so one odd sentence can throw the heads
+    far off, and the gradient is clipped.
+    """
+    return OptimizationConfig(
+        optimizer="adamw",
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        batch_size=32,
+        epochs=2,
+        patience=2,
+        clip=1.0,
+        schedule="triangular",
+        warmup=100,
+    )
+
+
+@dataclass(frozen=True)
+class PretrainingConfig(OnHardware):
+    """Everything that decides the pretraining of heads.
+
+    Attributes:
+        treebank: CoNLL-U file to learn from.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer.
+        out: the run folder; the adapter is in its ``best``.
+        dev: CoNLL-U file to choose the best epoch by and to report on; a tenth of the treebank is held out if ``None``.
+        limit: use so many sentences of the treebank only.
+        heads: the heads and their relations.
+        optimization: optimiser and schedule.
+        max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
+        keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
+        control: ``shuffled`` gives every sentence the tree of another one of its length: what is learnt then is not
+            syntax.
+        seed: of the heads, the order of the sentences and the control.
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+
+    Raises:
+        ConfigError: for a value out of its range.
+    """
+
+    treebank: str
+    backbone: str
+    out: str
+    dev: str | None = None
+    limit: int | None = None
+    heads: HydraConfig = field(default_factory=lambda: HydraConfig(num_heads=None))
+    optimization: OptimizationConfig = field(default_factory=heads_optimization)
+    max_length: int | None = None
+    keep_states: bool = False
+    control: Control = "none"
+    seed: int = 1
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
+
+    def __post_init__(self) -> None:
+        check_choices(self, "")
+        for name in ("limit", "max_length"):
+            value = getattr(self, name)
+            check(value is None or value >= 1, name, "at least 1", value)
+        _ = self.hardware

@@ -1,0 +1,86 @@
+"""The configuration of training a parser, as one frozen value.
+
+Reference: Dozat and Manning (2017), section 4.2 (optimisation).
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Literal
+
+from structattn.data.model_config import Storage
+from structattn.layers.devices import Device, MixedPrecision, OnHardware
+from structattn.syntax.options import Option, check, check_choices
+from structattn.training.optimization_config import OptimizationConfig
+
+Trees = Literal["all", "projective"]
+Loss = Literal["trees", "words"]
+
+
+def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
+    """How parsers are usually fitted: AdamW, a twentieth of all steps to warm up, then down to zero.
+
+    Args:
+        backbone: whether there is one, which learns at a tenth of the rate.
+
+    Example:
+        >>> parser_optimization().learning_rate, parser_optimization("minilm").learning_rate
+        (0.002, 0.001)
+    """
+    common = OptimizationConfig(optimizer="adamw", patience=5, clip=5.0, schedule="linear", warmup=0.05)
+    if backbone is None:
+        return dataclasses.replace(common, learning_rate=2e-3, weight_decay=0.0, batch_size=48, epochs=25)
+    return dataclasses.replace(
+        common, learning_rate=1e-3, backbone_lr_scale=0.1, weight_decay=0.01, batch_size=16, epochs=5
+    )
+
+
+@dataclass(frozen=True)
+class ParserConfig(OnHardware):
+    """Everything that decides the training of a parser.
+
+    Attributes:
+        treebank: CoNLL-U file to learn from.
+        dev: CoNLL-U file that chooses the best parser by its LAS, punctuation included.
+        out: the run folder; the parser is in its ``best``.
+        backbone: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
+        trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
+        loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
+        encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.subwords.SubwordEncoder``.
+        scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
+        min_count: rarer words are represented by their characters only.
+        storage: numbers of the saved parser: ``float32``, ``float16``, or ``int8``, a quarter of the size.
+        optimization: optimiser and schedule; ``parser_optimization(backbone)`` if ``None``.
+        seed: of parameters, dropout and the order of the sentences.
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+
+    Raises:
+        ConfigError: if a value is out of its range.
+    """
+
+    treebank: str
+    dev: str
+    out: str
+    backbone: str | None = None
+    trees: Trees = "all"
+    loss: Loss = "trees"
+    encoder: dict[str, Option] = field(default_factory=dict)
+    scorer: dict[str, Option] = field(default_factory=dict)
+    min_count: int = 2
+    storage: Storage = "float32"
+    optimization: OptimizationConfig | None = None
+    seed: int = 1
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
+
+    def __post_init__(self) -> None:
+        check_choices(self, "")
+        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
+        if self.optimization is None:
+            object.__setattr__(self, "optimization", parser_optimization(self.backbone))
+        _ = self.hardware
+
+    @staticmethod
+    def usual(backbone: str | None = None) -> dict[str, OptimizationConfig]:
+        """The defaults of sections, as they follow from the other fields."""
+        return {"optimization": parser_optimization(backbone)}

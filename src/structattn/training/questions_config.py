@@ -1,0 +1,83 @@
+"""The configuration of a run on extractive question answering, as one frozen value.
+
+BERT's recipe: Devlin et al. (2019), section 4.2 (learning rate 5e-5, 3 epochs, batches of 32 for SQuAD 1.1).
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from structattn.layers.devices import Device, MixedPrecision, OnHardware
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import check, check_choices
+from structattn.training.optimization_config import OptimizationConfig
+
+
+def question_optimization() -> OptimizationConfig:
+    """How models are usually fine-tuned on questions: AdamW, a tenth of all steps to warm up, then down to zero."""
+    return OptimizationConfig(
+        optimizer="adamw",
+        learning_rate=3e-5,
+        weight_decay=0.01,
+        batch_size=32,
+        epochs=2,
+        patience=None,
+        clip=1.0,
+        schedule="linear",
+        warmup=0.1,
+    )
+
+
+@dataclass(frozen=True)
+class QuestionRun(OnHardware):
+    """The configuration of a run on questions.
+
+    Attributes:
+        train: a file of SQuAD to learn from.
+        dev: a file of SQuAD to be measured on.
+        backbone: folder of a Hugging Face encoder with a fast tokenizer.
+        out: the folder of the run.
+        adapter: folder of HYDRA heads; the backbone alone without one.
+        heads: ``random`` takes the adapter's layer with fresh heads.
+        frozen: which parameters are frozen: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
+        limit: maximum number of training questions, spread evenly over the file.
+        dev_limit: maximum number of evaluation questions, spread evenly over the file.
+        max_length: maximum length of a window, in tokens.
+        stride: number of tokens that neighbouring windows share.
+        max_answer_length: maximum length of an answer, in tokens.
+        may_be_none: whether texts may have no answer, as in SQuAD 2.
+        optimization: optimiser and schedule; a batch has so many windows.
+        seed: of the new parameters, dropout and order.
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+
+    Raises:
+        ConfigError: for a value out of its range, or options of heads without an adapter.
+    """
+
+    train: str
+    dev: str
+    backbone: str
+    out: str
+    adapter: str | None = None
+    heads: Literal["trained", "random"] = "trained"
+    frozen: Literal["nothing", "backbone", "heads"] = "nothing"
+    limit: int | None = None
+    dev_limit: int | None = None
+    max_length: int = 384
+    stride: int = 128
+    max_answer_length: int = 30
+    may_be_none: bool = False
+    optimization: OptimizationConfig = field(default_factory=question_optimization)
+    seed: int = 1
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
+
+    def __post_init__(self) -> None:
+        check_choices(self, "")
+        for name in ("limit", "dev_limit", "max_length", "max_answer_length"):
+            value = getattr(self, name)
+            check(value is None or value >= 1, name, "at least 1", value)
+        check(self.stride >= 0, "stride", "at least 0", self.stride)
+        if self.adapter is None and (self.heads == "random" or self.frozen == "heads"):
+            raise ConfigError("heads: these options are about HYDRA heads; give an adapter")
+        _ = self.hardware

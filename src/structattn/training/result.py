@@ -1,0 +1,51 @@
+"""The result of a run, as its folder keeps it."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from structattn.syntax.folders import described_by, read_json
+from structattn.training.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of a run.
+
+    Attributes:
+        folder: the run folder; ``structattn.load(folder)`` gives the best model.
+        metrics: the task's metrics of the best model on dev; for cross-validation the means over the folds on their
+            test parts, with ``<metric>_sd`` beside them.
+        test: the metrics of the best model on the test data, if there are any.
+        parameters: trained parameters apart from word vectors.
+        seconds: training time.
+        peak_memory: peak memory of the process until then, in MiB; see ``machine.peak_memory``.
+        best: the row of ``metrics.jsonl`` that belongs to the best model.
+    """
+
+    folder: Path
+    metrics: Mapping[str, float]
+    test: Mapping[str, float] = field(default_factory=dict)
+    parameters: int = 0
+    seconds: float = 0.0
+    peak_memory: float = 0.0
+    best: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_result(folder: RunFolder) -> RunResult:
+    """The result of a finished run.
+
+    Raises:
+        ParseError: if it is missing or damaged; the message names the file.
+    """
+    values = read_json(folder.result)
+    with described_by(folder.result, "a result"):
+        return result_of(folder, values)
+
+
+def result_of(folder: RunFolder, values: Mapping[str, Any]) -> RunResult:
+    """What the values of a result file mean; unknown ones are left out."""
+    known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
+    return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
