@@ -73,5 +73,5 @@ def test_the_command_prints_a_table_and_repeats_itself(
 
 @pytest.mark.parametrize("wrong", [{"minutes": 0.0}, {"num_train": 0}, {"num_test": 0}])
 def test_nothing_to_do_is_refused(wrong: dict[str, float], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="minutes: expected a number above 0|at least one sentence of each kind"):
+    with pytest.raises(ConfigError, match=r"minutes: expected a number above 0|at least one sentence of each kind"):
         demonstrate(tmp_path, **wrong)  # type: ignore[arg-type]
