@@ -36,12 +36,32 @@ ROOMS = {
     "priors": (["priors/*.py"], ["priors", "layers_attention", "ms_san", "encoders"]),
     "functional": (
         ["functional/*.py"],
-        ["functional", "token2token", "kernels_token2token", "tree_accumulation", "tree_attention", "layers_attention"],
+        [
+            "functional",
+            "tree_accumulation",
+            "attention_calls",
+            "layers_attention",
+            "tree_attention",
+            "kernels_token2token",
+            "token2token",
+        ],
     ),
-    "distributions": (["distributions/*.py"], ["distributions_*"]),
-    "kernels": (["kernels/*.py"], ["kernels_*", "distributions_*", "spanning_tree", "token2token"]),
+    "distributions": (["distributions/*.py"], ["distributions_laws", "distributions_[!t]*", "distributions_*"]),
+    "kernels": (
+        ["kernels/*.py"],
+        [
+            "kernels_select",
+            "distributions_laws",
+            "kernels_[!n]*",
+            "distributions_[!t]*",
+            "spanning_tree",
+            "token2token",
+            "kernels_*",
+            "distributions_*",
+        ],
+    ),
 }
-"""Room -> the files that are changed, and the test files that should notice."""
+"""Room -> the files that are changed, and the test files that should notice, those that take long last."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +140,9 @@ def is_python(text: str) -> bool:
 
 def tests_of(room: str, *paths: str) -> list[str]:
     """The examples in the docstrings of the changed files first, then the room's test files."""
-    files = sorted(file for name in ROOMS[room][1] for file in (ROOT / "tests").glob(f"test_{name}.py"))
-    return [*(f"src/structattn/{path}" for path in paths), *(str(file.relative_to(ROOT)) for file in files)]
+    files = [file for name in ROOMS[room][1] for file in sorted((ROOT / "tests").glob(f"test_{name}.py"))]
+    words = (*(f"src/structattn/{path}" for path in paths), *(str(file.relative_to(ROOT)) for file in files))
+    return list(dict.fromkeys(words))
 
 
 def in_a_process(copy: Path, tests: list[str], paths: list[str], seconds: float) -> tuple[str, str]:
