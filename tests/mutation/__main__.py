@@ -22,10 +22,13 @@ import signal
 import sys
 import tempfile
 import time
+import types
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "structattn"
@@ -145,7 +148,7 @@ def tests_of(room: str, *paths: str) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-def in_a_process(copy: Path, tests: list[str], paths: list[str], seconds: float) -> tuple[str, str]:
+def in_a_process(copy: Path, tests: list[str], paths: list[str], seconds: float, *plugins: object) -> tuple[str, str]:
     """``killed``, ``survived`` or ``timeout`` with changed files, and the name of the first test that failed."""
     report, write = os.pipe()
     child = os.fork()
@@ -154,7 +157,7 @@ def in_a_process(copy: Path, tests: list[str], paths: list[str], seconds: float)
         os.close(report)
         first = FirstFailure()
         try:
-            code = run_tests(copy, tests, paths, first)
+            code = run_tests(copy, tests, paths, [first, *plugins])
         except BaseException as error:  # also SystemExit: nothing of the parent may be tidied up here
             first.name, code = repr(error), 1
         os.write(write, first.name.encode())
@@ -190,19 +193,19 @@ def warm_up(copy: Path, room: str) -> float:
             with contextlib.suppress(Exception):
                 importlib.import_module(module)
     begin = time.monotonic()
-    unchanged(copy, room, paths)
+    unchanged(copy, room, paths, Callers(copy, paths))
     return time.monotonic() - begin
 
 
-def unchanged(copy: Path, room: str, paths: list[str]) -> None:
+def unchanged(copy: Path, room: str, paths: list[str], *plugins: object) -> None:
     """What is unchanged passes."""
-    verdict, name = in_a_process(copy, tests_of(room, *paths), paths, 3600)
+    verdict, name = in_a_process(copy, tests_of(room, *paths), paths, 3600, *plugins)
     if verdict != "survived":
         raise SystemExit(f"{room}: the tests fail before anything is changed: {verdict} {name}")
 
 
-def run_tests(copy: Path, tests: list[str], paths: list[str], first: "FirstFailure") -> int:
-    """0 if every test passes; the names of all modules are left in ``modules.json``."""
+def run_tests(copy: Path, tests: list[str], paths: list[str], plugins: list[object]) -> int:
+    """0 if every test passes, also if there is none; the names of all modules are left in ``modules.json``."""
     # The hook that checks shapes takes seconds for the whole package.
     os.environ["STRUCTATTN_CHECKED"] = ",".join(f"structattn.{path[:-3].replace('/', '.')}" for path in paths)
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -213,9 +216,9 @@ def run_tests(copy: Path, tests: list[str], paths: list[str], first: "FirstFailu
     import pytest
 
     options = ["-x", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    code = pytest.main([*options, f"--rootdir={copy}", *tests], plugins=[first])
+    code = pytest.main([*options, f"--rootdir={copy}", *tests], plugins=plugins)
     (copy / "modules.json").write_text(json.dumps(sorted(sys.modules)), encoding="utf-8")
-    return int(code != 0)
+    return int(code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED))
 
 
 class FirstFailure:
@@ -226,6 +229,77 @@ class FirstFailure:
     def pytest_runtest_logreport(self, report: object) -> None:
         if getattr(report, "failed", False) and not self.name:
             self.name = getattr(report, "nodeid", "")
+
+
+class Callers:
+    """A plugin of pytest that writes down which tests call which function of the changed files.
+
+    Calls in other processes are not seen; what runs when a module is imported concerns every test.
+    """
+
+    def __init__(self, copy: Path, paths: list[str]) -> None:
+        self.file = copy / "callers.json"
+        self.of_path = {str(copy / "src" / "structattn" / path): path for path in paths}
+        self.functions = {name: functions_of(Path(name)) for name in self.of_path}
+        self.found: dict[str, dict[int, set[str]]] = {path: collections.defaultdict(set) for path in paths}
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: object) -> Iterator[None]:
+        name = item.nodeid  # type: ignore[attr-defined]
+
+        def called(frame: types.FrameType, event: str, _: object) -> None:
+            file = frame.f_code.co_filename
+            if event == "call" and file in self.of_path:
+                line = frame.f_code.co_firstlineno
+                start = next((start for start, end in self.functions[file] if start <= line <= end), None)
+                if start is not None:
+                    self.found[self.of_path[file]][start].add(name)
+
+        sys.setprofile(called)
+        yield
+        sys.setprofile(None)
+
+    def pytest_sessionfinish(self) -> None:
+        found = {
+            path: {start: sorted(names) for start, names in functions.items()} for path, functions in self.found.items()
+        }
+        self.file.write_text(json.dumps(found), encoding="utf-8")
+
+
+class Only:
+    """A plugin of pytest that leaves the other tests out."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def pytest_collection_modifyitems(self, items: list[object]) -> None:
+        items[:] = [item for item in items if item.nodeid in self.names]  # type: ignore[attr-defined]
+
+
+def functions_of(path: Path) -> list[tuple[int, int]]:
+    """First and last line of each function and method; those within others belong to them."""
+    found: list[tuple[int, int]] = []
+
+    def look(body: list[ast.stmt]) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = min(item.lineno for item in (node, *node.decorator_list))
+                found.append((first, node.end_lineno or node.lineno))
+            elif isinstance(node, ast.ClassDef):
+                look(node.body)
+
+    look(ast.parse(path.read_text(encoding="utf-8")).body)
+    return found
+
+
+def callers_of(copy: Path, mutant: Mutant) -> list[object]:
+    """The tests that may notice a mutant, as plugins: those that call its function; all for what is in none."""
+    functions = functions_of(copy / "src" / "structattn" / mutant.path)
+    start = next((start for start, end in functions if start <= mutant.line <= end), None)
+    if start is None:
+        return []
+    known = json.loads((copy / "callers.json").read_text(encoding="utf-8"))
+    return [Only(set(known[mutant.path].get(str(start), [])))]
 
 
 def working_copy(folder: Path) -> Path:
@@ -250,8 +324,10 @@ def campaign(room: str, size: int, seed: int, out: Path, share: tuple[int, int])
             text = changed(mutant)
             begin = time.monotonic()
             try:
+                callers = callers_of(copy, mutant)
                 target.write_text(text, encoding="utf-8")
-                verdict, name = in_a_process(copy, tests_of(room, mutant.path), [mutant.path], 30 + 3 * usual)
+                words = tests_of(room, mutant.path)
+                verdict, name = in_a_process(copy, words, [mutant.path], 30 + usual, *callers)
             finally:
                 target.write_text(source, encoding="utf-8")
             pairs = zip(source.splitlines(), text.splitlines(), strict=False)
