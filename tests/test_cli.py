@@ -266,6 +266,11 @@ MISTAKES = {
         "has none; it is of example '38'; a parser finds one (--parser en, sa.parse), and missing_trees='word' does",
     ),
     "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 holds a finished run"),
+    "one encoder twice": (
+        ["{train}", "--encoder", "emb_s2t,emb_s2t"],
+        "--encoder: expected different encoders, got emb_s2t,emb_s2t",
+    ),
+    "one of two encoders": (["{train}", "--encoder", "emb_s2t,mssan"], "'mssan' (did you mean 'ms_san'?)"),
     "bad seeds": (["{train}", "--seeds", "5..1"], "--seeds: expected seeds such as 1..5 or 1,3,7, got '5..1'"),
     "no run to evaluate": (["eval", "{corpus}/nowhere", "--data", "x"], "nowhere/config.json: cannot read this file"),
     "several runs to evaluate": (
@@ -516,6 +521,18 @@ def test_compare_two_runs(call: Call, runs: Path) -> None:
     assert rows[0].startswith("emb_s2t (seed1)")
     assert rows[1].startswith("emb_s2t (seed2)")
     assert "emb_s2t (seed2) against emb_s2t (seed1): better on" in out
+
+
+def test_several_encoders_are_trained_side_by_side(corpus: Path, call: Call, tmp_path: Path) -> None:
+    words = ("--encoder", "emb_s2t, emb_additive", "--seeds", "1..2", "--out", tmp_path / "both")
+    code, out, _ = call(*train_arguments(corpus), *words)
+    assert code == 0
+    folders = [tmp_path / "both" / name / f"seed{seed}" for name in ("emb_s2t", "emb_additive") for seed in (1, 2)]
+    assert [line.split()[0] for line in out.splitlines() if "both" in line] == [str(folder) for folder in folders]
+    assert sum(line.endswith("over 2 seeds") for line in out.splitlines()) == 4
+    code, out, _ = call("compare", folders[0].parent, folders[2].parent)
+    assert code == 0
+    assert "emb_additive" in out
 
 
 @pytest.mark.parametrize(("layout", "start"), [("markdown", "| system | seeds |"), ("latex", "\\begin{table}\n")])

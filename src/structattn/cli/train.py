@@ -1,6 +1,7 @@
-"""``structattn train``: one run folder for each seed."""
+"""``structattn train``: one run folder for each encoder and seed."""
 
 import dataclasses
+import itertools
 import json as jsonlib
 import os
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from structattn import training
 from structattn.cli.lines import figures
+from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import parse_seeds
 from structattn.training.config import RunConfig
 from structattn.training.examples import check_run
@@ -31,6 +33,9 @@ def command(
 ) -> Iterator[str]:
     """Train an encoder on a task and leave a run folder: the best model, its predictions, all metrics.
 
+    Several encoders with commas between, such as --encoder ms_san,disan, are trained one after the other with the same
+    options, each in its own folder, below --out if that is given.
+
     Args:
         config: the configuration.
         seeds: several runs, such as 1..5 or 1,3,7; each in its own folder, below --out if that is given.
@@ -46,18 +51,40 @@ def command(
         config = dataclasses.replace(config, embedder={**config.embedder, "name": "backbone", "folder": backbone})
     if adapter is not None:
         config = dataclasses.replace(config, options={**config.options, "adapter": adapter})
-    configs = [config] if seeds is None else one_config_per_seed(config, parse_seeds(seeds, "--seeds"))
-    for one in configs:
+    chosen = None if seeds is None else parse_seeds(seeds, "--seeds")
+    groups = [[one] if chosen is None else one_config_per_seed(one, chosen) for one in one_config_per_encoder(config)]
+    for one in itertools.chain(*groups):
         check_run(one)
         if one.out is not None:
             RunFolder(one.out).check_free(plain(one), resume=resume, overwrite=overwrite)
-    results = []
-    for one in configs:
-        results.append(training.run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))
-        if training.is_first_process():
-            yield _json(one, results[-1]) if json else _line(results[-1])
-    if len(results) > 1 and training.is_first_process() and not json:
-        yield from _summary(results)
+    for group in groups:
+        results = []
+        for one in group:
+            results.append(training.run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))
+            if training.is_first_process():
+                yield _json(one, results[-1]) if json else _line(results[-1])
+        if len(results) > 1 and training.is_first_process() and not json:
+            yield from _summary(results)
+
+
+def one_config_per_encoder(config: RunConfig) -> list[RunConfig]:
+    """The same configuration for every encoder that it names; several have a folder each below that of the run.
+
+    Raises:
+        ConfigError: for the same encoder twice.
+
+    Example:
+        >>> both = one_config_per_encoder(RunConfig("trec", "ms_san,disan", out="runs/trec"))
+        >>> [(one.encoder, one.out) for one in both]
+        [('ms_san', 'runs/trec/ms_san'), ('disan', 'runs/trec/disan')]
+    """
+    names = [name.strip() for name in config.encoder.split(",")]
+    if len(names) == 1:
+        return [config]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--encoder: expected different encoders, got {config.encoder}")
+    places = [None if config.out is None else os.path.join(config.out, name) for name in names]
+    return [dataclasses.replace(config, encoder=name, out=out) for name, out in zip(names, places, strict=True)]
 
 
 def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
