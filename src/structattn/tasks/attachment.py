@@ -136,7 +136,7 @@ class AttachmentModel(TaskModel):
         """The best tree of each sentence, its heads as CoNLL ids with spaces between; see ``TaskModel.predict``."""
         found = examples_of(examples, self.task, batch_size=batch_size)
         with evaluating(self):
-            return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size)
+            return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size, device=self.device)
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
         """The task's metrics for given predictions, see ``TaskModel.measure``."""

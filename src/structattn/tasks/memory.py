@@ -1,11 +1,17 @@
-"""Running out of memory, in the words of whoever chose the batch and the length of its sentences."""
+"""Too little memory, before and after it is tried, in the words of whoever chose the batch and the length."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 
+from structattn.data import Example
 from structattn.syntax.errors import StructAttnError
+from structattn.tasks.memory_estimate import estimated_bytes
+
+TRIED_PAIRS = 2**22
+"""Pairs of words of a batch that is tried without an estimate: 64 sentences of 256 words need a few GB at most."""
 
 _SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 
@@ -37,7 +43,74 @@ def explained_memory(examples: int, longest: int, *, options: str) -> Iterator[N
             sign in str(error) for sign in _SIGNS
         ):
             raise
-        noun = "example" if examples == 1 else "examples"
+        raise StructAttnError(f"out of memory in {_batch(examples, longest)}; take a smaller {options}") from error
+
+
+def check_memory(
+    work: Callable[[list[Example]], object],
+    example: Example,
+    *,
+    count: int,
+    longest: int,
+    device: torch.device,
+    options: str,
+    more: int = 0,
+) -> None:
+    """Refuse a batch that needs more memory than is free, before it is tried.
+
+    A system that runs out of memory ends a process without a word. Small batches are not estimated.
+
+    Args:
+        work: done on a batch.
+        example: the longest of the batch.
+        count: how many examples the batch has.
+        longest: the length of that example, in words.
+        device: where the work is done.
+        options: what makes a batch smaller, as the error names it.
+        more: bytes that are needed beside those of the batch.
+
+    Raises:
+        StructAttnError: with the batch, and the memory that it needs and that is free.
+    """
+    if count * longest**2 <= TRIED_PAIRS:
+        return
+    free, needed = free_bytes(device), estimated_bytes(work, example, count=count)
+    if free is not None and needed is not None and needed + more > free:
         raise StructAttnError(
-            f"out of memory in a batch of {examples} {noun} of up to {longest:,} words; take a smaller {options}"
-        ) from error
+            f"{_batch(count, longest)} needs about {(needed + more) / 1e9:,.1f} GB of memory, {free / 1e9:,.1f} GB are "
+            f"free; take a smaller {options}"
+        )
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """The memory that is free on a device; ``None`` where the system does not say.
+
+    On a CPU what Linux calls available, or what is left to the control group of the process, if that is less.
+
+    Example:
+        >>> free = free_bytes(torch.device("cpu"))
+        >>> free is None or free > 0
+        True
+    """
+    if device.type == "cuda":
+        # What torch keeps for its next tensors is free too.
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + int(kept)
+    if device.type != "cpu":
+        return None
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((group / name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))
+        return min(available, int(limit) - int(used))
+    except (OSError, ValueError):  # no group, or one without a limit
+        return available
+
+
+def _batch(examples: int, longest: int) -> str:
+    noun = "example" if examples == 1 else "examples"
+    return f"a batch of {examples} {noun} of up to {longest:,} words"

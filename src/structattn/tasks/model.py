@@ -16,7 +16,7 @@ from structattn.encoders import SentenceEncoder, build
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
-from structattn.tasks.memory import explained_memory
+from structattn.tasks.memory import check_memory, explained_memory
 from structattn.tasks.metrics import metric
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -299,6 +299,7 @@ def answers_by_length(
     *,
     size_of: Callable[[Example], int],
     batch_size: int,
+    device: torch.device | None = None,
 ) -> list[Prediction]:
     """Answers in the order of the examples; those of similar length share a batch: less padding, same answers.
 
@@ -309,9 +310,10 @@ def answers_by_length(
         answer: answers one batch.
         size_of: the length of an example.
         batch_size: how many examples run at a time, at most.
+        device: where they run; the CPU if ``None``.
 
     Raises:
-        StructAttnError: if a batch needs more memory than there is.
+        StructAttnError: if a batch needs more memory than there is; long ones are estimated before any is tried.
 
     Example:
         >>> def answer(batch):
@@ -322,21 +324,30 @@ def answers_by_length(
         ['a', 'short', 'two']
     """
     sizes = [size_of(example) for example in examples]
+    batches = _batches_by_length(sizes, batch_size)
+    options = "batch_size, or train with a smaller max_length"
+    if batches:
+        largest = max(batches, key=lambda rows: len(rows) * sizes[rows[-1]] ** 2)
+        longest, where = largest[-1], device or torch.device("cpu")
+        check_memory(
+            answer, examples[longest], count=len(largest), longest=sizes[longest], device=where, options=options
+        )
     found: dict[int, Prediction] = {}
-    batch: list[int] = []
-
-    def answered(rows: list[int]) -> list[Prediction]:
-        with explained_memory(len(rows), sizes[rows[-1]], options="batch_size, or train with a smaller max_length"):
-            return answer([examples[one] for one in rows])
-
-    for index in sorted(range(len(examples)), key=sizes.__getitem__):
-        if len(batch) == batch_size or (batch and (len(batch) + 1) * sizes[index] ** 2 > _PAIRS):
-            found.update(zip(batch, answered(batch), strict=True))
-            batch = []
-        batch.append(index)
-    if batch:
-        found.update(zip(batch, answered(batch), strict=True))
+    for rows in batches:
+        with explained_memory(len(rows), sizes[rows[-1]], options=options):
+            found.update(zip(rows, answer([examples[one] for one in rows]), strict=True))
     return [found[index] for index in range(len(examples))]
+
+
+def _batches_by_length(sizes: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Batches of indices, the shortest first, each with no more pairs of words than `_PAIRS` unless it is one."""
+    batches: list[list[int]] = []
+    for index in sorted(range(len(sizes)), key=sizes.__getitem__):
+        newest = batches[-1] if batches else None
+        if newest is None or len(newest) == batch_size or (len(newest) + 1) * sizes[index] ** 2 > _PAIRS:
+            batches.append([])
+        batches[-1].append(index)
+    return batches
 
 
 def measured_texts(

@@ -249,7 +249,9 @@ class SentenceModel(TaskModel):
                 ids = tuple(str(index) for index in range(len(examples)))
                 return self._answers(TaskBatch((examples,), nothing, nothing[:, 0], ids))
             found = self.with_trees(examples_of(examples, self.task, batch_size=batch_size))
-            return answers_by_length(found, self._answers_to, size_of=num_words, batch_size=batch_size)
+            return answers_by_length(
+                found, self._answers_to, size_of=num_words, batch_size=batch_size, device=self.device
+            )
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
         """The task's metrics for given predictions, see ``TaskModel.measure``."""

@@ -309,6 +309,7 @@ class SequenceModel(TaskModel):
                 lambda batch: self._answers(self._batch(batch)),
                 size_of=lambda example: len(example.sentences[0]),
                 batch_size=batch_size,
+                device=self.device,
             )
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:

@@ -43,6 +43,8 @@ from structattn.training.progress import Watcher, bar_or_lines, curves, short
 from structattn.training.sampler import BatchSampler
 from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
 
+BATCH_OPTIONS = "optimization.batch_size or data.max_length"
+"""What makes a batch smaller, as errors name it."""
 LOGGER = logging.getLogger("structattn.training")
 _LATEST, _WEIGHTS, _HISTORY, _STATES = "latest", "model.safetensors", "history.jsonl", "states.json"
 
@@ -206,8 +208,7 @@ class _Loop:
 
     def _take_step(self, batches: Sequence[list[int]]) -> None:
         rows = [row for rows in batches for row in rows]
-        options = "optimization.batch_size or data.max_length"
-        with explained_memory(len(rows), max(int(self.sampler.lengths[row]) for row in rows), options=options):
+        with explained_memory(len(rows), max(int(self.sampler.lengths[row]) for row in rows), options=BATCH_OPTIONS):
             self._add_gradients(batches)
         self.norm = self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf)
         self.optimizer.step()

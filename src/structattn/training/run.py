@@ -18,6 +18,7 @@ from structattn.data.model_config import check_trusted
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json_lines, write_json_lines
 from structattn.tasks import Task, TaskModel
+from structattn.tasks.memory import check_memory
 from structattn.training import machine
 from structattn.training.config import RunConfig, load_config
 from structattn.training.examples import Split, check_run, files_of_run, read_split, summaries_of
@@ -26,12 +27,12 @@ from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
 from structattn.training.latent import tree_entropy
-from structattn.training.loop import Measured, fit
+from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load
 from structattn.training.preparation import count_parameters, prepare_model
 from structattn.training.result import RunResult, result_of
-from structattn.training.sampler import batch_sampler
-from structattn.training.state import set_seed
+from structattn.training.sampler import BatchSampler, batch_sampler
+from structattn.training.state import preserved_randomness, set_seed
 from structattn.training.trees import find_missing_trees
 
 LOGGER = logging.getLogger("structattn.training")
@@ -165,9 +166,12 @@ def _train(
     # Again, so that dropout does not depend on how many numbers the initial parameters took.
     set_seed(config.seed)
     sizes = [model.size_of(example) for example in split.train]
+    batches = batch_sampler(sizes, config.optimization, seed=config.seed)
+    with preserved_randomness(), accelerator.autocast():
+        _check_memory(model.train(), split.train, batches, accelerator.device)
     history = fit(
-        _TaskLearner(model.train(), split, folder),
-        batch_sampler(sizes, config.optimization, seed=config.seed),
+        _TaskLearner(model, split, folder),
+        batches,
         config.optimization,
         folder=folder,
         accelerator=accelerator,
@@ -184,6 +188,33 @@ def _train(
     )
     test = machine.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
     return _values(dataclasses.replace(result, test=test), task)
+
+
+def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchSampler, device: torch.device) -> None:
+    """Refuse to train if the largest batch of the first epoch needs more memory than is free.
+
+    Raises:
+        StructAttnError: names the batch, and what makes it smaller.
+    """
+    trained = [one for one in model.parameters() if one.requires_grad]
+
+    def work(some: list[Example]) -> None:
+        torch.autograd.grad(model.loss(some), trained, allow_unused=True)
+
+    count, longest = max(
+        ((len(rows), max(rows, key=lambda row: batches.lengths[row])) for rows in batches),
+        key=lambda one: one[0] * int(batches.lengths[one[1]]) ** 2,
+    )
+    check_memory(
+        work,
+        examples[longest],
+        count=count,
+        longest=int(batches.lengths[longest]),
+        device=device,
+        options=BATCH_OPTIONS,
+        # Most optimisers keep two numbers for each parameter.
+        more=2 * sum(one.nbytes for one in trained),
+    )
 
 
 def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
