@@ -29,11 +29,20 @@ types: $(READY_TO_DEVELOP)  ## types
 tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records of runs in papers/*/results
 	$(BIN)/structattn reproduce tables
 
-parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package, from the treebank in the folder EWT; the same bits each time on one machine
-	$(BIN)/structattn parser train $(wildcard $(EWT)/en_ewt-ud-train.conllu*) --dev $(wildcard $(EWT)/en_ewt-ud-dev.conllu*) \
-	    --config src/structattn/parsing/english/recipe.yaml --device cpu --out runs/english --resume
-	rm -rf src/structattn/parsing/english/model
-	cp -r runs/english/best src/structattn/parsing/english/model
+ENGLISH := src/structattn/parsing/english
+GOLD = $(wildcard $(EWT)/en_ewt-ud-train.conllu*)
+TRAIN_PARSER = $(BIN)/structattn parser train --dev $(wildcard $(EWT)/en_ewt-ud-dev.conllu*) --device cpu --resume
+
+parser: export OMP_NUM_THREADS = 1
+parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package: from the treebank in the folder EWT, and what a teacher on the backbone in the folder MINILM finds in the texts of the files SQUAD and MNLI; resumes, the same bits each time on one machine
+	mkdir -p runs
+	$(TRAIN_PARSER) $(GOLD) --backbone $(MINILM) --config $(ENGLISH)/teacher.yaml --out runs/teacher
+	$(BIN)/python $(ENGLISH)/silver_texts.py --squad $(SQUAD) --mnli $(MNLI) > runs/silver.txt
+	$(BIN)/structattn parse runs/silver.txt --parser structattn:runs/teacher --cache runs/silver.cache --out runs/silver.conllu
+	gzip -cdf $(GOLD) | cat - runs/silver.conllu > runs/gold-and-silver.conllu
+	$(TRAIN_PARSER) runs/gold-and-silver.conllu --config $(ENGLISH)/recipe.yaml --out runs/english
+	rm -rf $(ENGLISH)/model
+	cp -r runs/english/best $(ENGLISH)/model
 
 bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in runs/benchmarks.md
 	$(BIN)/python -m benchmarks --out runs/benchmarks.md

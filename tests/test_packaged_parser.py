@@ -1,10 +1,12 @@
 """The English parser of the package: what is in it, what it finds, and where it is used without a word."""
 
+import gzip
 import hashlib
 import itertools
 import json
 import logging
 import re
+import runpy
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,19 @@ def test_its_options_are_those_of_the_recipe_that_made_it() -> None:
     stored = {tensor.dtype for tensor in safetensors.torch.load_file(MODEL / "model.safetensors").values()}
     assert recipe["storage"] == "int8"
     assert torch.int8 in stored
+
+
+def test_its_teacher_reads_every_text_once_in_an_order_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squad, mnli = tmp_path / "squad.json", tmp_path / "mnli.jsonl.gz"
+    squad.write_text(json.dumps({"data": [{"paragraphs": [{"context": "A  b.\nC."}, {"context": "é"}]}]}))
+    pairs = [{"premise": "A b. C.", "hypothesis": "x"}, {"sentence1": " d", "sentence2": "y"}]
+    mnli.write_bytes(gzip.compress("\n".join(map(json.dumps, pairs)).encode()))
+    monkeypatch.setattr("sys.argv", ["silver_texts.py", "--squad", str(squad), "--mnli", str(mnli)])
+    runpy.run_path(str(MODEL.parent / "silver_texts.py"), run_name="__main__")
+    by_digest = {hashlib.sha256(text.encode()).hexdigest(): text for text in ("A b. C.", "é", "d")}
+    assert capsys.readouterr().out.splitlines() == [by_digest[digest] for digest in sorted(by_digest)]
 
 
 @pytest.mark.parametrize("text", SENTENCES)
