@@ -206,16 +206,14 @@ def unchanged(copy: Path, room: str, paths: list[str], *plugins: object) -> None
 
 def run_tests(copy: Path, tests: list[str], paths: list[str], plugins: list[object]) -> int:
     """0 if every test passes, also if there is none; the names of all modules are left in ``modules.json``."""
-    # The hook that checks shapes takes seconds for the whole package.
     os.environ["PYTHONPATH"] = str(copy / "src")  # of processes that tests start
+    # The hook that checks shapes takes seconds for the whole package.
     os.environ["STRUCTATTN_CHECKED"] = ",".join(f"structattn.{path[:-3].replace('/', '.')}" for path in paths)
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     os.chdir(copy)
     sys.path.insert(0, str(copy / "src"))
-    import pytest
-
     options = ["-x", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     code = pytest.main([*options, f"--rootdir={copy}", *tests], plugins=plugins)
     (copy / "modules.json").write_text(json.dumps(sorted(sys.modules)), encoding="utf-8")
