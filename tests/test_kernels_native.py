@@ -270,6 +270,7 @@ LAWS: list[Callable[[Family], None]] = [
     lambda family: laws.test_agrees_with_the_list_of_all_structures(family, 4, 0.15),
     lambda family: laws.test_exact_derivatives_of_second_order(family, "marginals"),
     laws.test_padding_is_not_read_and_a_batch_is_its_sentences,
+    laws.test_divergence_and_cross_entropy,
     lambda family: laws.test_samples_are_drawn_with_their_probabilities(family, 0.3),
     laws.test_the_k_best_are_different_structures_with_the_scores_that_are_promised,
     laws.test_marginals_are_the_gradient_of_the_log_partition_and_the_fourth_derivative_is_refused,
