@@ -6,7 +6,7 @@ from torch import Tensor
 
 from structattn.distributions import NonProjectiveDependencyCRF
 from structattn.kernels import native
-from structattn.kernels.spanning_tree import OPERATORS
+from structattn.kernels.spanning_tree import OPERATORS, _start_of_top_detour
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason=native.status().reason)
 one_root_or_several = pytest.mark.parametrize("single_root", [False, True])
@@ -21,6 +21,16 @@ def random_arcs(n: int, batch: int, spread: float, *, forbidden: float) -> tuple
     words, heads = torch.arange(n), torch.arange(n + 1)
     real = (words[:, None] < lengths[:, None, None]) & (heads <= lengths[:, None, None]) & (heads != words[:, None] + 1)
     return scores.masked_fill(~real, -torch.inf), lengths
+
+
+@pytest.mark.parametrize("words", [1, 2, 9, 40])
+def test_the_top_of_many_detours_is_found_however_deep(words: int) -> None:
+    """In a chain below the last word, alone in its batch; a detour at the first word and one above it."""
+    heads = torch.arange(2, words + 2).where(torch.arange(1, words + 1) < words, 0).view(1, 1, -1)
+    for top in {1, words // 2 + 1, words}:
+        detour = torch.zeros_like(heads, dtype=torch.bool)
+        detour[..., 0] = detour[..., top - 1] = True
+        assert _start_of_top_detour(heads, detour).item() == (0 if top == words else top + 1)
 
 
 @one_root_or_several

@@ -35,7 +35,7 @@ def maximum_spanning_trees(
     real = torch.arange(words, device=scores.device) < lengths[:, None]
     root = torch.arange(nodes, device=scores.device) == 0
     gain = torch.where(real[..., None], scores, torch.zeros_like(scores).masked_fill(~root, -torch.inf))
-    # Arcs are compared by level first, then by gain.
+    # Arcs are compared by level first, then by gain. No arc from the root is on a cycle, so contraction leaves levels.
     level = torch.zeros_like(gain)
     if single_root:
         level = level.masked_fill(real[..., None] & root, -1)
@@ -58,7 +58,6 @@ def maximum_spanning_trees(
         entered = entered.clamp(max=max(words - 1, 0))
         start = head.gather(1, entered) if words else entered
         rounds.append((component, entered, start))
-        level = level - best_level.masked_fill(best_level == -torch.inf, 0).gather(1, of_word)[..., None]
         gain = gain - best_gain.masked_fill(best_gain == -torch.inf, 0).gather(1, of_word)[..., None]
         reached = (best_gain > -torch.inf) & ~root
         on_cycle, name = _cycles(component.gather(1, start).where(reached, 0))
