@@ -12,6 +12,7 @@ from zlib import crc32
 
 import pytest
 import torch
+from torch import Tensor
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
@@ -148,6 +149,33 @@ def test_order_and_padding_change_nothing(gold: list[Sentence], parser: TreeCRF)
         batch = parser.encoder.collate([gold[0], Sentence(["a"] * 60)])
         padded, plain = parser.eval().encoder(batch), parser.encoder(parser.encoder.collate([gold[0]]))
     torch.testing.assert_close(padded[0, : len(gold[0])], plain[0], rtol=1e-5, atol=1e-6)
+
+
+def test_without_gradients_there_are_few_shapes_and_the_same_states(
+    parser: TreeCRF, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = parser.eval().encoder
+    shapes: dict[bool, list[torch.Size]] = {True: [], False: []}
+    read = encoder.contextualizer.read
+
+    def seen(states: Tensor, mask: Tensor) -> Tensor:
+        shapes[torch.is_grad_enabled()].append(mask.shape)
+        found: Tensor = read(states, mask)
+        return found
+
+    monkeypatch.setattr(encoder.contextualizer, "read", seen)
+    for size in range(1, 65):
+        batch = encoder.collate([Sentence(["wash"] * size), Sentence(["kids"])])
+        with torch.no_grad():
+            states = encoder(batch)
+        torch.testing.assert_close(states, encoder(batch), rtol=1e-5, atol=1e-6)
+    # Numbers of four binary digits and zeros behind them: 16 up to 16, then 8 for each factor of two.
+    assert len(set(shapes[True])) == 64
+    assert [columns for _, columns in sorted(set(shapes[False]))] == [
+        *range(1, 17),
+        *range(18, 33, 2),
+        *range(36, 65, 4),
+    ]
 
 
 @pytest.mark.parametrize("trees", ["all", "projective"])

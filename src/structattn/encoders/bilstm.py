@@ -4,7 +4,7 @@ Hochreiter and Schmidhuber 1997; as compared with in Shen et al. 2018 (DiSAN), t
 by maximum as in Conneau et al. 2017 (InferSent).
 """
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
@@ -47,9 +47,15 @@ class BiLSTM(nn.Module):
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states come out zero."""
+        return Encoding(self.read(states, batch.mask), batch.mask)
+
+    def read(
+        self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
+    ) -> Float[Tensor, "batch word two_hidden"]:
+        """The same from a mask, ``True`` at words."""
         for layer in self.layers:
-            states = read_both_ways(layer, self.dropout(states), batch.mask)
-        return Encoding(states, batch.mask)
+            states = read_both_ways(layer, self.dropout(states), mask)
+        return states
 
 
 def bilstm(

@@ -100,6 +100,8 @@ class CharacterConvolution(nn.Module):
             characters: ids of the characters of all spellings, each spelling followed by a 0.
             starts: where each spelling starts.
         """
+        if not torch.is_grad_enabled():
+            characters = nn.functional.pad(characters, (0, _missing_to_round(len(characters))))
         states = self.convolution(self.embedding(characters).T.unsqueeze(0)).squeeze(0).T.relu()
         # What relu leaves is not below zero, so zero is no maximum that the space between spellings could bring.
         states = states.masked_fill((characters == 0).unsqueeze(1), 0.0)
@@ -201,9 +203,17 @@ class WordEncoder(nn.Module):
             words = replace(words, tokens=words.tokens.masked_fill(hidden & words.mask, UNKNOWN_ID))
         spelled = take_rows(self.spelling(batch.characters, batch.starts), batch.spelling_of)
         states = torch.cat([self.embedding(words), spelled.masked_fill(~words.mask.unsqueeze(-1), 0.0)], dim=-1)
-        contextual: Tensor = self.contextualizer(states, words).states
-        dropped: Tensor = self.dropout(contextual)
+        dropped: Tensor = self.dropout(self._contextual(states, words.mask))
         return dropped
+
+    def _contextual(self, states: Tensor, mask: Tensor) -> Tensor:
+        rows, columns = mask.shape
+        if not torch.is_grad_enabled():
+            below, beside = map(_missing_to_round, mask.shape)
+            states = nn.functional.pad(states, (0, 0, 0, beside, 0, below))
+            mask = nn.functional.pad(mask, (0, beside, 0, below))
+        read: Tensor = self.contextualizer.read(states, mask)
+        return read[:rows, :columns]
 
     def save(self, folder: Path) -> None:
         """Write what is needed to build the encoder again, apart from parameters."""
@@ -236,6 +246,16 @@ def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -
     counts = Counter(character for sentence in sentences for word in sentence.words for character in word)
     kept = sorted((one for one in counts if counts[one] >= min_count), key=lambda one: (-counts[one], one))
     return Vocabulary([_START, _END, *(one for one in kept if one not in (_START, _END))], lowercase=False)
+
+
+def _missing_to_round(size: int) -> int:
+    """What is missing to the next number with four binary digits and zeros behind them.
+
+    The kernels of oneDNN are compiled and kept for every new shape, which over many batches takes more memory than the
+    parser; of such shapes there are few.
+    """
+    step = 1 << max(0, size.bit_length() - 4)
+    return -size % step
 
 
 def _marks(vocabulary: Vocabulary, buckets: int) -> Bool[Tensor, " mark"]:
