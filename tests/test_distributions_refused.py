@@ -193,6 +193,15 @@ def test_structures_out_of_range_are_refused_and_not_taken_for_others(
     assert parts.flatten(1).sum(-1).min() < len(structure[0])  # type: ignore[arg-type]
 
 
+def test_what_is_no_structure_is_named_by_its_place() -> None:
+    scores, crossing = torch.zeros(3, 4), torch.tensor([3, 4, 0])
+    for batch, place, item in (((), (), ""), ((3,), (2,), "item 2: "), ((2, 3), (1, 0), r"item \(1, 0\): ")):
+        heads = torch.tensor([0, 1, 2]).repeat(*batch, 1)
+        heads[place] = crossing
+        with pytest.raises(ValueError, match=f"^from_structure: {item}[^i]"):
+            DependencyCRF(scores.expand(*batch, 3, 4)).from_structure(heads)
+
+
 FORMS: list[tuple[StructuredDistribution, Tensor, str]] = [
     (DependencyCRF(torch.zeros(2, 3, 4)), torch.zeros(2, 3), "of type torch.float32: expected integers for heads"),
     (DependencyCRF(torch.zeros(2, 3, 4)), torch.zeros(2, 4).long(), r"of shape \(2, 4\): expected heads \(\.\.\., 3\)"),

@@ -278,6 +278,11 @@ def test_chains_with_shared_and_with_single_matrices_can_be_compared() -> None:
     torch.testing.assert_close(kl_divergence(shared, single), torch.tensor(0.0), atol=1e-6, rtol=0)
     torch.testing.assert_close(shared.edge_marginals(), single.edge_marginals())
     torch.testing.assert_close(shared.cross_entropy(single), single.entropy())
+    everywhere = LinearChainCRF(torch.randn(3, 4, 2), torch.randn(2, 2))
+    each = LinearChainCRF(everywhere.unary, everywhere.transition.expand(3, 3, 2, 2))
+    other = LinearChainCRF(torch.randn(3, 4, 2), torch.randn(3, 3, 2, 2))
+    torch.testing.assert_close(everywhere.cross_entropy(other), each.cross_entropy(other))
+    torch.testing.assert_close(other.cross_entropy(everywhere), other.cross_entropy(each))
 
 
 def test_edges_agree_with_states() -> None:

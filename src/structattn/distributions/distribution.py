@@ -236,8 +236,6 @@ class StructuredDistribution(Distribution, ABC):
             raise IndexError(
                 f"{type(self).__name__} with batch shape {tuple(self._batch_shape)}, index {index}: {error}"
             ) from None
-        if not any(item is Ellipsis for item in index):
-            index = (*index, Ellipsis)
         return self._with(lambda tensor, axes: tensor[(*index, *(slice(None) for _ in range(axes)))])
 
     def __repr__(self) -> str:
