@@ -59,13 +59,16 @@ def tick(value: Number) -> str:
 
 
 def rounded(value: Number, *, percent: bool = False) -> str:
-    """A value to three significant digits, or as a percentage.
+    """A value to three significant digits, from 1,000 as a whole number, or as a percentage.
 
     Example:
-        >>> rounded(0.8562, percent=True), rounded(0.8562), rounded(-20.0)
-        ('85.6%', '0.856', '−20')
+        >>> rounded(0.8562, percent=True), rounded(0.8562), rounded(-20.0), rounded(1500)
+        ('85.6%', '0.856', '−20', '1,500')
     """
-    return _minus(f"{100 * value:.1f}".removesuffix(".0") + "%" if percent else f"{value:.3g}")
+    if percent:
+        return _minus(f"{100 * value:.1f}".removesuffix(".0") + "%")
+    # Not 1e+03.
+    return _minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
 
 
 def _minus(digits: str) -> str:

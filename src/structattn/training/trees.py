@@ -14,6 +14,7 @@ from structattn.parsing.names import DEFAULT_PARSER
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks import Task
+from structattn.tasks.model import num_words
 from structattn.training import machine
 from structattn.training.config import RunConfig
 from structattn.training.examples import Split
@@ -58,7 +59,9 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
 
 def _needed_trees(config: RunConfig, task: Task, split: Split) -> frozenset[str]:
     """What the model asks for when it gets sentences without; those that the parser would find are stood in for."""
-    by_missing = {_missing(example): example for part in (split.train, split.dev, split.test) for example in part}
+    # The shortest of each kind comes last and is kept: it is encoded.
+    longest_first = sorted((*split.train, *split.dev, *split.test), key=num_words, reverse=True)
+    by_missing = {_missing(example): example for example in longest_first}
     bare = [example for missing, example in by_missing.items() if missing]
     if not bare:
         return frozenset()
