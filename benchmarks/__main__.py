@@ -21,6 +21,7 @@ PARTS: dict[str, tuple[str, list[str], list[str] | None]] = {
     "token2token": ("DiSAN's token2token attention", ["--repeats", "2"], ["--no-memory"]),
     "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
     "training_step": ("A training step of the encoders", [], None),
+    "text_memory": ("Memory of long texts", [], None),
     "ms_san_sep": ("MS-SAN and separate directions", [], None),
     "structured_step": ("A training step with structured attention", [], None),
 }

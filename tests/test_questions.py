@@ -122,7 +122,7 @@ def test_a_run_with_heads_learns_answers_and_is_only_read_again(folder: Path, tm
     assert run_questions(run, resume=True) == found
     with pytest.raises(ConfigError, match="holds a finished run"):
         run_questions(run)
-    with pytest.raises(ConfigError, match="cannot resume with another limit, dev_limit, optimization"):
+    with pytest.raises(ConfigError, match="cannot resume with other values of limit, dev_limit, optimization"):
         run_questions(run_of(folder, tmp_path / "run", adapter=str(folder / "adapter")), resume=True)
 
 
@@ -183,7 +183,7 @@ def test_the_backbone_alone_is_a_model_of_transformers(
         assert main([*words, "--resume"]) == 0
         assert "3 training questions" in capsys.readouterr().out
         assert main([*words, "--seed", "2", "--resume"]) == 2
-        assert "cannot resume with another seed" in capsys.readouterr().err
+        assert "cannot resume with other values of seed" in capsys.readouterr().err
         assert main([*words, "--seed", "2", "--overwrite"]) == 0
         assert "3 training questions" in capsys.readouterr().out
         assert main([*words, "--heads", "random"]) == 2

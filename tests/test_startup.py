@@ -149,7 +149,8 @@ WRONG = {
     ),
     "folder of a sweep": (["sweep", "{space}", *TRAIN[1:]], "expected a folder (--out)"),
     "minutes of the demonstration": (["demo", "--minutes", "0"], "minutes: expected a number above 0, got 0.0"),
-    "folder of the demonstration": (["demo", "--out", "{data}"], "is a file; expected a folder"),
+    "folder of the demonstration": (["demo", "--out", "{data}"], "train.txt: expected a folder, for data, runs"),
+    "page of the demonstration": (["demo", "--out", "demo.html"], "demo.html: expected a folder, for data, runs"),
     "data to predict": (["predict", "{model}", "--data", "nothing.txt"], "nothing.txt: cannot read this file"),
     "format to predict": (["predict", "{model}", "--data", "{data}", "--format", "cvs"], "(did you mean 'csv'?)"),
 }

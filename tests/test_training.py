@@ -309,7 +309,7 @@ def test_a_folder_with_a_run_is_refused(data: DataConfig, tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="holds a finished run; choose another folder, or overwrite it"):
         run(config)
     assert run(config, resume=True) == result
-    with pytest.raises(ConfigError, match="cannot resume with another optimization, seed; see"):
+    with pytest.raises(ConfigError, match="cannot resume with other values of optimization, seed; see"):
         run(configure(data, out, epochs=2, seed=2), resume=True)
     assert len(curve(run(configure(data, out, epochs=2), overwrite=True).folder)) == 2
     (out / "result.json").unlink()

@@ -56,7 +56,7 @@ def test_the_run_folder_names_the_data_by_their_checksum(tmp_path: Path) -> None
     examples = [Example(text, label, id=str(number)) for number, (text, label) in enumerate(ROWS)]
     assert load_config(RunFolder(out).config).data.train == f"python:{checksum(examples)}"
     assert sa.train(ROWS, ROWS, out=out, resume=True, **SMALL).folder == out
-    with pytest.raises(ConfigError, match="cannot resume with another data"):
+    with pytest.raises(ConfigError, match="cannot resume with other values of data"):
         sa.train(ROWS[1:], ROWS, out=out, resume=True, **SMALL)
 
 

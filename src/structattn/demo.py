@@ -115,13 +115,13 @@ def check_demonstration(out: str | Path, *, minutes: float) -> None:
     """Check the arguments of `demonstrate` before anything that takes long is imported.
 
     Raises:
-        ConfigError: if ``minutes`` is not positive, ``out`` is a file, or a run folder in it holds something else.
+        ConfigError: if ``minutes`` is not positive, ``out`` names a file, or a run folder in it holds something else.
     """
     if not 0 < minutes < math.inf:
         raise ConfigError(f"minutes: expected a number above 0, got {minutes}")
     folder = Path(out)
-    if folder.is_file():
-        raise ConfigError(f"{out} is a file; expected a folder, for data, runs and the page")
+    if folder.is_file() or folder.suffix == ".html":
+        raise ConfigError(f"{out}: expected a folder, for data, runs and the page index.html, got the name of a file")
     for encoder in ENCODERS:
         RunFolder(_run_folder(folder, encoder)).check_free({}, overwrite=True)
 

@@ -145,6 +145,9 @@ def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargpa
     parser.add_function_arguments(command, as_group=False, as_positional=True, skip=skip)
     for name in flags:
         parser.add_argument(f"--{name}", action="store_true", help=helps.get(name))
+    for action in parser._actions:
+        if isinstance(action.help, str):
+            action.help = action.help.replace("``", "")  # docstrings have them around code
     return parser, whole
 
 

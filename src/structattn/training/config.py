@@ -122,7 +122,7 @@ class RunConfig(OnHardware):
         task: name of a task.
         encoder: name of an encoder, or ``module:function`` for one of your own, see ``structattn.encoders.builder``.
         data: the examples; tasks that generate their own need none.
-        options: keyword arguments of the encoder's builder.
+        options: keyword arguments of the encoder's builder; structattn list encoders --options shows them.
         embedder: what gives the encoder the states of words: ``name`` and options of an entry of
             ``structattn.encoders.EMBEDDERS``, by default word vectors.
         classifier: the layers above the encoder.

@@ -122,7 +122,8 @@ class RunFolder:
             before = read_yaml(self.config)
             changed = [name for name in values if before.get(name) != values[name]]
             if changed:
-                raise ConfigError(f"{self.path}: cannot resume with another {', '.join(changed)}; see {self.config}")
+                names = ", ".join(changed)
+                raise ConfigError(f"{self.path}: cannot resume with other values of {names}; see {self.config}")
         elif not overwrite:
             state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed"
             raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
