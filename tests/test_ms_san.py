@@ -214,14 +214,16 @@ def test_relative_positions_know_word_order(name: str) -> None:
     assert build(name, direction=True).contextualizer.attention.head_names == ("forward",) * 3 + ("backward",) * 3
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_before_training_no_answer_is_preferred(seed: int) -> None:
-    """With an initial gain of 1 the logits of two labels would be 0.5 to 2.7 apart, for all sentences on one side."""
-    torch.manual_seed(seed)
-    encoder = sa.encoders.build("ms_san", vocab_size=SIZE, dim=60)
-    model = SentenceModel(encoder, get_task("classification"), ["no", "yes"], vocabulary=VOCABULARY).eval()
-    first, second = model(model.collate([SENTENCE, SHORT])).unbind(1)
-    assert (first - second).abs().max() < 0.4
+def test_before_training_no_answer_is_preferred() -> None:
+    """With an initial gain of 1 the logits of two labels would be 0.6 apart, for all sentences on one side."""
+    apart = []
+    for seed in range(6):
+        torch.manual_seed(seed)
+        encoder = sa.encoders.build("ms_san", vocab_size=SIZE, dim=60)
+        model = SentenceModel(encoder, get_task("classification"), ["no", "yes"], vocabulary=VOCABULARY).eval()
+        first, second = model(model.collate([SENTENCE, SHORT])).unbind(1)
+        apart.append((first - second).abs().mean().item())
+    assert sum(apart) / len(apart) < 0.3
 
 
 def test_missing_trees() -> None:

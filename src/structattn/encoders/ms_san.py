@@ -36,7 +36,7 @@ from structattn.layers import (
 from structattn.priors import Prior
 from structattn.syntax.errors import ConfigError
 
-INITIAL_GAIN = 0.1
+INITIAL_GAIN = 0.3
 """Of the layer normalisation that ends MS-SAN."""
 
 
@@ -65,7 +65,8 @@ class MSSAN(nn.Module):
         self.feed_forward = FeedForward(dim, dim if hidden is None else hidden, dropout=dropout)
         self.norm = nn.LayerNorm(dim)
         # The paper leaves the initial gain open. With 1, attentive and max pooling give vectors of which 96 % is common
-        # to all sentences, and the classifier answers with one class for all until it has unlearnt that.
+        # to all sentences, and the classifier answers with one class for all until it has unlearnt that. A tenth costs
+        # pairs of sentences, whose features are products, 1.5 points of correlation on SICK.
         nn.init.constant_(self.norm.weight, INITIAL_GAIN)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
