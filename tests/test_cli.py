@@ -535,6 +535,13 @@ def test_several_encoders_are_trained_side_by_side(corpus: Path, call: Call, tmp
     assert "emb_additive" in out
 
 
+def test_a_folder_with_one_run_says_which(runs: Path, tmp_path: Path, call: Call) -> None:
+    shutil.copytree(runs / "seed1", tmp_path / "own" / "seed1")
+    code, _, err = call("eval", tmp_path / "own", "--data", "x")
+    assert code == 2
+    assert f"own holds the folder of a run: give {tmp_path / 'own' / 'seed1'}" in err
+
+
 @pytest.mark.parametrize(("layout", "start"), [("markdown", "| system | seeds |"), ("latex", "\\begin{table}\n")])
 def test_compare_for_a_paper(call: Call, runs: Path, layout: str, start: str) -> None:
     code, out, _ = call("compare", runs / "seed1", runs / "seed2", "--format", layout)

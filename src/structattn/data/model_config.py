@@ -98,16 +98,18 @@ def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> P
     """The folder itself if it holds a model, or its ``best`` if it is a run folder.
 
     Raises:
-        ConfigError: if it holds several runs.
+        ConfigError: if it holds runs, with their names.
     """
     path = Path(folder)
     if (path / layout.config).is_file():
         return path
     if (path / "best" / layout.config).is_file():
         return path / "best"
-    several = sorted(child.name for child in path.glob("*/") if (child / "best" / layout.config).is_file())
-    if several:
-        raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(several)}")
+    runs = sorted(child.name for child in path.glob("*/") if (child / "best" / layout.config).is_file())
+    if len(runs) == 1:
+        raise ConfigError(f"{path} holds the folder of a run: give {path / runs[0]}")
+    if runs:
+        raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(runs)}")
     return path
 
 
