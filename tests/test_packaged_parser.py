@@ -23,6 +23,7 @@ from structattn.parsing import conversion as conversions
 from structattn.parsing.missing import parse_cache
 from structattn.parsing.names import PACKAGED
 from structattn.syntax import ConfigError, MissingStructure, Sentence, format_conllu
+from structattn.tasks import SentenceModel, get_task
 from structattn.training import ParserConfig, RunResult
 from structattn.training.parser_config import parser_optimization
 
@@ -335,3 +336,19 @@ def test_parse_needs_no_parser_and_takes_columns(call: Call, tmp_path: Path) -> 
         SENTENCES["Two kids wash their hands"],
         SENTENCES["The dogs bark."],
     ]
+
+
+def test_pictures_of_raw_texts_have_trees_too(tmp_path: Path) -> None:
+    vocabulary = sa.Vocabulary(["dogs", "bark"])
+    encoder = sa.encoders.build("ms_san", vocab_size=len(vocabulary), dim=6)
+    model = SentenceModel(encoder, get_task("classification"), ["no", "yes"], vocabulary=vocabulary)
+    with pytest.raises(MissingStructure):
+        sa.inspection.attention_maps(model, ["Dogs bark"])
+    model.find_trees = MissingTrees("en")
+    (found,) = model.find_trees([Example("Dogs bark")])
+    for text in ("Dogs bark", ["Dogs bark"], [Example("Dogs bark")]):
+        first, second = (sa.inspection.attention_maps(model, given)[0] for given in (text, found))
+        torch.testing.assert_close(first.weights, second.weights)
+    sa.inspection.save_plots(tmp_path, model, "Dogs bark", formats=["html"], influence=True)
+    page = (tmp_path / "attention.html").read_text(encoding="utf-8")
+    assert all(f">{label}<" in page for label in found.sentences[0].dependency.labels)

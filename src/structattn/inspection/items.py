@@ -8,7 +8,7 @@ from torch import nn
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import SentenceModel, SequenceModel, TaskBatch
+from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TaskModel
 from structattn.tasks.model import Item
 
 ModuleType = TypeVar("ModuleType", bound=nn.Module)
@@ -63,6 +63,24 @@ def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:
             kind = type(part).__name__
             raise TypeError(f"expected an Example, a Sentence, a text or a tuple of these; item {index} is {kind}")
     return tuple(Sentence.from_text(part) if isinstance(part, str) else part for part in parts)
+
+
+def with_found_trees(
+    model: nn.Module, sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]
+) -> SentenceBatch | TaskBatch | Sequence[Item]:
+    """Items with the trees that the model's own parser finds, if it remembers one; batches as they are."""
+    if isinstance(sentences, SentenceBatch | TaskBatch):
+        return sentences
+    items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
+    asked = first_of(model, TaskModel)  # type: ignore[type-abstract]
+    if asked is None or asked.find_trees is None:
+        return items
+    return asked.with_trees(
+        [
+            item if isinstance(item, Example) else Example(sentences_of(item, number), id=str(number))
+            for number, item in enumerate(items)
+        ]
+    )
 
 
 def texts_of(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> list[tuple[Sentence, ...]]:

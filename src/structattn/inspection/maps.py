@@ -10,7 +10,7 @@ from structattn.data import SentenceBatch, Vocabulary
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.backbones import injected_maps, text_maps
-from structattn.inspection.items import batches_of, first_of, texts_of
+from structattn.inspection.items import batches_of, first_of, texts_of, with_found_trees
 from structattn.inspection.latent import latent_maps
 from structattn.inspection.names import phrase_names
 from structattn.inspection.recording import Record, recording
@@ -56,6 +56,7 @@ def attention_maps(
         >>> first.rows, first.weights.shape, first.kind
         (('a', 'dog', 'barks'), torch.Size([2, 3, 3]), 'attention')
     """
+    sentences = with_found_trees(model, sentences)
     if isinstance(model, InjectedModel):
         return injected_maps(model, texts_of(sentences))
     reader = first_of(model, BackboneEmbedding)

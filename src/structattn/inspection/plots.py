@@ -17,7 +17,7 @@ from structattn.inspection.figures import (
     sentence_figures,
     tree_figure,
 )
-from structattn.inspection.items import sentences_of
+from structattn.inspection.items import sentences_of, with_found_trees
 from structattn.inspection.maps import attention_maps
 from structattn.inspection.occlusion import WordAttribution, leave_one_out
 from structattn.inspection.summary import summarise
@@ -135,6 +135,7 @@ def _collect(
     *,
     influence: bool,
 ) -> list[_Shown]:
+    sentences = with_found_trees(model, sentences)  # type: ignore[assignment]
     maps = attention_maps(model, sentences, vocabulary=vocabulary)
     if isinstance(sentences, SentenceBatch):
         items: list[Any] = list(sentences.sentences)
