@@ -65,13 +65,18 @@ def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:
     return tuple(Sentence.from_text(part) if isinstance(part, str) else part for part in parts)
 
 
+def items_of(sentences: Item | Sequence[Item]) -> list[Item]:
+    """The items of a list; one item is a list of itself."""
+    return [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
+
+
 def with_found_trees(
     model: nn.Module, sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]
 ) -> SentenceBatch | TaskBatch | Sequence[Item]:
     """Items with the trees that the model's own parser finds, if it remembers one; batches as they are."""
     if isinstance(sentences, SentenceBatch | TaskBatch):
         return sentences
-    items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
+    items = items_of(sentences)
     asked = first_of(model, TaskModel)  # type: ignore[type-abstract]
     if asked is None or asked.find_trees is None:
         return items
@@ -88,8 +93,7 @@ def texts_of(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> li
     if isinstance(sentences, SentenceBatch | TaskBatch):
         sides = (sentences,) if isinstance(sentences, SentenceBatch) else sentences.sentences
         return list(zip(*(side.sentences for side in sides), strict=True))
-    items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
-    return [sentences_of(item, index) for index, item in enumerate(items)]
+    return [sentences_of(item, index) for index, item in enumerate(items_of(sentences))]
 
 
 def first_of(model: nn.Module, kind: type[ModuleType]) -> ModuleType | None:

@@ -17,7 +17,7 @@ from structattn.inspection.figures import (
     sentence_figures,
     tree_figure,
 )
-from structattn.inspection.items import sentences_of, with_found_trees
+from structattn.inspection.items import items_of, sentences_of, with_found_trees
 from structattn.inspection.maps import attention_maps
 from structattn.inspection.occlusion import WordAttribution, leave_one_out
 from structattn.inspection.summary import summarise
@@ -141,7 +141,7 @@ def _collect(
         items: list[Any] = list(sentences.sentences)
         answers = [""] * len(items)
     else:
-        items = [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
+        items = items_of(sentences)
         answers = _answers(model, items)
     if not items:
         raise ValueError("expected at least one sentence, got none")
