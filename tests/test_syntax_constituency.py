@@ -1,8 +1,10 @@
 """Phrase trees and their brackets against recursive twins, over random trees and the shapes treebanks really have."""
 
 import copy
+import itertools
 import pickle
 import random
+from collections import Counter
 
 import pytest
 
@@ -231,6 +233,45 @@ def test_no_method_needs_recursion():
         assert len(tree.binarised().spans) == len(tree) - 1
         heads = tree.to_dependency()
         assert ConstituencyTree.from_dependency(tree.words, heads).words == tree.words
+
+
+def test_a_phrase_that_was_added_can_be_removed_again():
+    for tree in some_trees():
+        before = list(tree.spans)
+        for start, end in itertools.combinations(range(len(tree) + 1), 2):
+            crosses = any(s < start < e < end or start < s < end < e for _, s, e in tree.spans)
+            if crosses:
+                with pytest.raises(ValueError, match=r"^spans must not cross"):
+                    tree.with_phrase("S", start, end)
+                continue
+            grown = tree.with_phrase("S", start, end)
+            assert Counter(grown.spans) == Counter([*tree.spans, ("S", start, end)])
+            assert (grown.words, grown.tags) == (tree.words, tree.tags)
+            over = [label for label, s, e in grown.spans if (s, e) == (start, end)]
+            assert over == [label for label, s, e in tree.spans if (s, e) == (start, end)] + ["S"]
+            assert grown.without_phrase("S", start, end) == tree
+        assert tree.spans == before
+
+
+def test_of_equal_phrases_the_lowest_is_removed():
+    tree = ConstituencyTree(["a", "b"], [("S", 0, 2), ("NP", 0, 2), ("S", 0, 2), ("NP", 0, 1)])
+    assert tree.without_phrase("S", 0, 2).spans == [("S", 0, 2), ("NP", 0, 2), ("NP", 0, 1)]
+    assert tree.without_phrase("NP", 0, 2).spans == [("S", 0, 2), ("S", 0, 2), ("NP", 0, 1)]
+    assert tree.without_phrase("NP", 0, 1).leaf_parents == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda tree: tree.with_phrase("X", 1, 1), r"span 'X' must hold at least one of 3 words, got \(1, 1\)"),
+        (lambda tree: tree.with_phrase("X", 2, 4), r"span 'X' must hold at least one of 3 words, got \(2, 4\)"),
+        (lambda tree: tree.with_phrase("X", 1, 3), r"spans must not cross, got \('NP', 0, 2\) and \('X', 1, 3\)"),
+        (lambda tree: tree.without_phrase("X", 0, 2), r"expected a phrase of the tree, got \('X', 0, 2\)"),
+    ],
+)
+def test_an_impossible_phrase_is_refused(edit, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        edit(ConstituencyTree(["a", "b", "c"], [("NP", 0, 2)]))
 
 
 def test_every_phrase_and_every_tagged_word_is_a_subtree():

@@ -136,6 +136,76 @@ def test_subtree_spans_are_the_outermost_words_below():
             assert (start, end) == (min(below) - 1, max(below))
 
 
+def labelled(tree):
+    return DependencyTree(tree.heads, [f"relation {word}" for word in range(len(tree))])
+
+
+def edges(tree):
+    """The arcs between words, without their direction; each with its label, if the tree has labels."""
+    labels = tree.labels or [None] * len(tree)
+    return {(frozenset((word, head)), labels[word - 1]) for word, head in enumerate(tree.heads, start=1) if head}
+
+
+def test_a_moved_word_has_the_new_head_and_nothing_else_changes():
+    for tree in map(labelled, some_trees()):
+        for word, head in itertools.product(range(len(tree)), range(len(tree) + 1)):
+            heads = tuple(head if other == word else old for other, old in enumerate(tree.heads))
+            if all(reaches_root(heads, other) for other in range(1, len(tree) + 1)):
+                assert tree.moved(word, head) == DependencyTree(heads, tree.labels)
+            else:
+                with pytest.raises(ValueError, match=rf"^word {head} (is below word {word + 1}, so|cannot be its own)"):
+                    tree.moved(word, head)
+
+
+def test_a_new_root_turns_round_the_path_to_the_old_one():
+    for tree in map(labelled, some_trees()):
+        for word in range(len(tree)):
+            turned = tree.rerooted(word)
+            assert turned.heads[word] == 0
+            assert edges(turned) == edges(tree)
+            assert len(turned.roots) == len(tree.roots)
+            (old,) = set(tree.roots) - set(turned.roots) or {word}
+            assert turned.labels[word] == tree.labels[old]
+            assert turned.rerooted(old) == tree
+            if len(tree.roots) == 1:
+                assert turned.distances() == tree.distances()
+            assert DependencyTree(tree.heads).rerooted(word).heads == turned.heads
+
+
+def test_of_one_root_the_rerooted_tree_is_the_only_one_with_its_arcs():
+    for tree in all_trees(4):
+        if len(tree.roots) == 1:
+            for word in range(4):
+                rooted = [other for other in all_trees(4) if other.roots == (word,)]
+                same = [other.heads for other in rooted if edges(other) == edges(tree)]
+                assert same == [tree.rerooted(word).heads]
+
+
+def test_a_relabelled_arc_stays_where_it_is():
+    tree = DependencyTree([2, 0, 2], ["det", "root", "obj"])
+    assert tree.relabelled(2, "iobj") == DependencyTree([2, 0, 2], ["det", "root", "iobj"])
+    with pytest.raises(ValueError, match="expected a tree with labels to relabel word 3, got one without"):
+        DependencyTree([2, 0, 2]).relabelled(2, "iobj")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda tree: tree.moved(3, 1), "expected the position of one of 3 words, from 0, got 3"),
+        (lambda tree: tree.moved(-1, 1), "expected the position of one of 3 words, from 0, got -1"),
+        (lambda tree: tree.moved(0, 4), "head of word 1 must be from 0 to 3, got 4"),
+        (lambda tree: tree.moved(0, -1), "head of word 1 must be from 0 to 3, got -1"),
+        (lambda tree: tree.moved(0, 1), "word 1 cannot be its own head"),
+        (lambda tree: tree.moved(1, 3), "word 3 is below word 2, so it cannot be its head: that would be a cycle"),
+        (lambda tree: tree.rerooted(3), "expected the position of one of 3 words, from 0, got 3"),
+        (lambda tree: tree.relabelled(7, "x"), "expected the position of one of 3 words, from 0, got 7"),
+    ],
+)
+def test_an_impossible_edit_is_refused(edit, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        edit(DependencyTree([2, 0, 2], ["det", "root", "obj"]))
+
+
 def test_a_chain_of_ten_thousand_words():
     tree = DependencyTree(range(10_000))
     assert tree.is_projective

@@ -208,6 +208,37 @@ class ConstituencyTree:
         spans = [(label, start, min(end, num_words)) for label, start, end in self.spans if start < num_words]
         return ConstituencyTree(self.words[:num_words], spans, tags=self.tags[:num_words])
 
+    def with_phrase(self, label: str, start: int, end: int) -> "ConstituencyTree":
+        """Make a phrase of the words from ``start`` up to, but not including, ``end``.
+
+        It goes below the phrases that are there over the same words, also below one of the same label.
+
+        Raises:
+            ValueError: if it is empty, out of range, or crosses a phrase.
+
+        Example:
+            >>> ConstituencyTree(["a", "dog", "barks"], [("S", 0, 3)]).with_phrase("NP", 0, 2).to_brackets()
+            '(S (NP a dog) barks)'
+        """
+        return ConstituencyTree(self.words, [*self.spans, (label, start, end)], tags=self.tags)
+
+    def without_phrase(self, label: str, start: int, end: int) -> "ConstituencyTree":
+        """Remove a phrase: what was in it belongs to the phrase around it. Of several alike the lowest goes.
+
+        Raises:
+            ValueError: if there is no such phrase.
+
+        Example:
+            >>> tree = ConstituencyTree.from_brackets("(S (NP a dog) barks)")
+            >>> tree.without_phrase("NP", 0, 2).to_brackets()
+            '(S a dog barks)'
+        """
+        span = (label, start, end)
+        if span not in self.spans:
+            raise ValueError(f"expected a phrase of the tree, got {span}")
+        place = len(self.spans) - 1 - self.spans[::-1].index(span)
+        return ConstituencyTree(self.words, self.spans[:place] + self.spans[place + 1 :], tags=self.tags)
+
     def collapsed(self, unary: Literal["lowest", "top", "join", "keep"] = "lowest") -> "ConstituencyTree":
         """Make one phrase of every chain of phrases over the same words.
 

@@ -1,6 +1,7 @@
 """Dependency trees over the words of one sentence: heads, labels, path lengths, projectivity."""
 
 import heapq
+import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,6 +86,78 @@ class DependencyTree:
             done.append(word)
         return [row[1:] for row in rows[1:]]
 
+    def moved(self, word: int, head: int) -> "DependencyTree":
+        """Hang a word, with all words below it, from another head; it keeps its label.
+
+        Args:
+            word: its position, from 0.
+            head: CoNLL id of the new head; 0 makes the word a root, beside the others.
+
+        Raises:
+            ValueError: if the head is the word or below it, which would close a cycle; or for an unknown word or head.
+
+        Example:
+            >>> DependencyTree([2, 3, 0, 3]).moved(3, 2).heads
+            (2, 3, 0, 2)
+        """
+        self._check_position(word)
+        if not 0 <= head <= len(self):
+            raise ValueError(f"head of word {word + 1} must be from 0 to {len(self)}, got {head}")
+        if head == word + 1:
+            raise ValueError(f"word {head} cannot be its own head")
+        if word + 1 in self._path(head):
+            raise ValueError(f"word {head} is below word {word + 1}, so it cannot be its head: that would be a cycle")
+        heads = [*self.heads[:word], head, *self.heads[word + 1 :]]
+        return DependencyTree(heads, self.labels)
+
+    def rerooted(self, word: int) -> "DependencyTree":
+        """Make a word the root by turning round the arcs on its path to the root; each arc keeps its label.
+
+        Which words are connected stays, and so do all distances. The label of the root goes to the new root. Of several
+        roots, that above the word is replaced.
+
+        Args:
+            word: its position, from 0.
+
+        Raises:
+            ValueError: for an unknown word.
+
+        Example:
+            >>> tree = DependencyTree([2, 3, 0, 3], ["det", "nsubj", "root", "obj"]).rerooted(0)
+            >>> tree.heads, tree.labels
+            ((0, 1, 2, 3), ('root', 'det', 'nsubj', 'obj'))
+        """
+        self._check_position(word)
+        path = self._path(word + 1)
+        heads, labels = list(self.heads), None if self.labels is None else list(self.labels)
+        for child, head in itertools.pairwise(path):
+            heads[head - 1] = child
+            if labels is not None and self.labels is not None:
+                labels[head - 1] = self.labels[child - 1]
+        heads[word] = 0
+        if labels is not None and self.labels is not None:
+            labels[word] = self.labels[path[-1] - 1]
+        return DependencyTree(heads, labels)
+
+    def relabelled(self, word: int, label: str) -> "DependencyTree":
+        """Give the arc of a word another label.
+
+        Args:
+            word: its position, from 0.
+            label: its relation to its head.
+
+        Raises:
+            ValueError: for an unknown word, or a tree without labels.
+
+        Example:
+            >>> DependencyTree([2, 0], ["det", "root"]).relabelled(0, "nsubj").labels
+            ('nsubj', 'root')
+        """
+        self._check_position(word)
+        if self.labels is None:
+            raise ValueError(f"expected a tree with labels to relabel word {word + 1}, got one without")
+        return DependencyTree(self.heads, [*self.labels[:word], label, *self.labels[word + 1 :]])
+
     def projectivised(self) -> "DependencyTree":
         """Make the tree projective by lifting arcs (Nivre and Nilsson 2005, section 2).
 
@@ -162,6 +235,18 @@ class DependencyTree:
             left[word] = word if word <= num_words else left[self.heads[word - 1]]
         heads = [left[head] for head in self.heads[:num_words]]
         return DependencyTree(heads, None if self.labels is None else self.labels[:num_words])
+
+    def _check_position(self, word: int) -> None:
+        if not 0 <= word < len(self):
+            raise ValueError(f"expected the position of one of {len(self)} words, from 0, got {word}")
+
+    def _path(self, node: int) -> list[int]:
+        """Ids of a word and of the words above it; none for the root."""
+        path = []
+        while node:
+            path.append(node)
+            node = self.heads[node - 1]
+        return path
 
     def _top_down(self) -> list[int]:
         """Word ids, heads before their dependents."""
