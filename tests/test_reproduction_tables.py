@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from structattn.reproduction import Row, all_rows, generated_pages
+from structattn.reproduction import Evidence, Row, all_rows, generated_pages
 from structattn.reproduction.golden import golden_output
+from structattn.reproduction.published import reproduction_page
 from structattn.reproduction.records import Record, append_record
-from structattn.reproduction.tables import LEGEND
+from structattn.reproduction.tables import LEGEND, read_tables
 from structattn.syntax.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
@@ -177,3 +178,19 @@ def test_records_hold_no_path_of_a_machine() -> None:
 def test_every_file_of_records_belongs_to_a_row() -> None:
     known = {row.records for row in all_rows(ROOT / "papers").values()}
     assert {*(ROOT / "papers").glob("*/results/*.jsonl")} <= known
+
+
+def test_every_row_is_shown_in_a_table_or_read_by_another() -> None:
+    rows = all_rows(ROOT / "papers")
+    asked: set[str] = set()
+
+    class Asked(Evidence):
+        def of(self, name: str, asked_by: str) -> None:
+            asked.add(str(self.row(name, asked_by)))
+
+    evidence = Asked(ROOT / "papers")
+    reproduction_page(ROOT / "papers", evidence)
+    for table in read_tables(ROOT / "papers"):
+        table.markdown(evidence)
+    read = {f"{row.folder.name}/{name}" for row in rows.values() for name in row.needs}
+    assert set(rows) == asked | (read & set(rows))
