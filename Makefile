@@ -4,10 +4,11 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
+READY_TO_DOCUMENT := .venv/.ready-to-document
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test mutants lint types tables parser bench peers clean
+.PHONY: demo test mutants lint types docs tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -25,6 +26,10 @@ lint: $(READY_TO_DEVELOP)  ## style
 
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
+
+docs: $(READY_TO_DOCUMENT) $(COMPILED)  ## the site in docs/_build/html: pages, tutorials that run, API reference; warnings are errors
+	rm -rf docs/api
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site -d docs/_build/doctrees . docs/_build/html
 
 tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records of runs in papers/*/results
 	$(BIN)/structattn reproduce tables
@@ -53,7 +58,7 @@ peers: $(COMPILED)  ## an environment with the libraries that bench compares wit
 	.venv-peers/bin/python -m pip install --quiet --no-deps --requirement benchmarks/peers.txt
 
 clean:  ## remove what the other targets made, the environment included
-	rm -rf .venv .venv-peers demo build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
+	rm -rf .venv .venv-peers demo docs/_build docs/api build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -66,6 +71,10 @@ $(READY_TO_RUN): pyproject.toml setup.py constraints.txt | .venv/bin/python
 
 $(READY_TO_DEVELOP): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	$(PIP) --editable '.[dev]'
+	touch $@ $(READY_TO_RUN)
+
+$(READY_TO_DOCUMENT): pyproject.toml setup.py constraints.txt | .venv/bin/python
+	$(PIP) --editable '.[docs]'
 	touch $@ $(READY_TO_RUN)
 
 $(COMPILED): $(wildcard $(NATIVE)/source/*) $(NATIVE)/build.py | .venv/bin/python

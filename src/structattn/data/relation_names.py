@@ -19,6 +19,7 @@ _STRUCTURES = {
     "dependency_distance": "dependency",
     "constituency_distance": "constituency",
 }
+#: The names of relations between words that need no argument.
 RELATIONS = tuple(_STRUCTURES)
 _LABELLED = ("arc", "head", "child")
 

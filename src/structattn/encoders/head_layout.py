@@ -15,10 +15,11 @@ from structattn.syntax.errors import ConfigError
 _DIRECTIONS = ("forward", "backward")
 _DISTANCES = ("word", "dependency", "constituency")
 
+#: The six heads of MS-SAN: every direction with word distance, with dependency distance, and alone.
 PAPER_HEADS = ("forward/word", "forward/dependency", "forward", "backward/word", "backward/dependency", "backward")
 
-# Name -> heads; the paper's rows. A row without one ingredient keeps the heads of the full model and blanks the
-# ingredient.
+#: From a row of the paper's ablation to its heads. A row without one ingredient keeps the heads of the full model and
+#: blanks the ingredient.
 ABLATIONS: Mapping[str, tuple[str, ...]] = {
     "san": ("none",) * 6,
     "direction": ("forward",) * 3 + ("backward",) * 3,

@@ -46,6 +46,7 @@ class BuilderTable(Mapping[str, str]):
         return len(self._rows)
 
 
+#: From the name of an encoder to its builder.
 BUILDERS = BuilderTable(
     {
         "disan": "structattn.encoders.disan:disan",
@@ -70,6 +71,7 @@ BUILDERS = BuilderTable(
         "backbone": "structattn.encoders.backbone:backbone",
     }
 )
+#: From the name of an embedder to what builds it.
 EMBEDDERS: Mapping[str, str] = {
     "words": "structattn.encoders.embedders:words",
     "backbone": "structattn.encoders.embedders:backbone",

@@ -95,4 +95,5 @@ _ENCODERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Encoder]] = {
     SubwordEncoder.kind: SubwordEncoder.load,
 }
 
+#: From the kind of a parser, as its folder names it, to what restores it.
 MODELS: Mapping[str, FromConfig] = {TreeCRF.kind: parser_from_config}

@@ -263,6 +263,7 @@ def _fresh_backbone(folder: Path) -> nn.Module:
     return backbone
 
 
+#: From the kind of a model, as its folder names it, to what restores it.
 MODELS: Mapping[str, FromConfig] = {
     model.kind: model.from_config
     for model in (

@@ -112,7 +112,7 @@ def score_targets(scores: Sequence[float], score_range: tuple[float, float]) -> 
 def expected_scores(
     probabilities: Float[Tensor, "batch label"], score_range: tuple[float, float]
 ) -> Float[Tensor, " batch"]:
-    """The mean of a distribution over whole scores, ``r . p`` (Tai et al. 2015, section 4.2).
+    """The mean of a distribution over whole scores, the sum of ``k p_k`` (Tai et al. 2015, section 4.2).
 
     Example:
         >>> expected_scores(torch.tensor([[0.0, 0.0, 0.5, 0.5, 0.0]]), (1.0, 5.0))

@@ -63,6 +63,7 @@ def combine(name: str, vectors: "Sequence[Float[Tensor, 'batch dim']]") -> "Floa
     return torch.cat(combination.parts(*vectors), dim=-1)
 
 
+#: From the name of a combination of sentence vectors to the combination.
 COMBINATIONS: Mapping[str, Combination] = {
     "single": Combination(arity=1, width=1, parts=lambda u: (u,)),
     "product_absolute": Combination(arity=2, width=4, parts=lambda u, v: (u, v, u * v, abs(u - v))),

@@ -219,6 +219,7 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return quotient
 
 
+#: From the name of a metric to the metric.
 METRICS: Mapping[str, Metric] = {
     found.name: found
     for found in (

@@ -164,7 +164,7 @@ class TextProcessor(NamedTuple):
 
 
 class SequenceModel(TaskModel):
-    r"""``p(y | x) = prod_t softmax(decoder(encoder(x), y_1 .. y_{t-1}))``, trained with cross-entropy over all tokens.
+    r"""``p(y | x) = prod_t softmax(decoder(encoder(x), y_{<t}))``, trained with cross-entropy over all tokens.
 
     With label smoothing ``epsilon`` the target of a token is ``1 - epsilon`` at the right token and ``epsilon / C`` at
     each of the ``C`` tokens (Szegedy et al. 2016, section 7).

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 _NLI = ("entailment", "neutral", "contradiction")
 _SIMILARITY = ("pearson", "spearman", "mean_squared_error")
 
+#: Sentences with labels of any kind.
 CLASSIFICATION = Task("classification")
+#: Two classes, also written 0 and 1.
 SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel={"0": "negative", "1": "positive"})
+#: Pairs of sentences with labels of any kind.
 PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute")
 
+#: Every task by name: a new one is a row here.
 TASKS: Mapping[str, Task] = {
     task.name: task
     for task in (
@@ -96,12 +100,14 @@ class ModelKind:
     check_encoder: Callable[[str, Mapping[str, Any]], object] | None = None
 
 
+#: From the name of a decoder to what builds it.
 DECODERS: Mapping[str, str] = {
     "lstm": "structattn.tasks.lstm_decoder:lstm_decoder",
     "transformer": "structattn.tasks.transformer_decoder:transformer_decoder",
     "tree_transformer": "structattn.tasks.transformer_decoder:tree_transformer_decoder",
 }
 
+#: From the name of a model that selects facts to what builds it.
 FACT_MODELS: Mapping[str, str] = {
     "memn2n": "structattn.tasks.fact_models:memn2n",
     "unary": "structattn.tasks.fact_models:unary",
@@ -136,6 +142,7 @@ def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**known_options(function), **check_options(options, function, f"encoder {name!r}")}
 
 
+#: From each kind of task to the model that solves it.
 MODELS: Mapping[str, ModelKind] = {
     "label": ModelKind(
         "structattn.tasks.sentence_model:SentenceModel",
