@@ -111,6 +111,30 @@ def test_a_table_shows_the_differences_from_a_column(papers: Path) -> None:
     assert (float(found[1]), float(found[2])) == pytest.approx((10 - 6.9, 10 + 6.9), abs=0.8)
 
 
+def test_a_table_pools_the_differences_of_its_rows(papers: Path) -> None:
+    (papers.parent / "docs").mkdir()
+    page = papers.parent / "docs" / "page.md"
+    page.write_text("<!-- table: one -->\n<!-- end -->\n", encoding="utf-8")
+    row = {"records": "mine/{column}", "metric": "accuracy"}
+    table = {
+        "page": "docs/page.md",
+        "header": ["data"],
+        "columns": {"low": "low", "high": "high"},
+        "against": "low",
+        "pooled": True,
+        "rows": [{"text": ["TREC"], **row}, {"text": ["CR"], **row}],
+    }
+    (papers / "tables.yaml").write_text(yaml.safe_dump({"one": table}, sort_keys=False), encoding="utf-8")
+    *_, line, _, _ = generated_pages(papers)[page].splitlines()
+    # Of two data sets with 6.9 on either side, the mean has 6.9 / sqrt(2) = 4.9.
+    found = re.search(r": high \+10\.0 \((\d\.\d) to (\d+\.\d)\), p = 0\.00\d, 2 data sets$", line)
+    assert found is not None, line
+    assert (float(found[1]), float(found[2])) == pytest.approx((10 - 4.9, 10 + 4.9), abs=0.6)
+    table["pooled"] = False
+    (papers / "tables.yaml").write_text(yaml.safe_dump({"one": table}, sort_keys=False), encoding="utf-8")
+    assert "mean over" not in generated_pages(papers)[page]
+
+
 def test_the_page_counts_and_marks(papers: Path) -> None:
     rows = [
         {"row": "A", "published": 54.0, "ours": "mine/low"},

@@ -10,7 +10,7 @@ from structattn.inspection.comparisons import answers_in_words, comparison_table
 from structattn.layers.devices import Hardware
 from structattn.syntax import replace_text
 from structattn.syntax.errors import ConfigError
-from structattn.training import Comparison, Difference, Group, compare
+from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool
 
 # How much of a text stands in a line.
 _WIDTH = 60
@@ -27,6 +27,7 @@ def command(
     format: Literal["text", "markdown", "latex"] = "text",
     flips: str | None = None,
     examples: int = 10,
+    pooled: str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
@@ -34,7 +35,7 @@ def command(
     """Mean and deviation over seeds, paired bootstrap against the first system, and the examples that flipped.
 
     Args:
-        runs: run folders, or folders that hold one run folder for each seed.
+        runs: run folders, or folders that hold one run folder for each seed; with --pooled folders of data sets.
         metric: name of a metric; the task's own by default.
         split: dev, test, or a name that eval --split kept predictions under; dev, or else test, by default.
         data: a file with labels that the best model of each run is to answer, instead of its own predictions.
@@ -43,6 +44,8 @@ def command(
         format: text; or a table for a paper, in markdown or latex (with booktabs).
         flips: a file for a page of all examples that one system gets right and the other wrong, .html.
         examples: how many of these to print for each pair of systems.
+        pooled: name of the system that the others are compared with, over several data sets at once: each of RUNS is
+            one, and holds a folder for each system.
         hardware: where the models run that answer --data, and in which numbers.
         trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
@@ -51,6 +54,12 @@ def command(
         raise ConfigError(
             f"--flips: expected a file that ends in .html, got {flips!r}; --examples says how many to print"
         )
+    if pooled is not None:
+        if data is not None or flips is not None or format != "text":
+            raise ConfigError("--pooled: expected no --data, --flips or --format, which are about a single data set")
+        over = pool(*runs, against=pooled, metric=metric, split=split)
+        yield from [jsonlib.dumps(dataclasses.asdict(over))] if json else _pooled_lines(over)
+        return
     found = compare(
         *runs,
         metric=metric,
@@ -87,6 +96,19 @@ def _lines(found: Comparison, examples: int) -> Iterator[str]:
         yield from _flips(difference, examples)
 
 
+def _pooled_lines(found: Pooled) -> Iterator[str]:
+    yield f"difference from {found.against}: each data set, and their mean"
+    yield ""
+    names = [f"{place} ({metric})" for place, metric in found.metrics.items()]
+    header = ["system", *names, "mean", "95 % interval", "p bootstrap", "p Holm", "p randomisation"]
+    rows = []
+    for one in found.differences:
+        difference, interval, bootstrap, randomisation = _cells(one.significance)
+        each = [f"{value:+.4f}" for value in one.by_data_set.values()]
+        rows.append([one.system, *each, difference, interval, bootstrap, f"{one.holm_p:.4f}", randomisation])
+    yield from table(header, rows)
+
+
 def _chosen(found: Comparison) -> Iterator[str]:
     """Test figures of each system for the runs selected on dev."""
     rows = [(group.name, which, values) for group in found.groups for which, values in group.chosen.items()]
@@ -105,10 +127,14 @@ def _row(group: Group, difference: Difference | None) -> list[str]:
     row = [group.name, str(len(group.values)), f"{group.mean:.4f}", deviation]
     if difference is None:
         return [*row, "", "", "", ""]
-    test = difference.significance
+    return [*row, *_cells(difference.significance)]
+
+
+def _cells(test: Significance) -> list[str]:
+    """Difference, interval and both p-values."""
     randomisation = "" if test.randomisation_p is None else f"{test.randomisation_p:.4f}"
     interval = f"[{test.low:+.4f}, {test.high:+.4f}]"
-    return [*row, f"{test.difference:+.4f}", interval, f"{test.bootstrap_p:.4f}", randomisation]
+    return [f"{test.difference:+.4f}", interval, f"{test.bootstrap_p:.4f}", randomisation]
 
 
 def _flips(difference: Difference, count: int) -> Iterator[str]:

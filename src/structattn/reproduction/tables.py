@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from structattn.reproduction.differences import difference
+from structattn.reproduction.differences import difference_lines
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Recorded, read_records, recorded
 from structattn.reproduction.rows import MAX_VALUES, Row, all_rows
@@ -140,6 +140,7 @@ class Table:
         after: the titles of further columns of text.
         best: what has a best figure, in bold: each ``row``, each ``column``, or ``none``.
         against: the key of a column; below the table stand the differences of the others' accuracies from it.
+        pooled: whether their mean over the rows stands there too, for rows that have no example in common.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Table:
     after: tuple[str, ...] = ()
     best: str = "none"
     against: str | None = None
+    pooled: bool = False
 
     def markdown(self, evidence: Evidence) -> str:
         """The table, with what its records say now."""
@@ -174,25 +176,18 @@ class Table:
         return "\n\n".join([text, *([LEGEND] if is_older else []), *differences])
 
     def _differences(self, shown: Sequence[_Line], evidence: Evidence) -> list[str]:
-        """A line for each row of accuracies: how far the columns are from the one to compare with."""
+        """How far the columns of accuracies are from the one to compare with."""
+        if self.against is None:
+            return []
         titles = {key: title for title, key in self.columns.items()}
-        parts = []
-        for line in shown:
-            if self.against is None or line.metric != "accuracy" or not isinstance(line.records, str):
-                continue
-            found = {key: evidence.of(line.records.replace("{column}", key), f"table {self.name}") for key in titles}
-            base = found.pop(self.against)
-            results = [
-                (key, None if one is None or base is None else difference(one, base)) for key, one in found.items()
-            ]
-            texts = [
-                f"{titles[key]} {100 * one.difference:+.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"
-                for key, one in results
-                if one is not None
-            ]
-            parts += [f"- {line.text[0]}: {', '.join(texts)}"] if texts else []
-        head = f"Above {titles.get(self.against or '')}, 95 % interval of the paired bootstrap over examples and seeds:"
-        return [head, "\n".join(parts)] if parts else []
+        rows = {
+            line.text[0]: {
+                key: evidence.of(line.records.replace("{column}", key), f"table {self.name}") for key in titles
+            }
+            for line in shown
+            if line.metric == "accuracy" and isinstance(line.records, str)
+        }
+        return difference_lines(rows, titles, self.against, pooled=self.pooled)
 
     def _figure(self, line: _Line, number: int, evidence: Evidence) -> Figure | None:
         key = list(self.columns.values())[number]

@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from structattn.training.optimization_config import OptimizationConfig
     from structattn.training.parser import ParserResult, train_parser
     from structattn.training.parser_config import ParserConfig
+    from structattn.training.pooling import Pooled, PooledDifference, holm, pool
     from structattn.training.preparation import count_parameters
     from structattn.training.questions import QuestionResult, run_questions
     from structattn.training.questions_config import QuestionRun
     from structattn.training.result import RunResult
     from structattn.training.run import resume, run
-    from structattn.training.significance import Significance, compare_answers
+    from structattn.training.significance import Answers, Significance, compare_answers, compare_pooled
     from structattn.training.study import Trial, read_space, sweep
 
 __all__ = [
+    "Answers",
     "Comparison",
     "DataConfig",
     "Difference",
@@ -39,6 +41,8 @@ __all__ = [
     "OptimizationConfig",
     "ParserConfig",
     "ParserResult",
+    "Pooled",
+    "PooledDifference",
     "Pretraining",
     "PretrainingConfig",
     "QuestionResult",
@@ -52,11 +56,14 @@ __all__ = [
     "Trial",
     "compare",
     "compare_answers",
+    "compare_pooled",
     "count_parameters",
     "evaluate",
+    "holm",
     "is_first_process",
     "load",
     "load_config",
+    "pool",
     "predict",
     "pretrain",
     "pretrain_heads",

@@ -1,9 +1,7 @@
 """Compare runs: mean and deviation over seeds, significance of differences, and the examples that flipped."""
 
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -12,17 +10,22 @@ import numpy as np
 
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_json, read_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.comparison import Comparison, Difference, Flip, Group
-from structattn.training.config import RunConfig, load_config
+from structattn.training.config import load_config
 from structattn.training.examples import Data, labelled_examples, name_of
 from structattn.training.folder import RunFolder, prediction_rows
+from structattn.training.predictions import (
+    KeptRun,
+    PathLike,
+    answers_of,
+    check_same_examples,
+    read_run,
+    run_folders,
+)
 from structattn.training.result import RunResult, read_result
 from structattn.training.significance import compare_answers
-
-PathLike = str | os.PathLike[str]
 
 
 def compare(
@@ -65,9 +68,9 @@ def compare(
 
     given = list(data) if isinstance(data, Iterator) else data
 
-    def read(folder: Path) -> _Run:
+    def read(folder: Path) -> KeptRun:
         if given is None:
-            return _read(folder, split)
+            return read_run(folder, split)
         # Comparing predictions that are there already needs no models.
         from structattn.training.models import load
 
@@ -78,15 +81,15 @@ def compare(
         with (hardware or Hardware("cpu")).autocast():
             rows = list(prediction_rows(model.evaluate(examples), examples))
         name = name_of(given)
-        return _Run(folder, config, model.task.main_metric.name, name, Path(name), rows)
+        return KeptRun(folder, config, model.task.main_metric.name, name, Path(name), rows)
 
-    runs = [[read(folder) for folder in _run_folders(group)] for group in groups]
+    runs = [[read(folder) for folder in run_folders(group)] for group in groups]
     everyone = [run for group in runs for run in group]
     for run in everyone:
-        _check_same_examples(everyone[0], run)
+        check_same_examples(everyone[0], run)
     chosen = get_metric(metric or everyone[0].metric)
-    gold = _answers(everyone[0].rows, "gold", chosen, everyone[0].file)
-    answers = [[_answers(run.rows, "predicted", chosen, run.file) for run in group] for group in runs]
+    gold = answers_of(everyone[0].rows, "gold", chosen, everyone[0].file)
+    answers = [[answers_of(run.rows, "predicted", chosen, run.file) for run in group] for group in runs]
     found = [
         _group(name, group, answer, gold, chosen)
         for name, group, answer in zip(_names(runs), runs, answers, strict=True)
@@ -129,73 +132,7 @@ def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[
     }
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The predictions of one run folder."""
-
-    folder: Path
-    config: RunConfig
-    metric: str
-    split: str
-    file: Path
-    rows: Sequence[Mapping[str, Any]]
-
-
-def _run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
-    if not isinstance(group, str | os.PathLike):
-        found = [folder for item in group for folder in _run_folders(item)]
-    elif RunFolder(group).config.is_file():
-        return [Path(group)]
-    else:
-        found = sorted(path.parent for path in Path(group).glob("*/config.yaml"))
-    if not found:
-        raise ConfigError(f"{group} is not a run folder and holds none (no config.yaml)")
-    return found
-
-
-def _read(path: Path, split: str | None) -> _Run:
-    folder = RunFolder(path)
-    if not folder.is_finished:
-        raise ConfigError(f"{path}: this run is not finished (no {folder.result.name})")
-    known = sorted(file.stem for file in folder.predictions("*").parent.glob("*.jsonl"))
-    chosen = split or ("test" if "dev" not in known and "test" in known else "dev")
-    if chosen not in known:
-        raise ConfigError(f"{path}: this run has no predictions on {chosen!r}; it has {', '.join(known) or 'none'}")
-    file = folder.predictions(chosen)
-    main_metric = str(read_json(folder.result).get("main_metric"))
-    return _Run(
-        path,
-        load_config(folder.config),
-        main_metric,
-        chosen,
-        file,
-        list(read_json_lines(file, keys=("id", "gold", "predicted"))),
-    )
-
-
-def _check_same_examples(first: _Run, other: _Run) -> None:
-    if len(first.rows) != len(other.rows):
-        raise ConfigError(
-            f"{first.file} has {len(first.rows)} examples and {other.file} has {len(other.rows)}: "
-            "runs are compared on the same examples only"
-        )
-    for mine, theirs in zip(first.rows, other.rows, strict=True):
-        if (mine["id"], mine["gold"]) != (theirs["id"], theirs["gold"]):
-            raise ConfigError(
-                f"{first.file} has example {mine['id']!r} ({mine['gold']!r}) where {other.file} has {theirs['id']!r} "
-                f"({theirs['gold']!r}): runs are compared on the same examples only"
-            )
-
-
-def _answers(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file: Path) -> np.ndarray:
-    values = [row[key] for row in rows]
-    if any(isinstance(value, str) == metric.is_numeric for value in values):
-        kind = "numbers" if metric.is_numeric else "labels"
-        raise ConfigError(f"{file}: the metric {metric.name!r} compares {kind}, which these predictions are not")
-    return np.asarray(values, dtype=np.float64 if metric.is_numeric else np.str_)
-
-
-def _names(groups: Sequence[Sequence[_Run]]) -> list[str]:
+def _names(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
     """The encoder of each group, with as much of its folder as distinguishes groups of one encoder."""
     encoders = ["+".join(dict.fromkeys(run.config.encoder for run in group)) for group in groups]
     folders = [group[0].folder if len(group) == 1 else group[0].folder.parent for group in groups]
@@ -210,7 +147,9 @@ def _names(groups: Sequence[Sequence[_Run]]) -> list[str]:
     return names
 
 
-def _group(name: str, runs: Sequence[_Run], answers: Sequence[np.ndarray], gold: np.ndarray, metric: Metric) -> Group:
+def _group(
+    name: str, runs: Sequence[KeptRun], answers: Sequence[np.ndarray], gold: np.ndarray, metric: Metric
+) -> Group:
     values = tuple(metric.value(gold, answer) for answer in answers)
     folders = tuple(run.folder for run in runs)
     deviation = stdev(values) if len(values) > 1 else None

@@ -11,6 +11,9 @@ Both tests keep the examples paired, so that the difficulty of an example cancel
 - Approximate randomisation (Noreen 1989; Yeh 2000): exchange the two systems' answers on a random half of the examples.
   All seeds are exchanged together, so it tests the trained models at hand.
 
+Over several data sets both are stratified: each is resampled by itself, and the mean of the differences is what is
+tested, so that a large data set counts no more than a small one.
+
 A resample is a row of example weights and a metric takes many rows at once (``structattn.tasks.metrics``), so nothing
 here loops over resamples.
 """
@@ -47,6 +50,30 @@ class Significance:
     randomisation_p: float | None
 
 
+@dataclass(frozen=True)
+class Answers:
+    """The answers of two systems to the examples of one data set.
+
+    Attributes:
+        metric: what is compared.
+        gold: the true answer of every example.
+        first: the answers of one system, one array for each seed.
+        second: likewise for the other system.
+    """
+
+    metric: Metric
+    gold: np.ndarray
+    first: Sequence[np.ndarray]
+    second: Sequence[np.ndarray]
+
+    @property
+    def difference(self) -> float:
+        """Second minus first, mean over seeds."""
+        whole = np.ones((1, len(self.gold)))
+        second, first = (_mean(self.metric, self.gold, one, whole)[0] for one in (self.second, self.first))
+        return float(second - first)
+
+
 def compare_answers(
     metric: Metric,
     gold: np.ndarray,
@@ -77,37 +104,77 @@ def compare_answers(
         >>> result.difference, result.bootstrap_p, result.randomisation_p
         (0.5, 0.001, 0.001)
     """
-    if not first or not second or samples < 1:
-        raise ValueError(
-            f"expected answers of both systems and at least one sample, got {len(first)}, {len(second)}, {samples}"
-        )
-    whole = np.ones((1, len(gold)))
-    difference = float(_mean(metric, gold, second, whole)[0] - _mean(metric, gold, first, whole)[0])
+    return compare_pooled([Answers(metric, gold, first, second)], samples=samples, seed=seed)
+
+
+def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed: int = 0) -> Significance:
+    """Test the mean difference of two systems over several data sets.
+
+    ``mean_d (second_d - first_d)``: with one data set this is ``compare_answers``.
+
+    Args:
+        data_sets: the answers of both systems on each.
+        samples: number of resamples of each test.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: without a data set, if a system has no answers to one, ``samples`` is below 1, or more is better
+            in the metric of one data set and worse in that of another.
+
+    Example:
+        >>> from structattn.tasks import metric
+        >>> gold = np.array(["a", "b"] * 50)
+        >>> better = Answers(metric("accuracy"), gold, first=[np.full(100, "a")], second=[gold])
+        >>> equal = Answers(metric("accuracy"), gold, first=[gold], second=[gold])
+        >>> compare_pooled([better, equal], samples=999).difference
+        0.25
+    """
+    for one in data_sets:
+        if not one.first or not one.second or samples < 1:
+            counts = f"{len(one.first)}, {len(one.second)}, {samples}"
+            raise ValueError(f"expected answers of both systems and at least one sample, got {counts}")
+    if len({one.metric.greater_is_better for one in data_sets}) != 1:
+        names = ", ".join(one.metric.name for one in data_sets)
+        raise ValueError(f"expected data sets whose metrics are all better when greater, or all worse, got {names}")
+    difference = float(np.mean([one.difference for one in data_sets]))
     # Rounding must not decide whether a resample is as extreme as the data.
     extreme = abs(difference) - 1e-12 * (1 + abs(difference))
 
-    # Apart from the generator of the examples, so that the same examples are drawn for any number of seeds.
-    seeds = np.random.default_rng([seed, 2])
-    drawn = np.concatenate(
-        [
-            _resampled_mean(metric, gold, second, weights, seeds) - _resampled_mean(metric, gold, first, weights, seeds)
-            for weights in _resamples(len(gold), samples, np.random.default_rng([seed, 0]))
-        ]
-    )
+    drawn = np.mean([_drawn(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
     low, high = np.quantile(drawn, [0.025, 0.975])
     # Under the null hypothesis the bootstrap's differences would scatter around zero, not around the one observed.
     bootstrap_p = _p_value(np.abs(drawn - difference) >= extreme)
 
     randomisation_p = None
-    if len(first) == len(second):
-        swapped = np.concatenate(
-            [
-                _swapped_difference(metric, gold, first, second, swap)
-                for swap in _swaps(len(gold), samples, np.random.default_rng([seed, 1]))
-            ]
-        )
+    if all(len(one.first) == len(one.second) for one in data_sets):
+        swapped = np.mean([_swapped(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
         randomisation_p = _p_value(np.abs(swapped) >= extreme)
     return Significance(difference, float(low), float(high), bootstrap_p, randomisation_p)
+
+
+def _drawn(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
+    """Differences on drawn examples, with drawn seeds."""
+    # Apart from the generator of the examples, so that the same examples are drawn for any number of seeds.
+    seeds = _generator(seed, 2)
+    blocks = []
+    for weights in _resamples(len(one.gold), samples, _generator(seed, 0)):
+        second, first = (
+            _resampled_mean(one.metric, one.gold, answers, weights, seeds) for answers in (one.second, one.first)
+        )
+        blocks.append(second - first)
+    return np.concatenate(blocks)
+
+
+def _swapped(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
+    """Differences after exchanging the answers to a random half of the examples."""
+    swaps = _swaps(len(one.gold), samples, _generator(seed, 1))
+    return np.concatenate([_swapped_difference(one.metric, one.gold, one.first, one.second, swap) for swap in swaps])
+
+
+def _generator(seed: Sequence[int], purpose: int) -> np.random.Generator:
+    """A stream of its own for each data set and purpose."""
+    first, data_set = seed
+    return np.random.default_rng([first, purpose, data_set])
 
 
 def _mean(metric: Metric, gold: np.ndarray, answers: Sequence[np.ndarray], weights: np.ndarray) -> np.ndarray:

@@ -1,0 +1,147 @@
+"""Compare systems over several data sets at once: one test a system, corrected for how many systems there are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.options import nearest
+from structattn.tasks.metrics import metric as get_metric
+from structattn.training.predictions import (
+    KeptRun,
+    PathLike,
+    answers_of,
+    check_same_examples,
+    read_run,
+    run_folders,
+)
+from structattn.training.significance import Answers, Significance, compare_pooled
+
+
+@dataclass(frozen=True)
+class PooledDifference:
+    """One system against another over all data sets.
+
+    Attributes:
+        system: its name.
+        by_data_set: second minus first on each data set, mean over seeds.
+        significance: of the mean of these.
+        holm_p: the bootstrap's p-value, corrected for the number of systems by Holm's procedure.
+    """
+
+    system: str
+    by_data_set: Mapping[str, float]
+    significance: Significance
+    holm_p: float
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Systems against one of them over several data sets.
+
+    Attributes:
+        against: the system that the others are compared with.
+        metrics: the metric of each data set.
+        differences: the other systems.
+    """
+
+    against: str
+    metrics: Mapping[str, str]
+    differences: tuple[PooledDifference, ...]
+
+
+def pool(
+    *data_sets: PathLike,
+    against: str,
+    metric: str | None = None,
+    split: str | None = None,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> Pooled:
+    """Compare the systems that were run on each of several data sets with one of them.
+
+    Args:
+        *data_sets: a folder for each, which holds a folder for each system, named alike in all of them: a run folder,
+            or one that holds run folders (one for each seed).
+        against: the system that the others are compared with.
+        metric: name of a metric; the main metric of each task if ``None``.
+        split: as for ``compare``.
+        samples: number of resamples of each test.
+        seed: of the resampling.
+
+    Raises:
+        ConfigError: without two systems that were run on every data set, one of them ``against``; as ``compare`` does;
+            if more is better in the metric of one data set and worse in that of another.
+    """
+    places = {str(Path(one)): Path(one) for one in data_sets}
+    systems = _systems(places, against)
+    runs = {
+        place: {system: [read_run(run, split) for run in run_folders(folder / system)] for system in systems}
+        for place, folder in places.items()
+    }
+    metrics = {place: metric or found[against][0].metric for place, found in runs.items()}
+    if len({get_metric(name).greater_is_better for name in metrics.values()}) != 1:
+        names = ", ".join(dict.fromkeys(metrics.values()))
+        raise ConfigError(f"metric: expected ones that are all better when greater, or all worse, got {names}")
+    others = [system for system in systems if system != against]
+    answers = {
+        system: {place: _answers(found[against], found[system], metrics[place]) for place, found in runs.items()}
+        for system in others
+    }
+    tests = [compare_pooled(list(one.values()), samples=samples, seed=seed) for one in answers.values()]
+    adjusted = holm([one.bootstrap_p for one in tests])
+    return Pooled(
+        against,
+        metrics,
+        tuple(
+            PooledDifference(system, {place: one.difference for place, one in answers[system].items()}, test, p)
+            for system, test, p in zip(others, tests, adjusted, strict=True)
+        ),
+    )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values of a family of tests, adjusted so that the chance of any false discovery stays below the level.
+
+    ``p~_(i) = max_{j <= i} min(1, (m - j + 1) p_(j))`` in increasing order (Holm 1979, "A simple sequentially
+    rejective multiple test procedure").
+
+    Args:
+        p_values: of the tests, in any order.
+
+    Returns:
+        The adjusted ones, in the same order.
+
+    Example:
+        >>> holm([0.02, 0.01, 0.5])
+        [0.04, 0.03, 0.5]
+    """
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def _systems(places: Mapping[str, Path], against: str) -> list[str]:
+    """The systems that every data set has a folder of, the one to compare with among them."""
+    if not places:
+        raise ConfigError("expected a folder for each data set, which holds a folder for each system")
+    found = [{path.name for path in folder.glob("*") if path.is_dir()} for folder in places.values()]
+    for (place, _), names in zip(places.items(), found, strict=True):
+        if against not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise ConfigError(f"{place} holds no folder {against!r}{nearest(against, names)}; systems there: {known}")
+    shared = sorted(set.intersection(*found))
+    if len(shared) < 2:
+        raise ConfigError(f"{', '.join(places)}: expected a second system beside {against!r} that all of them hold")
+    return shared
+
+
+def _answers(first: Sequence[KeptRun], second: Sequence[KeptRun], name: str) -> Answers:
+    metric = get_metric(name)
+    for run in (*first, *second):
+        check_same_examples(first[0], run)
+    gold = answers_of(first[0].rows, "gold", metric, first[0].file)
+    given = [[answers_of(run.rows, "predicted", metric, run.file) for run in runs] for runs in (first, second)]
+    return Answers(metric, gold, first=given[0], second=given[1])

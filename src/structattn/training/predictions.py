@@ -1,0 +1,112 @@
+"""The predictions that run folders keep, and what it takes to compare them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_json, read_json_lines
+from structattn.tasks.metrics import Metric
+from structattn.training.config import RunConfig, load_config
+from structattn.training.folder import RunFolder
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """The predictions of one run.
+
+    Attributes:
+        folder: the run folder.
+        config: of the run.
+        metric: the name of the main metric of its task.
+        split: what was predicted.
+        file: where the predictions come from, for messages.
+        rows: for each example ``id``, ``gold`` and ``predicted``.
+    """
+
+    folder: Path
+    config: RunConfig
+    metric: str
+    split: str
+    file: Path
+    rows: Sequence[Mapping[str, Any]]
+
+
+def run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
+    """The run folders of a system: one, those in a folder, or those of a sequence.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    if not isinstance(group, str | os.PathLike):
+        found = [folder for item in group for folder in run_folders(item)]
+    elif RunFolder(group).config.is_file():
+        return [Path(group)]
+    else:
+        found = sorted(path.parent for path in Path(group).glob("*/config.yaml"))
+    if not found:
+        raise ConfigError(f"{group} is not a run folder and holds none (no config.yaml)")
+    return found
+
+
+def read_run(path: Path, split: str | None) -> KeptRun:
+    """The predictions of a finished run on a split; on dev, or else test, if ``None``.
+
+    Raises:
+        ConfigError: if it is not finished, or has no predictions on the split.
+    """
+    folder = RunFolder(path)
+    if not folder.is_finished:
+        raise ConfigError(f"{path}: this run is not finished (no {folder.result.name})")
+    known = sorted(file.stem for file in folder.predictions("*").parent.glob("*.jsonl"))
+    chosen = split or ("test" if "dev" not in known and "test" in known else "dev")
+    if chosen not in known:
+        raise ConfigError(f"{path}: this run has no predictions on {chosen!r}; it has {', '.join(known) or 'none'}")
+    file = folder.predictions(chosen)
+    main_metric = str(read_json(folder.result).get("main_metric"))
+    return KeptRun(
+        path,
+        load_config(folder.config),
+        main_metric,
+        chosen,
+        file,
+        list(read_json_lines(file, keys=("id", "gold", "predicted"))),
+    )
+
+
+def check_same_examples(first: KeptRun, other: KeptRun) -> None:
+    """Check that two runs answered the same examples, in the same order.
+
+    Raises:
+        ConfigError: with the first example in which they differ.
+    """
+    if len(first.rows) != len(other.rows):
+        raise ConfigError(
+            f"{first.file} has {len(first.rows)} examples and {other.file} has {len(other.rows)}: "
+            "runs are compared on the same examples only"
+        )
+    for mine, theirs in zip(first.rows, other.rows, strict=True):
+        if (mine["id"], mine["gold"]) != (theirs["id"], theirs["gold"]):
+            raise ConfigError(
+                f"{first.file} has example {mine['id']!r} ({mine['gold']!r}) where {other.file} has {theirs['id']!r} "
+                f"({theirs['gold']!r}): runs are compared on the same examples only"
+            )
+
+
+def answers_of(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file: Path) -> np.ndarray:
+    """The answers, ``gold`` or ``predicted``, as an array that a metric takes.
+
+    Raises:
+        ConfigError: for labels where the metric is one of numbers, or the other way round.
+    """
+    values = [row[key] for row in rows]
+    if any(isinstance(value, str) == metric.is_numeric for value in values):
+        kind = "numbers" if metric.is_numeric else "labels"
+        raise ConfigError(f"{file}: the metric {metric.name!r} compares {kind}, which these predictions are not")
+    return np.asarray(values, dtype=np.float64 if metric.is_numeric else np.str_)
