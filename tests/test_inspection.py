@@ -229,11 +229,40 @@ def test_maps_of_real_encoders_are_distributions_that_padding_does_not_change(na
         assert one.name == other.name
         assert one.rows == other.rows
         torch.testing.assert_close(one.weights, other.weights)
+        assert (one.allowed is None) == (other.allowed is None) == (one.kind != "attention")
+        assert one.allowed is None or torch.equal(one.allowed, other.allowed)
         assert one.weights.shape == (len(one.head_names), len(one.rows), len(one.columns))
         if one.kind != "gate":
             total = one.weights.sum(-1)
             assert bool((torch.isclose(total, torch.ones_like(total), atol=1e-5) | (total == 0)).all())
     assert all(found.weights.numel() == 0 for found in together if found.index == 3)
+
+
+@pytest.mark.parametrize("name", ["ms_san", "disan", "disan_nodir", "transformer", "relative_shaw", "tree_transformer"])
+def test_exactly_the_forbidden_keys_have_no_weight(name: str) -> None:
+    encoder = build(name, vocab_size=len(VOCABULARY), dim=24)
+    maps = [one for one in attention_maps(encoder, batch_of(KIDS, DOG)) if one.kind == "attention"]
+    for one in maps:
+        assert one.allowed is not None
+        assert torch.equal(one.weights > 0, one.allowed)
+    forbidden = sum(int((~one.allowed).sum()) for one in maps if one.allowed is not None)
+    assert (forbidden == 0) == (name in ("transformer", "relative_shaw"))
+
+
+def test_allowed_keys_by_hand() -> None:
+    ones = torch.ones(3, 3, dtype=torch.bool)
+    directions = {"ms_san": [ones.tril()] * 3 + [ones.triu()] * 3, "disan": [ones.tril(-1)]}
+    for name, expected in directions.items():
+        found = attention_maps(build(name, vocab_size=len(VOCABULARY), dim=12), batch_of(KIDS, DOG))
+        first = next(one for one in found if one.index == 1)
+        assert first.allowed is not None
+        assert torch.equal(first.allowed, torch.stack(expected))
+    # a, dog, barks, S, NP: words look at all words, a phrase at what is in it.
+    found = attention_maps(build("tree_transformer", vocab_size=len(VOCABULARY), dim=16), batch_of(KIDS, DOG))
+    first = next(one for one in found if one.index == 1)
+    assert first.allowed is not None
+    rows = ["11100", "11100", "11100", "11111", "11001"]
+    assert first.allowed[0].int().tolist() == [[int(cell) for cell in row] for row in rows]
 
 
 def test_the_maps_of_an_encoder_are_those_of_its_layer() -> None:

@@ -22,7 +22,7 @@ WORDS = sorted({word.lower() for word in (*KIDS.words, *SHORT.words)})
 ENCODERS: dict[str, dict[str, Any]] = {
     "backbone": {},
     "hydra": {},
-    "injected": {"heads": ["dependency", "none"]},
+    "injected": {"heads": ["forward/dependency", "none"]},
     "sgnet": {},
 }
 MAPS = {"backbone": 1, "hydra": 1, "injected": 2, "sgnet": 1}
@@ -56,6 +56,15 @@ def test_a_pair_that_is_read_as_one_text_is_shown_as_one(
     assert len(maps) == 2 * MAPS[name]
     assert [found.index for found in maps] == [0] * MAPS[name] + [2] * MAPS[name]
     first = maps[0]
+    # "hippopotami" is several subwords; the words of the second sentence are numbered on.
+    assert first.words is not None
+    assert first.words[:4] == (None, 0, 1, 2)
+    assert first.words[-4:] == (None, 4, 5, None)
+    assert set(first.words[4:-4]) == {3}
+    assert (first.allowed is None) == (name in ("backbone", "hydra"))
+    if first.allowed is not None:
+        assert torch.equal(first.weights > 0, first.allowed)
+        assert bool((~first.allowed).any())
     assert first.rows[:4] == ("[CLS]", "two", "kids", "wash")
     assert first.rows[-4:] == ("[SEP]", "kids", "wash", "[SEP]")
     assert first.weights.shape == (4, len(first.rows), len(first.rows))

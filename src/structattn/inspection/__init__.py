@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         tree_figure,
     )
     from structattn.inspection.hydra_figures import relation_figures
+    from structattn.inspection.latent import LatentTree
+    from structattn.inspection.looking import Look, look
     from structattn.inspection.maps import attention_maps
     from structattn.inspection.occlusion import WordAttribution, attribution_figure, leave_one_out
     from structattn.inspection.phrase_attention import (
@@ -29,15 +31,22 @@ if TYPE_CHECKING:
         phrase_attention_table,
     )
     from structattn.inspection.plots import attention_page, save_plots
+    from structattn.inspection.reading import structures_read
     from structattn.inspection.scores import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
     from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
+    from structattn.inspection.tree_edits import ArcAttribution, TreeEdit, arc_influence, flipping_edits
 
 __all__ = [
+    "ArcAttribution",
     "AttentionMap",
     "BinnedAccuracy",
+    "LatentTree",
+    "Look",
     "PhraseAttention",
+    "TreeEdit",
     "WordAttribution",
     "accuracy_figure",
+    "arc_influence",
     "attention_distance",
     "attention_entropy",
     "attention_figure",
@@ -47,9 +56,11 @@ __all__ = [
     "binned_accuracy",
     "comparison_table",
     "features_figure",
+    "flipping_edits",
     "flips_page",
     "head_recall",
     "leave_one_out",
+    "look",
     "num_attractors",
     "phrase_attention",
     "phrase_attention_figure",
@@ -58,6 +69,7 @@ __all__ = [
     "pooling_figure",
     "relation_figures",
     "save_plots",
+    "structures_read",
     "summarise",
     "tree_figure",
 ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from structattn.syntax import Sentence
@@ -24,6 +24,10 @@ class AttentionMap:
         head_names: one for each head.
         layer: class of the module.
         features: the weights of every feature, ``(word, feature)``, for poolers and gates; otherwise ``None``.
+        allowed: which keys a query may attend to, for modules that say so: what the prior forbids has weight 0, as may
+            other keys. ``None`` if all keys are allowed.
+        words: for subwords the number of the word that each belongs to, among all words of the text; ``None`` for
+            special tokens. ``None`` altogether for rows that are no subwords.
         sentence: the sentence, with its trees, if the batch has it.
         index: which sentence it is: its place in the batch, or among all sentences of all examples.
 
@@ -42,5 +46,7 @@ class AttentionMap:
     head_names: tuple[str, ...]
     layer: str = ""
     features: Float[Tensor, "word feature"] | None = None
+    allowed: Bool[Tensor, "head query key"] | None = None
+    words: tuple[int | None, ...] | None = None
     sentence: Sentence | None = None
     index: int = 0

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from structattn.data import SentenceBatch, SubwordBatch
@@ -35,9 +35,7 @@ def injected_maps(
         MissingStructure: if a prior wants a tree that a sentence lacks.
     """
     subwords = model.tokenize(texts)
-    return _maps(
-        subwords, model.subword_weights(subwords), model.tokenizer, range(len(subwords)), priors=model.prior.names
-    )
+    return _injected_maps(model, subwords, model.tokenizer, range(len(subwords)))
 
 
 def text_maps(
@@ -56,14 +54,15 @@ def text_maps(
     backbone = embedder.backbone
     subwords = backbone.tokenize(texts, truncation=True)
     if isinstance(embedder.reader, InjectedReader):
-        injected = embedder.reader.injected[0]
-        weights = injected.subword_weights(subwords)
-        return _maps(subwords, weights, backbone.tokenizer, places, priors=injected.prior.names)
+        return _injected_maps(embedder.reader.injected[0], subwords, backbone.tokenizer, places)
     if embedder.reader is None:
         return _maps(subwords, {"backbone, last layer": last_weights(backbone, subwords)}, backbone.tokenizer, places)
     with recording(embedder) as records:
         embedder.reader(backbone, subwords)
-    return _maps(subwords, {record.name: record.weights for record in records}, backbone.tokenizer, places)
+    allowed = records[0].allowed
+    return _maps(
+        subwords, {record.name: record.weights for record in records}, backbone.tokenizer, places, allowed=allowed
+    )
 
 
 def last_weights(backbone: PretrainedBackbone, subwords: SubwordBatch) -> Weights:
@@ -73,6 +72,13 @@ def last_weights(backbone: PretrainedBackbone, subwords: SubwordBatch) -> Weight
     return weights
 
 
+def _injected_maps(
+    model: InjectedModel, subwords: SubwordBatch, tokenizer: Any, places: Sequence[int]
+) -> list[AttentionMap]:
+    weights, allowed = model.subword_weights(subwords), model.attention_bias(subwords).allowed
+    return _maps(subwords, weights, tokenizer, places, priors=model.prior.names, allowed=allowed)
+
+
 def _maps(
     subwords: SubwordBatch,
     weights: Mapping[str, Weights],
@@ -80,15 +86,32 @@ def _maps(
     places: Sequence[int],
     *,
     priors: Sequence[str] = ("head",),
+    allowed: Bool[Tensor, "batch #head subword subword"] | None = None,
 ) -> list[AttentionMap]:
     maps = []
     for row, (ids, mask, place) in enumerate(zip(subwords.ids.cpu(), subwords.mask.cpu(), places, strict=True)):
         names = tuple(tokenizer.convert_ids_to_tokens(ids[mask].tolist()))
+        numbers, is_word = (part[row].cpu()[mask].tolist() for part in (subwords.words, subwords.is_word))
+        words = tuple(number if real else None for number, real in zip(numbers, is_word, strict=True))
         for path, values in weights.items():
             heads = values[row].float().cpu()[:, mask][:, :, mask]
             shown = priors if len(priors) == len(heads) else list(priors) * len(heads)
             head_names = tuple(
                 f"{name.replace('/', ' · ')} {head + 1}" for head, name in enumerate(shown[: len(heads)])
             )
-            maps.append(AttentionMap(path, names, names, heads, "attention", head_names, layer="subwords", index=place))
+            keys = None if allowed is None else allowed.expand(-1, len(heads), -1, -1)[row].cpu()[:, mask][:, :, mask]
+            maps.append(
+                AttentionMap(
+                    path,
+                    names,
+                    names,
+                    heads,
+                    "attention",
+                    head_names,
+                    layer="subwords",
+                    allowed=keys,
+                    words=words,
+                    index=place,
+                )
+            )
     return maps

@@ -4,18 +4,58 @@ For models of the task ``attachment`` (Kim et al. 2017, section 4.4).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders import latent_trees
+from structattn.encoders import SentenceEncoder, latent_trees
 from structattn.inspection.attention_map import AttentionMap
+from structattn.layers import HeadReader, StructuredAttention
 from structattn.layers.modes import evaluating
 from structattn.pictures import dependency_tree
 from structattn.syntax import Sentence
 from structattn.tasks import AttachmentModel
 
 LAYER = "latent trees"
+
+
+@dataclass(frozen=True, eq=False)
+class LatentTree:
+    """What a model of latent trees believes about the heads of one sentence.
+
+    Attributes:
+        probabilities: of each head of each word; the first column is the root, so columns are CoNLL ids.
+        heads: the most probable tree.
+    """
+
+    probabilities: Float[Tensor, "word head"]
+    heads: tuple[int, ...]
+
+
+def has_latent_trees(encoder: nn.Module) -> bool:
+    """Whether an encoder attends to the heads of words in one latent tree, as ``latent_trees`` expects."""
+    found = [module for module in encoder.modules() if isinstance(module, StructuredAttention)]
+    return sum(isinstance(module.reader, HeadReader) for module in found) == 1
+
+
+def latent_trees_of(encoder: SentenceEncoder, batch: SentenceBatch) -> list[LatentTree]:
+    """The latent tree of each sentence.
+
+    Args:
+        encoder: one with ``has_latent_trees``.
+        batch: sentences, where the encoder is.
+    """
+    with evaluating(encoder):
+        trees = latent_trees(encoder, batch)
+        marginals, best = trees.marginals().float().cpu(), trees.argmax().argmax(-1).cpu()
+    sizes = batch.lengths.tolist()
+    return [
+        LatentTree(marginals[row, :size, : size + 1], tuple(best[row, :size].tolist()))
+        for row, size in enumerate(sizes)
+    ]
 
 
 def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[int]) -> list[AttentionMap]:
@@ -29,14 +69,13 @@ def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[i
         batch: sentences.
         places: the index of each.
     """
-    with evaluating(model):
-        trees = latent_trees(model.encoder, batch.to(model.device))
-        marginals, best = (part[..., 1:].float().cpu() for part in (trees.marginals(), trees.argmax()))
     maps = []
-    for row, place in enumerate(places):
-        sentence = batch.sentences[row]
-        size = len(sentence)
-        weights = torch.stack([marginals[row, :size, :size], best[row, :size, :size]])
+    for tree, sentence, place in zip(
+        latent_trees_of(model.encoder, batch.to(model.device)), batch.sentences, places, strict=True
+    ):
+        best = torch.zeros_like(tree.probabilities)
+        best[range(len(sentence)), tree.heads] = 1.0
+        weights = torch.stack([tree.probabilities, best])[..., 1:]
         names = ("probability of the head", "best tree")
         maps.append(
             AttentionMap(

@@ -1,6 +1,7 @@
 """Attention maps of a model, sentence by sentence."""
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -13,7 +14,7 @@ from structattn.inspection.backbones import injected_maps, text_maps
 from structattn.inspection.items import batches_of, first_of, texts_of, with_found_trees
 from structattn.inspection.latent import latent_maps
 from structattn.inspection.names import phrase_names
-from structattn.inspection.recording import Record, recording
+from structattn.inspection.recording import Pass, Record, recording
 from structattn.layers import BackboneEmbedding
 from structattn.pretrained import InjectedModel
 from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, TaskBatch
@@ -66,7 +67,7 @@ def attention_maps(
         texts = texts_of(sentences) if together else [(one,) for text in texts_of(sentences) for one in text]
         starts = [0, *itertools.accumulate(map(len, texts))]
         return text_maps(reader, texts, starts[: len(texts)]) if texts else []
-    maps: list[tuple[int, int, AttentionMap]] = []
+    maps: list[AttentionMap] = []
     batches = batches_of(model, sentences, vocabulary)
     attachment = first_of(model, AttachmentModel)
     if attachment is not None:
@@ -76,19 +77,41 @@ def attention_maps(
         batch = batch.to(_device(model))
         with recording(model) as records:
             encoder(batch)
-        for order, record in enumerate(records):
-            for row, place in enumerate(places):
-                maps.append((place, order, _map_of(record, batch, row, place)))
-    return [found for *_, found in sorted(maps, key=lambda entry: entry[:2])]
+        maps += maps_of_pass(Pass((batch,), records), places)
+    return sorted(maps, key=lambda found: found.index)
 
 
-def _map_of(record: Record, batch: SentenceBatch, row: int, place: int) -> AttentionMap:
-    weights, features = record.weights[row], None
+def maps_of_pass(one: Pass, places: Sequence[int]) -> list[AttentionMap]:
+    """The maps of one pass of an encoder, text by text.
+
+    Of two sentences that are read together, what a module saw in its first call is about the first sentence, what it
+    saw later about the second.
+
+    Args:
+        one: the pass.
+        places: the index of each text's first sentence.
+    """
+    maps = []
+    for row, place in enumerate(places):
+        calls: Counter[nn.Module] = Counter()
+        for record in one.records:
+            calls[record.module] += 1
+            number = min(calls[record.module], len(one.batches)) - 1
+            maps.append(_map_of(record, one.batches, number, row=row, place=place, call=calls[record.module]))
+    return maps
+
+
+def _map_of(
+    record: Record, batches: Sequence[SentenceBatch], number: int, *, row: int, place: int, call: int
+) -> AttentionMap:
+    weights, features, allowed, batch = record.weights[row], None, None, batches[number]
     if record.kind == "attention":
-        (rows, kept_rows), (columns, kept_columns) = (_axis(batch, row, size) for size in weights.shape[1:])
+        (rows, kept_rows), (columns, kept_columns) = (_axis(batches, number, row, size) for size in weights.shape[1:])
         weights = weights[:, kept_rows][:, :, kept_columns]
+        if record.allowed is not None:
+            allowed = record.allowed[row][:, kept_rows][:, :, kept_columns]
     else:
-        words, kept = _axis(batch, row, weights.shape[0])
+        words, kept = _axis(batches, number, row, weights.shape[0])
         features = weights[kept]
         # A sentence without words has no mean over its features, but it has no entries either.
         means = features.mean(-1) if features.shape[1] else features.new_zeros(len(features))
@@ -96,7 +119,7 @@ def _map_of(record: Record, batch: SentenceBatch, row: int, place: int) -> Atten
         rows, columns = (("sentence",), words) if pooling else (words, ("gate",))
         weights = means[None, None, :] if pooling else means[None, :, None]
     return AttentionMap(
-        record.name,
+        record.name if call == 1 else f"{record.name}#{call}",
         rows,
         columns,
         weights,
@@ -104,8 +127,9 @@ def _map_of(record: Record, batch: SentenceBatch, row: int, place: int) -> Atten
         _head_names(record.module, len(weights)),
         layer=type(record.module).__name__,
         features=features,
+        allowed=allowed,
         sentence=batch.sentences[row] if row < len(batch.sentences) else None,
-        index=place,
+        index=place + number,
     )
 
 
@@ -119,8 +143,12 @@ def _head_names(module: nn.Module, num_heads: int) -> tuple[str, ...]:
     return tuple(str(name).replace("/", " · ") for name in names)
 
 
-def _axis(batch: SentenceBatch, row: int, size: int) -> tuple[tuple[str, ...], Tensor]:
-    """The names along an axis of weights and the positions that are real: words, or words and then phrases."""
+def _axis(batches: Sequence[SentenceBatch], number: int, row: int, size: int) -> tuple[tuple[str, ...], Tensor]:
+    """The names along an axis of weights and the positions that are real: words, then phrases, or words of all."""
+    if len(batches) > 1 and size == sum(batch.mask.shape[1] for batch in batches):
+        sides = [_axis(batches, side, row, batch.mask.shape[1])[0] for side, batch in enumerate(batches)]
+        return tuple(itertools.chain(*sides)), torch.cat([batch.mask[row] for batch in batches]).cpu().nonzero()[:, 0]
+    batch = batches[number]
     mask = batch.mask[row].cpu()
     sentence = batch.sentences[row] if row < len(batch.sentences) else None
     words = [str(token) for token in batch.tokens[row, mask].tolist()] if sentence is None else list(sentence.words)

@@ -79,11 +79,11 @@ def leave_one_out(
         for number, sentence in enumerate(given.sentences)
         for place in range(len(sentence))
     ]
-    first, *others = _answers(model, [given, *occluded], batch_size)
+    first, *others = answers_to(model, [given, *occluded], batch_size)
     target = first.label if label is None else label
     if target is not None and target not in first.probabilities:
         raise ConfigError(f"unknown label {target!r}; expected one of {', '.join(first.probabilities)}")
-    changes = iter([_value(first, target) - _value(other, target) for other in others])
+    changes = iter([value_of(first, target) - value_of(other, target) for other in others])
     answer = first.answer if target is None else target
     return tuple(
         WordAttribution(sentence, answer, tuple(next(changes) for _ in sentence.words)) for sentence in given.sentences
@@ -158,11 +158,16 @@ def _unknown_word(model: nn.Module) -> str:
     return word
 
 
-def _answers(model: nn.Module, examples: list[Example], batch_size: int) -> list[Prediction]:
+def answers_to(model: nn.Module, examples: list[Example], batch_size: int) -> list[Prediction]:
+    """Labels or scores.
+
+    Raises:
+        ConfigError: if the model answers with texts, or has no ``predict``.
+    """
     predict = getattr(model, "predict", None)
     answers: list[Prediction] = [] if predict is None else predict(examples, batch_size=batch_size)
     if not answers or answers[0].text is not None:
-        raise ConfigError(f"leave_one_out expects a model that predicts labels or scores, got {type(model).__name__}")
+        raise ConfigError(f"expected a model that predicts labels or scores, got {type(model).__name__}")
     return answers
 
 
@@ -170,5 +175,6 @@ def _said(answer: str | float) -> str:
     return answer if isinstance(answer, str) else f"{answer:.2f}"
 
 
-def _value(answer: Prediction, target: str | None) -> float:
+def value_of(answer: Prediction, target: str | None) -> float:
+    """The probability of a class; of a score, where there are none, the score itself."""
     return float(answer.score or 0.0) if target is None else answer.probabilities[target]

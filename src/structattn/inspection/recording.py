@@ -1,16 +1,18 @@
 """The attention weights of every module while a model runs.
 
 A model needs no flag for this: an attention module names the axes of its weights in its class attribute
-``weights_axes``, and forward hooks collect them.
+``weights_axes``, and forward hooks collect them. If it has a method ``allowed_keys``, that is asked, with the inputs of
+``forward``, which keys a query may attend to.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
+from structattn.data import SentenceBatch
 from structattn.inspection.attention_map import Kind
 from structattn.layers.modes import evaluating
 
@@ -25,24 +27,63 @@ class Record:
     module: nn.Module
     kind: Kind
     weights: Tensor
+    allowed: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One call of an encoder: the batches that it read, one for each sentence of a text, and what ran meanwhile."""
+
+    batches: tuple[SentenceBatch, ...]
+    records: Sequence[Record]
 
 
 @contextlib.contextmanager
-def recording(model: nn.Module) -> Iterator[list[Record]]:
-    """Collect the weights of every call; evaluation mode without gradients meanwhile, all as before afterwards."""
+def recording(model: nn.Module, part: nn.Module | None = None) -> Iterator[list[Record]]:
+    """Collect the weights of every call; evaluation mode without gradients meanwhile, all as before afterwards.
+
+    Args:
+        model: whose modules have their names in the records.
+        part: the module of the model that is listened to; all of it if ``None``.
+    """
     records: list[Record] = []
+    heard = set((model if part is None else part).modules())
     with contextlib.ExitStack() as hooks:
         for path, module in model.named_modules():
             axes = getattr(module, "weights_axes", None)
-            if axes is not None:
+            if axes is not None and module in heard:
                 name = path or type(module).__name__
                 if axes not in _KINDS:
                     known = ", ".join(repr(known) for known in _KINDS)
                     raise ValueError(f"{name} has weights_axes {axes!r}; expected one of {known}")
                 hooks.callback(module.register_forward_pre_hook(_ask_for_weights, with_kwargs=True).remove)
-                hooks.callback(module.register_forward_hook(_recorder(name, _KINDS[axes], records)).remove)
+                recorder = _recorder(name, _KINDS[axes], records)
+                hooks.callback(module.register_forward_hook(recorder, with_kwargs=True).remove)
         hooks.enter_context(evaluating(model))
         yield records
+
+
+@contextlib.contextmanager
+def recording_passes(model: nn.Module, encoder: nn.Module) -> Iterator[list[Pass]]:
+    """The same, pass by pass of an encoder.
+
+    Args:
+        model: runs the encoder, as often as it likes.
+        encoder: a module of the model that is called with batches of sentences.
+    """
+    passes: list[Pass] = []
+    with recording(model, encoder) as records:
+
+        def begin(module: nn.Module, batches: Any) -> None:
+            records.clear()
+
+        def end(module: nn.Module, batches: Any, output: Any) -> None:
+            passes.append(Pass(batches, tuple(records)))
+
+        with contextlib.ExitStack() as hooks:
+            hooks.callback(encoder.register_forward_pre_hook(begin).remove)
+            hooks.callback(encoder.register_forward_hook(end).remove)
+            yield passes
 
 
 def _ask_for_weights(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -50,12 +91,14 @@ def _ask_for_weights(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tu
 
 
 def _recorder(name: str, kind: Kind, records: list[Record]) -> Any:
-    def record(module: nn.Module, args: Any, output: Any) -> None:
+    def record(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         weights = output[1] if isinstance(output, tuple) and len(output) > 1 else None
         if not isinstance(weights, Tensor):
             raise ValueError(f"{name} declares weights_axes but returned no weights when asked for them")
-        calls = sum(known.module is module for known in records)
-        shown = f"{name}#{calls + 1}" if calls else name
-        records.append(Record(shown, module, kind, weights.detach().float().cpu()))
+        ask, allowed = getattr(module, "allowed_keys", None), None
+        if ask is not None:
+            allowed = ask(*args, **{key: value for key, value in kwargs.items() if key != "need_weights"})
+            allowed = allowed.detach().expand_as(weights).cpu()
+        records.append(Record(name, module, kind, weights.detach().float().cpu(), allowed))
 
     return record

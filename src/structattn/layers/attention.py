@@ -107,13 +107,13 @@ class MultiHeadAttention(nn.Module):
         batch = batch_of(states, batch, wanted_by="MultiHeadAttention")
         projected = self.project(states).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
-        allowed, bias = self._attention_bias(queries, keys, batch)
+        prior = self._prior_value(batch)
         heads, weights = attention(
             queries,
             keys,
             values,
-            allowed,
-            bias,
+            _allowed(prior, batch),
+            self._bias(prior, queries, keys),
             dropout=self.dropout if self.training else 0.0,
             term=self.position.values if self.position is not None and self.position.needs_weights else None,
             need_weights=need_weights,
@@ -123,21 +123,36 @@ class MultiHeadAttention(nn.Module):
             output = output.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
         return output, weights
 
-    def _attention_bias(self, queries: Tensor, keys: Tensor, batch: SentenceBatch) -> tuple[Tensor, Tensor | None]:
-        """The mask and the bias of the scores, from padding, the prior and relative positions."""
-        allowed = batch.mask[:, None, :, None] & batch.mask[:, None, None, :]
-        bias = None
-        if self.prior is not None:
-            prior: AttentionBias = self.prior(batch)
-            for part in (prior.allowed, prior.bias):
-                if part is not None and part.shape[-1] not in (1, queries.shape[2]):
-                    raise ValueError(
-                        f"MultiHeadAttention got {queries.shape[2]} states a sentence, but its prior "
-                        f"({self.prior.name}) is for {part.shape[-1]}"
-                    )
-            allowed = allowed if prior.allowed is None else allowed & prior.allowed
-            bias = prior.bias
-        if self.position is not None:
-            scores = self.position.scores(queries, keys) / math.sqrt(self.head_dim)
-            bias = scores if bias is None else scores + bias
-        return allowed, bias
+    def allowed_keys(
+        self,
+        states: Float[Tensor, "batch word dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+    ) -> Bool[Tensor, "batch #head word word"]:
+        """Which keys each query may attend to; arguments as for ``forward``. Padding is neither query nor key."""
+        batch = batch_of(states, batch, wanted_by="MultiHeadAttention")
+        return _allowed(self._prior_value(batch), batch)
+
+    def _prior_value(self, batch: SentenceBatch) -> AttentionBias:
+        if self.prior is None:
+            return AttentionBias()
+        value: AttentionBias = self.prior(batch)
+        for part in (value.allowed, value.bias):
+            if part is not None and part.shape[-1] not in (1, batch.mask.shape[1]):
+                raise ValueError(
+                    f"MultiHeadAttention got {batch.mask.shape[1]} states a sentence, but its prior "
+                    f"({self.prior.name}) is for {part.shape[-1]}"
+                )
+        return value
+
+    def _bias(self, prior: AttentionBias, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """The bias of the scores, from the prior and relative positions."""
+        if self.position is None:
+            return prior.bias
+        scores = self.position.scores(queries, keys) / math.sqrt(self.head_dim)
+        return scores if prior.bias is None else scores + prior.bias
+
+
+def _allowed(prior: AttentionBias, batch: SentenceBatch) -> Tensor:
+    """The mask of the scores, from padding and the prior."""
+    pairs = batch.mask[:, None, :, None] & batch.mask[:, None, None, :]
+    return pairs if prior.allowed is None else pairs & prior.allowed

@@ -97,6 +97,14 @@ class Token2Token(nn.Module):
             return output, None
         return output, token2token_weights(a, b_keys, self.bias, allowed, self.scale).unsqueeze(1)
 
+    def allowed_keys(
+        self,
+        states: Float[Tensor, "batch word dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+    ) -> Bool[Tensor, "batch 1 word word"]:
+        """Which keys each query may attend to; arguments as for ``forward``. Padding is neither query nor key."""
+        return self._allowed(batch_of(states, batch, wanted_by="Token2Token")).unsqueeze(1)
+
     def _allowed(self, batch: SentenceBatch) -> Tensor:
         allowed = self.prior(batch).allowed
         if allowed is None:

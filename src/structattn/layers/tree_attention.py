@@ -172,9 +172,7 @@ class TreeAttention(nn.Module):
         Raises:
             MissingStructure: if a sentence has no phrase tree, or there is no batch.
         """
-        if not isinstance(batch, SentenceBatch):
-            batch = batch_of(states, batch, wanted_by="TreeAttention")
-        trees = batch.require("constituency", wanted_by="TreeAttention")
+        batch, trees = _trees_of(states, batch)
         if states.shape[:2] != trees.mask.shape:
             raise ValueError(
                 f"TreeAttention got states of {states.shape[0]} trees with {states.shape[1]} nodes, "
@@ -197,6 +195,18 @@ class TreeAttention(nn.Module):
         output = self.output(heads.transpose(1, 2).flatten(2)).masked_fill(~trees.mask.unsqueeze(-1), 0.0)
         return output, weights
 
+    def allowed_keys(
+        self,
+        states: Float[Tensor, "batch node dim"],
+        batch: SentenceBatch | Bool[Tensor, "batch node"] | None = None,
+    ) -> Bool[Tensor, "batch #head node node"]:
+        """Which keys each query may attend to; arguments as for ``forward``. Padding is neither query nor key.
+
+        Raises:
+            MissingStructure: as ``forward``.
+        """
+        return self._attention_bias(*_trees_of(states, batch))[0]
+
     def _attention_bias(self, batch: SentenceBatch, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
         allowed = trees.mask[:, None, :, None] & trees.mask[:, None, None, :]
         if self.prior is None:
@@ -209,6 +219,12 @@ class TreeAttention(nn.Module):
                     f"({self.prior.name}) is for {part.shape[-1]}"
                 )
         return allowed if prior.allowed is None else allowed & prior.allowed, prior.bias
+
+
+def _trees_of(states: Tensor, batch: SentenceBatch | Tensor | None) -> tuple[SentenceBatch, TreeBatch]:
+    if not isinstance(batch, SentenceBatch):
+        batch = batch_of(states, batch, wanted_by="TreeAttention")
+    return batch, batch.require("constituency", wanted_by="TreeAttention")
 
 
 def _table(size: int, dim: int) -> nn.Parameter | None:

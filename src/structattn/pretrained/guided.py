@@ -106,6 +106,12 @@ class GuidedLayer(nn.Module):
         mixed: Tensor = self.scale * (first * states + second * guided)
         return mixed, weights
 
+    def allowed_keys(
+        self, states: Float[Tensor, "batch node dim"], allowed: Bool[Tensor, "batch node node"]
+    ) -> Bool[Tensor, "batch 1 node node"]:
+        """Which keys each query may attend to: those that ``forward`` is told."""
+        return allowed[:, None]
+
 
 class GuidedReader(nn.Module):
     """A backbone with SG-Net's layer on top, masked by each sentence's tree: ``(backbone, subwords) -> states``.

@@ -105,7 +105,7 @@ class DependencyTree:
             raise ValueError(f"head of word {word + 1} must be from 0 to {len(self)}, got {head}")
         if head == word + 1:
             raise ValueError(f"word {head} cannot be its own head")
-        if word + 1 in self._path(head):
+        if word + 1 in (self.path_to_root(head - 1) if head else []):
             raise ValueError(f"word {head} is below word {word + 1}, so it cannot be its head: that would be a cycle")
         heads = [*self.heads[:word], head, *self.heads[word + 1 :]]
         return DependencyTree(heads, self.labels)
@@ -128,7 +128,7 @@ class DependencyTree:
             ((0, 1, 2, 3), ('root', 'det', 'nsubj', 'obj'))
         """
         self._check_position(word)
-        path = self._path(word + 1)
+        path = self.path_to_root(word)
         heads, labels = list(self.heads), None if self.labels is None else list(self.labels)
         for child, head in itertools.pairwise(path):
             heads[head - 1] = child
@@ -157,6 +157,22 @@ class DependencyTree:
         if self.labels is None:
             raise ValueError(f"expected a tree with labels to relabel word {word + 1}, got one without")
         return DependencyTree(self.heads, [*self.labels[:word], label, *self.labels[word + 1 :]])
+
+    def path_to_root(self, word: int) -> list[int]:
+        """CoNLL ids from a word to the root's dependent above it, both included.
+
+        Args:
+            word: its position, from 0.
+
+        Example:
+            >>> DependencyTree([2, 3, 0, 3]).path_to_root(0)
+            [1, 2, 3]
+        """
+        path, node = [], word + 1
+        while node:
+            path.append(node)
+            node = self.heads[node - 1]
+        return path
 
     def projectivised(self) -> "DependencyTree":
         """Make the tree projective by lifting arcs (Nivre and Nilsson 2005, section 2).
@@ -239,14 +255,6 @@ class DependencyTree:
     def _check_position(self, word: int) -> None:
         if not 0 <= word < len(self):
             raise ValueError(f"expected the position of one of {len(self)} words, from 0, got {word}")
-
-    def _path(self, node: int) -> list[int]:
-        """Ids of a word and of the words above it; none for the root."""
-        path = []
-        while node:
-            path.append(node)
-            node = self.heads[node - 1]
-        return path
 
     def _top_down(self) -> list[int]:
         """Word ids, heads before their dependents."""

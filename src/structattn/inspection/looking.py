@@ -1,0 +1,94 @@
+"""One look at a model: its answer to one item, and what its attention did while it answered."""
+
+from dataclasses import dataclass
+
+from structattn.data import Example, collate
+from structattn.encoders import SentenceEncoder
+from structattn.inspection.attention_map import AttentionMap
+from structattn.inspection.latent import LatentTree, has_latent_trees, latent_trees_of
+from structattn.inspection.maps import attention_maps, maps_of_pass
+from structattn.inspection.recording import recording_passes
+from structattn.layers import BackboneEmbedding
+from structattn.syntax.errors import ConfigError
+from structattn.tasks import COMBINATIONS, AttachmentModel, Prediction, TaskModel
+from structattn.tasks.model import Item, example_of
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a model makes of one item.
+
+    Attributes:
+        example: the item as the model read it, with the trees that its parser found.
+        answer: the prediction.
+        maps: the attention maps, sentence by sentence; ``AttentionMap.index`` is the number of the sentence.
+        latent: for each sentence the latent tree that the model attends with, if there is one.
+    """
+
+    example: Example
+    answer: Prediction
+    maps: tuple[AttentionMap, ...]
+    latent: tuple[LatentTree | None, ...]
+
+
+def look(model: TaskModel, item: Item) -> Look:
+    """The answer of a model to one item, and the attention maps of the same forward pass.
+
+    Maps over subwords, and latent trees of the task ``attachment``, need a pass of their own: a backbone computes its
+    answers by a faster path, which keeps no weights.
+
+    Args:
+        model: answers a task; ``structattn.load`` reads one.
+        item: an example, a sentence, a text, or a pair of these.
+
+    Raises:
+        ConfigError: if the model has no sentence encoder, as models that select facts.
+        MissingStructure: if a sentence lacks a tree that the model needs, and the model has no parser.
+        ValueError: for the wrong number of sentences.
+        TypeError: if the item is none of the above.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> found = look(sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary), "fine film")
+        >>> [(one.kind, one.columns) for one in found.maps], sorted(found.answer.probabilities)
+        ([('pooling', ('fine', 'film'))], ['negative', 'positive'])
+    """
+    encoder = encoder_of(model)
+    (example,) = model.with_trees([example_of(item, 0, model.task)])
+    if isinstance(model, AttachmentModel) or reads_subwords(model):
+        maps = attention_maps(model, example)
+        (answer,) = model.predict([example])
+    else:
+        with recording_passes(model, encoder) as passes:
+            (answer,) = model.predict([example])
+        together = COMBINATIONS[model.task.combine].reads_together
+        # Where a long example's memory was estimated first, the answer's passes are the last ones.
+        answering = passes[-1:] if together else passes[-len(example.sentences) :]
+        maps = [found for place, one in enumerate(answering) for found in maps_of_pass(one, [place])]
+    return Look(example, answer, tuple(maps), _latent(model, encoder, example))
+
+
+def encoder_of(model: TaskModel) -> SentenceEncoder:
+    """The sentence encoder of a model.
+
+    Raises:
+        ConfigError: if it has no sentence encoder.
+    """
+    if not isinstance(model.encoder, SentenceEncoder):
+        raise ConfigError(f"expected a model with a sentence encoder, got one of task {model.task.name!r} without")
+    return model.encoder
+
+
+def reads_subwords(model: TaskModel) -> bool:
+    """Whether the sentence vector is the state of a backbone's first token, so that there are subwords and no words."""
+    embedder = encoder_of(model).embedder
+    return isinstance(embedder, BackboneEmbedding) and embedder.nodes == "text"
+
+
+def _latent(model: TaskModel, encoder: SentenceEncoder, example: Example) -> tuple[LatentTree | None, ...]:
+    if not has_latent_trees(encoder) or model.vocabulary is None:
+        return (None,) * len(example.sentences)
+    batch = collate(example.sentences, model.vocabulary).to(model.device)
+    return tuple(latent_trees_of(encoder, batch))
