@@ -9,12 +9,14 @@ import runpy
 import shutil
 import subprocess
 import sys
+from argparse import SUPPRESS
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 import yaml
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from forking import CONTEXT
 from structattn.cli import arguments, main, program
@@ -111,6 +113,49 @@ def test_every_command_has_help(verb: str, call: Call) -> None:
     assert out.startswith(f"usage: structattn {verb}")
 
 
+def test_help_of_many_options_starts_with_the_usual_ones(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    _, out, _ = call("train", "--help")
+    lines = out.splitlines()
+    assert len(lines) <= 200
+    assert lines[0] == "usage: structattn train --task TASK --encoder ENCODER [OPTION...]"
+    assert not [line for line in lines if "`" in line or "type:" in line or "null" in line or len(line) > 98]
+    options = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
+    parser, _ = arguments._parser(train_command, "train")
+    known = {one.option_strings[-1] for one in parser._actions if one.help != SUPPRESS}
+    assert {name.removesuffix(".NAME") for name in options} == known - {"--help"} | {"-h"}
+    assert options[:5] == ["-h", "--config", "--task", "--encoder", "--options.NAME"]
+    for said in ("structattn list encoders --options", "of random trees (default: 0)", "(default: 0.001)"):
+        assert said in " ".join(out.split())
+
+
+COMPLETED = {
+    "structattn tr": {"train"},
+    "structattn hydra ": {"pretrain", "eval"},
+    "structattn parser t": {"train"},
+    "structattn list e": {"encoders", "embedders"},
+    "structattn train --data.tr": {"--data.train", "--data.trees", "--data.tree_seed"},
+    "structattn hydra eval --bat": {"--batch_size"},
+    "structattn train --device c": {"cpu", "cuda"},
+    "structattn train --data.lowercase f": {"false"},
+    "structattn eval runs/a --data {here}/tr": {"{here}/train.csv"},
+    "structattn export {here}/tr": {"{here}/train.csv"},
+}
+
+
+@pytest.mark.parametrize("line", COMPLETED)
+def test_the_tab_key_completes_commands_options_and_values(line: str, tmp_path: Path) -> None:
+    pytest.importorskip("argcomplete")
+    (tmp_path / "train.csv").touch()
+    typed, expected = line.format(here=tmp_path), {word.format(here=tmp_path) for word in COMPLETED[line]}
+    asked = {"_ARGCOMPLETE": "1", "COMP_TYPE": "9", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+    where = {"COMP_LINE": typed, "COMP_POINT": str(len(typed)), "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "found")}
+    program = [sys.executable, "-c", "import sys; from structattn.cli import main; sys.exit(main([]))"]
+    done = subprocess.run(program, env={**os.environ, **asked, **where}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {word.strip() for word in (tmp_path / "found").read_text().split("\n")} == expected
+
+
 def test_nothing_at_all_is_answered_with_the_usage_on_stderr(call: Call) -> None:
     code, out, err = call()
     assert (code, out) == (2, "")
@@ -127,6 +172,15 @@ def failing(error: BaseException) -> Callable[..., Iterator[str]]:
         raise error
 
     return command
+
+
+def test_an_error_of_a_process_of_torchrun_stands_in_its_report(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    _, _, err = call("predict", "nowhere", "--data", "x")
+    failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(tmp_path / "error.json"))
+    assert err.strip() in str(ChildFailedError("structattn", {0: failure}))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What structured distributions refuse: every message says what came, what was expected and what to do."""
 
 import inspect
+import re
 from collections.abc import Callable
 
 import pytest
@@ -37,6 +38,7 @@ def question(name: str) -> Callable[..., object]:
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: DependencyCRF(torch.zeros(2, 3, 3)), r"scores of shape \(2, 3, 3\): expected \(\.\.\., n, n \+ 1\)"),
+    (lambda: DependencyCRF(torch.zeros(2, 3, 5)), r"scores of shape \(2, 3, 5\): expected \(\.\.\., n, n \+ 1\)$"),
     (lambda: ConstituencyCRF(torch.zeros(3, 4)), r"scores of shape \(3, 4\): expected \(\.\.\., n \+ 1, n \+ 1\)"),
     (lambda: SemiMarkovCRF(torch.zeros(3, 2, 2, 3)), r"scores of shape \(3, 2, 2, 3\)"),
     (lambda: LinearChainCRF(torch.zeros(4, 2), torch.zeros(3, 3)), r"transition of shape \(3, 3\): expected \(2, 2\)"),
@@ -67,6 +69,23 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         "a segment has 4 words: expected at most 2",
     ),
 ]
+
+
+@pytest.mark.parametrize("kind", [DependencyCRF, NonProjectiveDependencyCRF])
+@pytest.mark.parametrize("library", ["torch-struct", "SuPar"])
+def test_square_scores_are_refused_with_the_line_that_converts_them(
+    kind: type[StructuredDistribution], library: str
+) -> None:
+    ours = torch.arange(24.0).reshape(2, 3, 4)
+    if library == "torch-struct":  # [head, word], and [word, word] for the root
+        ours = torch.where(torch.eye(3, 4, dtype=torch.bool).roll(1, -1), ours[..., :1], ours)
+        scores = ours[..., 1:].mT
+    else:
+        scores = torch.cat([torch.full((2, 1, 4), torch.nan), ours], -2)
+    with pytest.raises(ValueError, match=r"expected \(\.\.\., n, n \+ 1\), word by head") as refusal:
+        kind(scores)
+    (line,) = re.findall(rf"From {library} \([^)]*\): (.*?)(?:\. From|$)", str(refusal.value))
+    assert torch.equal(eval(line, {"torch": torch, "scores": scores}), ours)
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])

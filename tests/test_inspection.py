@@ -1,5 +1,6 @@
 """Inspection: maps against modules whose weights are known, nothing left behind, summaries and figures by hand."""
 
+import inspect
 import json
 import math
 import re
@@ -452,6 +453,14 @@ def test_every_format_has_every_figure(name: str, tmp_path: Path) -> None:
     for file in files:
         if file.suffix == ".svg":
             ET.fromstring(file.read_text(encoding="utf-8"))
+
+
+def test_folder_and_model_the_other_way_round(tmp_path: Path) -> None:
+    model = _model("ms_san", "agreement")
+    save_plots = inspect.unwrap(inspection.save_plots)
+    for swapped, came in (((model, tmp_path), "SentenceModel and PosixPath"), ((tmp_path, "run"), "PosixPath and str")):
+        with pytest.raises(TypeError, match=rf"expected save_plots\(folder, model, sentences\).*; got {came}"):
+            save_plots(*swapped, [DOG])
 
 
 def test_formats_are_checked_before_anything_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 import logging
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -215,7 +217,7 @@ def test_without_a_library_one_line_says_so(
             assert trees.argmax().sum() == 3
     assert len(caplog.records) == 1
     assert "plain torch" in caplog.text
-    assert "python -m structattn.kernels.native.build" in native.status().reason
+    assert "python -m structattn.kernels.native" in native.status().reason
 
 
 @pytest.mark.usefixtures("fresh_loader")
@@ -283,3 +285,22 @@ LAWS: list[Callable[[Family], None]] = [
 def test_the_laws_hold_in_plain_torch_too(family: Family, law: Callable[[Family], None]) -> None:
     with native.plain_torch():
         law(family)
+
+
+def test_the_command_says_by_its_exit_code_whether_there_is_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "build", lambda: [build.HERE / "made"])
+    assert build.main() == 0
+
+    def fail() -> None:
+        raise build.BuildError("no C++ compiler")
+
+    monkeypatch.setattr(build, "build", fail)
+    assert build.main() == 1
+
+
+@compiled
+def test_the_command_that_compiles_warns_of_nothing() -> None:
+    libraries = [str(build.HERE / (name + build.SUFFIX)) for name in build.variants()]
+    words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "structattn.kernels.native"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout.splitlines()) == (0, "", libraries)

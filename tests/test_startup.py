@@ -77,6 +77,16 @@ WRONG = {
     "development file": ([*TRAIN, "--data.dev", "nowhere.txt"], "nowhere.txt: cannot read this file"),
     "parses": ([*TRAIN, "--data.parses", "nowhere.conllu"], "nowhere.conllu: cannot read this file"),
     "vectors": ([*TRAIN, "--data.vectors", "nowhere.vec"], "nowhere.vec: cannot read this file"),
+    "backbone": ([*TRAIN, "--encoder", "backbone", "--backbone", "{here}"], "has no config.json"),
+    "adapter": (
+        [*TRAIN, "--encoder", "hydra", "--backbone", "{model}", "--adapter", "{here}"],
+        "adapter_config.json: cannot read this file",
+    ),
+    "misspelt group": ([*TRAIN, "--opitons.dim", "3"], "--opitons.dim (did you mean --options.dim?)"),
+    "misspelt group and option": (
+        [*TRAIN, "--optimisation.epoch", "3"],
+        "--optimisation.epoch (did you mean --optimization.epochs?)",
+    ),
     "first run": ([*TRAIN, "--init", "nowhere"], "nowhere/config.json: cannot read this file"),
     "configuration": (["train", "--config", "nowhere.yaml"], "nowhere.yaml"),
     "folder in use": ([*TRAIN, "--out", "{here}"], "is not empty and not a run folder"),

@@ -157,9 +157,10 @@ def test_a_line_may_be_as_long_as_the_limit(tmp_path):
     assert [len(line) for _, line in read_lines(path)] == [1, MAX_LINE, 1]
     for end in (b"", b"\n", b"\nc\n"):
         path.write_bytes(b"a\n" + b"b" * (MAX_LINE + 1) + end)
-        with pytest.raises(ParseError, match=f"expected lines of at most {MAX_LINE:,} bytes") as caught:
+        with pytest.raises(ParseError, match=f"expected lines of at most {MAX_LINE:,} bytes, got one of ") as caught:
             list(read_lines(path))
         assert caught.value.line == 2
+        assert f"{MAX_LINE + 1:,} that begins '{'b' * 40}'..." in str(caught.value)
 
 
 def test_blank_lines_may_be_many_but_not_endless(tmp_path):

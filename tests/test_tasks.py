@@ -1,6 +1,7 @@
 """Tasks: what they read, how sentence vectors combine, what a model is trained against, and what it answers."""
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,14 @@ from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sen
 from structattn.tasks import (
     SENTIMENT,
     TASKS,
+    AttachmentModel,
     Classifier,
     ClassifierConfig,
+    FactModel,
     SentenceModel,
+    SequenceModel,
     Task,
+    TaskModel,
     combine,
     expected_scores,
     get_task,
@@ -194,6 +199,14 @@ def test_predict_takes_examples_sentences_texts_and_tuples() -> None:
     pair = make(get_task("rte"))
     first, second = pair.predict([("good film", "bad film"), (Sentence(["good", "film"]), "bad film")])
     assert first.probabilities == second.probabilities
+
+
+@pytest.mark.parametrize("kind", [SentenceModel, SequenceModel, FactModel, AttachmentModel])
+def test_texts_in_place_of_a_batch_are_answered_with_the_name_of_predict(kind: type[TaskModel]) -> None:
+    model = kind.__new__(kind)
+    for given, came in ((["good film"], "list"), ("good film", "str")):
+        with pytest.raises(TypeError, match=rf"expected a \w+Batch .* got a {came}; .* write model\.predict\("):
+            inspect.unwrap(kind.forward)(model, given)
 
 
 def test_predict_takes_batches() -> None:

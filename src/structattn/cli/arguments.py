@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import inspect
 import itertools
+import os
 import re
 from argparse import SUPPRESS, ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import jsonargparse
 
+from structattn.cli import completion
+from structattn.cli.help import Formatter, arrange
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import yaml_text
 from structattn.syntax.options import explain
@@ -66,7 +69,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     except ArgumentError as error:
         shown = [action for action in parser._actions if action.help != SUPPRESS]
         options = sorted(name[2:] for one in shown for name in one.option_strings if name.startswith("--"))
-        message = _in_one_sentence(_with_file(str(error), arguments), options, _choices(command))
+        message = _in_one_sentence(_with_file(str(error), arguments), options, mappings, _choices(command))
         raise ConfigError(f"{message}; see structattn {verb} --help") from None
     found = {name: values[name] for name in inspect.signature(command).parameters if name not in whole}
     for name, kind in whole.items():
@@ -123,7 +126,11 @@ def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargpa
     lists = [name for name in names if types[name] == list[str]]
     summary = (inspect.getdoc(command) or "").split("\n\n")[0]
     parser = jsonargparse.ArgumentParser(
-        prog=f"structattn {verb}", description=summary, exit_on_error=False, allow_abbrev=False
+        prog=f"structattn {verb}",
+        description=summary,
+        exit_on_error=False,
+        allow_abbrev=False,
+        formatter_class=Formatter,
     )
     helps = _helps(command)
     for name in lists:
@@ -145,9 +152,9 @@ def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargpa
     parser.add_function_arguments(command, as_group=False, as_positional=True, skip=skip)
     for name in flags:
         parser.add_argument(f"--{name}", action="store_true", help=helps.get(name))
-    for action in parser._actions:
-        if isinstance(action.help, str):
-            action.help = action.help.replace("``", "")  # docstrings have them around code
+    arrange(parser)
+    if completion.ASKED in os.environ:
+        completion.complete_values(parser)
     return parser, whole
 
 
@@ -188,7 +195,7 @@ def _choices(command: Callable[..., Iterator[str]]) -> dict[str, str]:
     return {name: ", ".join(get_args(hint)) for name, hint in hints if get_origin(hint) is Literal}
 
 
-def _in_one_sentence(message: str, options: Sequence[str], choices: Mapping[str, str]) -> str:
+def _in_one_sentence(message: str, options: Sequence[str], mappings: Sequence[str], choices: Mapping[str, str]) -> str:
     """Rephrase jsonargparse's message for the command line, with the known names where one was unknown or missing."""
     message = explain(message, lambda name: _spelt(name, options))
     if required := re.search(r"arguments are required: (.*)", message):
@@ -196,12 +203,12 @@ def _in_one_sentence(message: str, options: Sequence[str], choices: Mapping[str,
         known = [f"; known: {choices[name]}" for name in names if name in choices]
         return f"missing {', '.join(_spelt(name, options) for name in names)}{''.join(known)}"
     if inner := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):
-        return _unknown(f"{inner[1]}.{inner[2]}", options)
+        return _unknown(f"{inner[1]}.{inner[2]}", options, mappings)
     if words := re.search(r"unrecognized arguments: (?!--)(\S+)", message):
         return f"unexpected {words[1]!r}: names of options begin with --"
     unknown = (r"unrecognized arguments: --([\w.]+)", r"Option '([\w.]+)' is not", r"--([\w.]+) is no longer supported")
     outer = next(filter(None, (re.search(pattern, message) for pattern in unknown)), None)
-    return _unknown(outer[1], options) if outer else message
+    return _unknown(outer[1], options, mappings) if outer else message
 
 
 def _spelt(name: str, options: Sequence[str]) -> str:
@@ -209,12 +216,18 @@ def _spelt(name: str, options: Sequence[str]) -> str:
     return f"--{name}" if name in options else name.upper()
 
 
-def _unknown(name: str, options: Sequence[str]) -> str:
+def _unknown(name: str, options: Sequence[str], mappings: Sequence[str] = ()) -> str:
     """Names the options beside it: those of ``--data`` for an unknown ``--data.x``, the outermost ones otherwise.
 
-    An option of that name in another group is taken to be meant: ``--epochs`` is ``--optimization.epochs``.
+    An option of that name in another group is taken to be meant: ``--epochs`` is ``--optimization.epochs``. Of a
+    misspelt group it is the group that is meant: ``--opitons.dim`` is ``--options.dim``.
     """
     group, _, last = name.rpartition(".")
+    groups = {option.rpartition(".")[0] for option in options} | set(mappings)
+    if group not in groups and (meant_group := difflib.get_close_matches(group, groups, n=1)):
+        if meant_group[0] in mappings:
+            return f"unknown option --{name} (did you mean --{meant_group[0]}.{last}?)"
+        group = meant_group[0]
     known = [option for option in options if option.rpartition(".")[0] == group] or list(options)
     same = [option for option in options if option.rpartition(".")[2] == last]
     meant = [f"--{option}" for option in same or _similar(last, known) or _similar(last, options)]

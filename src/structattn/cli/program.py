@@ -7,11 +7,14 @@ goes to stderr, so a pipe never reads a progress bar. Nothing heavy is imported 
 import contextlib
 import errno
 import importlib
+import json
 import logging
 import os
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from structattn import __version__
 
@@ -56,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if "_ARGCOMPLETE" in os.environ:
+        given = importlib.import_module("structattn.cli.completion").command_to_complete(VERBS)
     debug = "--debug" in given or os.environ.get("STRUCTATTN_DEBUG") == "1"
     try:
         return _run([word for word in given if word != "--debug"])
@@ -70,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         code, message = _judge(error)
-        print(f"structattn: error: {' '.join(message.split())}", file=sys.stderr)
+        line = f"structattn: error: {' '.join(message.split())}"
+        print(line, file=sys.stderr)
+        _tell_torchrun(line)
         return code
 
 
@@ -91,6 +98,9 @@ def _run(arguments: list[str]) -> int:
         hint = _nearest(wanted, known)
         print(f"structattn: error: unknown command {wanted!r}{hint}; known: {', '.join(known)}", file=sys.stderr)
         return YOURS
+    if "WORLD_SIZE" in os.environ:
+        # torch, not imported yet, would warn in each process that this batch used all parameters; the next may not.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     command = importlib.import_module(f"structattn.cli.{verb.replace(' ', '_')}").command
     values = importlib.import_module("structattn.cli.arguments").parse(command, rest, verb=verb)
     if values is None:
@@ -128,6 +138,14 @@ def _judge(error: Exception) -> tuple[int, str]:
         return YOURS, "no space left on device"
     hint = "" if os.environ.get("STRUCTATTN_DEBUG") == "1" else " (this is a bug in structattn; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
+
+
+def _tell_torchrun(line: str) -> None:
+    """Under torchrun, what its own report of a process that failed shows at its end, instead of a hint at its pages."""
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if file is not None:
+        message = {"message": line, "extraInfo": {"timestamp": str(int(time.time()))}}
+        Path(file).write_text(json.dumps({"message": message}), encoding="utf-8")
 
 
 def _nearest(wanted: str, known: Sequence[str]) -> str:

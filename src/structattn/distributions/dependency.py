@@ -20,6 +20,12 @@ from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.values import aligned_lengths, integers, is_missing, refuse_first
 from structattn.kernels.heads import real_arcs
 
+_SQUARE_LAYOUTS = (
+    ", word by head with the root in column 0. From torch-struct (head by word, the root on the diagonal): "
+    "torch.cat([scores.diagonal(dim1=-2, dim2=-1)[..., None], scores.mT], -1). From SuPar (word by head, the root in "
+    "front of both): scores[..., 1:, :]"
+)
+
 
 class HeadDistribution(StructuredDistribution):
     """Trees as one head for each word, with a score for every arc and exactly one word under the root, or several."""
@@ -37,7 +43,9 @@ class HeadDistribution(StructuredDistribution):
         name = type(self).__name__
         (scores,) = checked_scores(name, scores=scores)
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
-            raise ValueError(f"{name}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1)")
+            square = scores.dim() >= 2 and scores.shape[-1] == scores.shape[-2]
+            layouts = _SQUARE_LAYOUTS if square else ""
+            raise ValueError(f"{name}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1){layouts}")
         self.single_root = single_root
         num_words = scores.shape[-2]
         super().__init__(

@@ -107,8 +107,12 @@ def save_plots(
     Raises:
         ConfigError: for an unknown format; the message lists the known ones.
         MissingExtra: for PNG or PDF without the extra ``plot``.
+        TypeError: if folder and model are given the other way round.
         ValueError: if there are no sentences.
     """
+    if isinstance(folder, nn.Module) or not isinstance(model, nn.Module):
+        came = f"{type(folder).__name__} and {type(model).__name__}"
+        raise TypeError(f"expected save_plots(folder, model, sentences): a path, then a model; got {came}")
     check_formats(formats, FORMATS)
     shown = _collect(model, sentences, vocabulary, influence=influence)
     folder = Path(folder)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from structattn.syntax.errors import ParseError
+from structattn.syntax.errors import ParseError, shown
 
 Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
 """A path, or an open stream such as ``sys.stdin``."""
@@ -220,7 +220,10 @@ def _whole_lines(source: Source) -> Iterator[str]:
             rest += block
             first = rest.find(b"\n")
             if (first if first >= 0 else len(rest)) > MAX_LINE:
-                raise ParseError(f"expected lines of at most {MAX_LINE:,} bytes", file=source, line=number)
+                came = f"{first:,}" if first >= 0 else f"at least {len(rest):,}"
+                start = shown(rest[:200].decode("utf-8", "replace"), width=40)
+                message = f"expected lines of at most {MAX_LINE:,} bytes, got one of {came} that begins {start}"
+                raise ParseError(message, file=source, line=number)
             if first >= 0:
                 lines, _, rest = rest.rpartition(b"\n")
                 yield _decoded(lines, source, number)

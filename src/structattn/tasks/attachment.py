@@ -23,6 +23,7 @@ from structattn.encoders.build import encoder_from_config
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.batch import check_batch
 from structattn.tasks.model import (
     Item,
     ModelConfig,
@@ -119,6 +120,7 @@ class AttachmentModel(TaskModel):
         Raises:
             MissingStructure: if a sentence has no dependency tree.
         """
+        check_batch(batch, SentenceBatch)
         parents = batch.require("dependency", wanted_by=f"task {self.task.name!r}").parents
         own = torch.arange(parents.shape[1], device=parents.device)
         trees = self._trees(batch)

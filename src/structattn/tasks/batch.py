@@ -1,6 +1,7 @@
 """``TaskBatch``: examples as tensors, with their targets."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -45,3 +46,24 @@ class TaskBatch:
             weight=self.weight.to(device),
             node_classes=None if self.node_classes is None else self.node_classes.to(device),
         )
+
+
+def check_batch(batch: Any, kind: type) -> None:
+    """Refuse texts and examples where a model's ``forward`` expects the tensors of a batch.
+
+    Args:
+        batch: what came.
+        kind: what the model's ``collate`` makes.
+
+    Raises:
+        TypeError: for anything else.
+
+    Example:
+        >>> check_batch(["a text"], TaskBatch)
+        Traceback (most recent call last):
+        ...
+        TypeError: expected a TaskBatch as model.collate makes it, got a list; for answers write model.predict([...])
+    """
+    if not isinstance(batch, kind):
+        came = f"expected a {kind.__name__} as model.collate makes it, got a {type(batch).__name__}"
+        raise TypeError(f"{came}; for answers write model.predict([...])")

@@ -22,6 +22,7 @@ from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.layers.linear import glorot_linear
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.batch import check_batch
 from structattn.tasks.fact_models import build_fact_parts
 from structattn.tasks.fact_reader import FactBatch, FactReader
 from structattn.tasks.metrics import metric
@@ -144,6 +145,7 @@ class FactModel(TaskModel):
 
     def forward(self, batch: FactBatch) -> Float[Tensor, "batch label"]:
         """Scores of the answers before softmax."""
+        check_batch(batch, FactBatch)
         keys, values, question = self.encoder(batch)
         found, _ = self.selection(keys, values, batch.mask, question)
         scores: Tensor = self.answer(found)

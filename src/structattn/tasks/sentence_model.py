@@ -20,7 +20,7 @@ from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.table import options_of
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
-from structattn.tasks.batch import TaskBatch
+from structattn.tasks.batch import TaskBatch, check_batch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.config import ClassifierConfig
@@ -198,6 +198,7 @@ class SentenceModel(TaskModel):
             ConfigError: if there are labels for nodes, but the encoder has no states of phrases.
             MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
         """
+        check_batch(batch, TaskBatch)
         try:
             encodings = [self.encoder(*text) for text in self._texts(batch.sentences)]
         except MissingStructure as error:

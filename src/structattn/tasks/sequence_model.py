@@ -34,6 +34,7 @@ from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import read_text
+from structattn.tasks.batch import check_batch
 from structattn.tasks.config import DecoderConfig, Search
 from structattn.tasks.decoder import Decoder, build_decoder
 from structattn.tasks.model import (
@@ -271,6 +272,7 @@ class SequenceModel(TaskModel):
 
     def forward(self, batch: SequenceBatch) -> Float[Tensor, "batch step vocabulary"]:
         """Logits of every next token of the texts."""
+        check_batch(batch, SequenceBatch)
         scores: Tensor = self.decoder(self.encoder(batch.source), batch.source, batch.inputs)
         return scores
 

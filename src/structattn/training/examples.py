@@ -11,7 +11,13 @@ import numpy as np
 
 from structattn.data import Example
 from structattn.data.formulas import GENERATORS
-from structattn.data.model_config import read_model_config, whole_model_folder
+from structattn.data.model_config import (
+    ADAPTER,
+    check_backbone,
+    model_folder,
+    read_model_config,
+    whole_model_folder,
+)
 from structattn.data.objects import read_objects
 from structattn.data.parses import with_parses
 from structattn.data.readers.reading import all_files_of, check_format
@@ -100,6 +106,11 @@ def check_run(config: RunConfig) -> Task:
             check_readable(file)
     if config.init is not None:
         read_model_config(whole_model_folder(config.init), trust_code=True)
+    backbone, adapter = config.embedder.get("folder"), config.options.get("adapter")
+    if isinstance(backbone, str):
+        check_backbone(backbone)
+    if isinstance(adapter, str):
+        read_model_config(model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
     return task
 
 

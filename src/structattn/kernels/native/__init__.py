@@ -127,7 +127,7 @@ def _library() -> tuple[ctypes.CDLL, Path]:
 
 def _load(name: str) -> tuple[ctypes.CDLL, Path]:
     path = HERE / (name + SUFFIX)
-    again = "python -m structattn.kernels.native.build"
+    again = "python -m structattn.kernels.native"
     if not path.exists():
         raise _UnusableError(f"not compiled; with a C++ compiler at hand: {again}")
     try:

@@ -1,4 +1,4 @@
-"""Compile the kernels: ``python -m structattn.kernels.native.build``, and what ``pip install`` calls.
+"""Compile the kernels: ``python -m structattn.kernels.native``, and what ``pip install`` calls.
 
 It runs before torch is installed, so it imports the standard library only. The sources include no header of Python or
 torch: any C++17 compiler with vector types (gcc, clang) makes a library for every version of both. On x86-64 there are
@@ -94,12 +94,13 @@ def _run(commands: Sequence[Sequence[str]]) -> None:
 
 
 def main() -> int:
-    """Build beside the sources and say what came of it."""
+    """Build beside the sources, say what came of it, and return the exit code: 1 if there is no library."""
     try:
         for path in build():
             print(path)
     except BuildError as reason:
         print(f"structattn: kernels stay in plain torch: {reason}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -1,0 +1,8 @@
+"""``python -m structattn.kernels.native``: compile the kernels of an installation that came without a compiler."""
+
+import sys
+
+from structattn.kernels.native.build import main
+
+if __name__ == "__main__":
+    sys.exit(main())
