@@ -28,6 +28,7 @@ ALLOWED = {
     "parsing": ABOVE_DISTRIBUTIONS,
     "training": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing"},
     "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
+    "explorer": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures", "inspection"},
     "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training"},
 }
 # Rooms that only put others together, and the doorstep.

@@ -1,0 +1,122 @@
+"""The explorer as HTML: a page that holds its replies, the page of a server, and a part of another page."""
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from structattn.pictures.svg import escape
+
+SCRIPT = resources.files(__package__).joinpath("explorer.js").read_text(encoding="utf-8")
+# The script travels compressed, a third of its size; what is unpacked must have its SHA-256 to run.
+_UNPACK = (
+    "const here=document.currentScript;(async()=>{"
+    "const bytes=Uint8Array.from(atob(here.previousElementSibling.textContent),c=>c.charCodeAt(0));"
+    'const text=new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));'
+    'const script=document.createElement("script");script.type="module";'
+    "script.textContent=await new Response(text).text();document.head.append(script)})()"
+)
+
+_STYLE = (
+    ":root{color-scheme:light dark}body{margin:0;padding:16px;background:light-dark(#f4f6f8,#0d0f12);"
+    "color:light-dark(#1b1f24,#e8eaed);font:15px/1.5 system-ui,sans-serif}main{max-width:1280px;margin:0 auto}"
+    "h1{font-size:22px;line-height:1.25;margin:0 0 12px;overflow-wrap:anywhere}code{overflow-wrap:anywhere}"
+)
+
+
+def frozen_page(boot: Mapping[str, Any]) -> str:
+    """A whole HTML document that shows the explorer without a model: it holds the replies for its own items.
+
+    Nothing is fetched, and the content security policy says so: scripts are named by their SHA-256.
+
+    Args:
+        boot: what ``Answers.boot`` returns.
+
+    Returns:
+        The document. Words, labels and names cannot leave the data that they are in.
+
+    Example:
+        >>> html = frozen_page({"v": 1, "title": "</script>", "host": "frozen", "models": [], "items": []})
+        >>> html.count("</script>"), "connect-src" in html
+        (3, True)
+    """
+    command = boot.get("command")
+    note = f"<p>To edit trees and try other sentences: <code>{escape(command)}</code></p>" if command else ""
+    return _document({**boot, "host": "frozen"}, "'none'", note)
+
+
+def live_page(boot: Mapping[str, Any]) -> str:
+    """The page of a server: it may ask the server that sent it, and nobody else.
+
+    Args:
+        boot: what ``Answers.boot`` returns; ``"token"`` is what requests carry as ``X-Token``.
+
+    Example:
+        >>> '"host":"server"' in live_page({"v": 1, "title": "t", "models": [], "items": []})
+        True
+    """
+    return _document({**boot, "host": "server"}, "'self'", "")
+
+
+def policy(connect: str = "'none'") -> str:
+    """The content security policy of a page: its own script and style, pictures that it drew, and nothing else.
+
+    Args:
+        connect: whom the page may ask: ``'none'`` or ``'self'``.
+
+    Example:
+        >>> policy().split("; ")[0]
+        "default-src 'none'"
+    """
+    rules = {
+        "default-src": "'none'",
+        "script-src": f"{_hash(_UNPACK)} {_hash(SCRIPT)}",
+        "style-src": _hash(_STYLE),
+        "img-src": "data: blob:",
+        "connect-src": connect,
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def explorer_element(boot: Mapping[str, Any]) -> str:
+    """The explorer as a part of a page that holds more than it; its script starts wherever such a part stands.
+
+    Args:
+        boot: what ``Answers.boot`` returns.
+
+    Example:
+        >>> "<b>" in explorer_element({"v": 1, "title": "<b>", "host": "frozen", "models": [], "items": []})
+        False
+    """
+    packed = base64.b64encode(zlib.compress(SCRIPT.encode(), 9)).decode()
+    script = f'<script type="application/octet-stream">{packed}</script><script>{_UNPACK}</script>'
+    return _data(boot) + script
+
+
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _document(boot: Mapping[str, Any], connect: str, note: str) -> str:
+    title = escape(boot["title"])
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(connect))}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
+        f"<title>{title}</title><style>{_STYLE}</style></head>"
+        f"<body><main><h1><bdi>{title}</bdi></h1>{note}{explorer_element(boot)}</main></body></html>\n"
+    )
+
+
+def _data(boot: Mapping[str, Any]) -> str:
+    """JSON that cannot end its element: no ``<``, and none of the line ends that JavaScript has and JSON has not."""
+    text = json.dumps(boot, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f'<script type="application/json" class="structattn-explorer">{text}</script>'
