@@ -29,7 +29,7 @@ ALLOWED = {
     "training": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing"},
     "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
     "explorer": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures", "inspection"},
-    "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training"},
+    "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
 }
 # Rooms that only put others together, and the doorstep.
 TOP = {"cli", "demo", "__init__", "__main__"}

@@ -318,6 +318,26 @@ def test_a_line_chart_has_a_point_for_each_value_with_its_deviation_and_count() 
     ET.fromstring(svg)
 
 
+def test_bands_reach_as_far_as_the_errors() -> None:
+    series = [Series("DiSAN", [0, 2, 1], [0.8, 0.9, 0.7], errors=[0.1, 0.05, 0.0]), Series("LSTM", [0, 1], [0.6, 0.7])]
+    svg = pictures.line_chart(series, x_names=["100", "300", "all"], bands=True)
+    bars = pictures.line_chart([series[0]], x_names=["100", "300", "all"])
+    assert (svg.count('class="sa-band"'), bars.count('class="sa-band"')) == (2, 0)
+    root = ET.fromstring(svg)
+    band, flat = _of_class(root, "sa-band")
+    corners = [tuple(map(float, corner.split())) for corner in re.split("[MLZ]", band[0].attrib["d"]) if corner]
+    circles = [float(circle.attrib["cy"]) for circle in root.iter(f"{SVG}circle")][:3]
+    middles = {place: (corners[place][1] + corners[5 - place][1]) / 2 for place in range(3)}
+    assert [corners[place][0] == corners[5 - place][0] for place in range(3)] == [True] * 3
+    assert [middles[0], middles[2], middles[1]] == pytest.approx(circles, abs=0.02)
+    # Heights are linear: from .8 to .9 it is as far as the first error is long.
+    up = corners[0][1] - circles[0]
+    assert up == pytest.approx(circles[1] - circles[0], abs=0.02)
+    assert corners[2][1] - circles[1] == pytest.approx(up / 2, abs=0.02)
+    edges = [float(corner.split()[1]) for corner in re.split("[MLZ]", flat[0].attrib["d"]) if corner]
+    assert edges == pytest.approx([edges[0], edges[1], edges[1], edges[0]])
+
+
 def test_bars_of_shares_end_at_all_and_nothing() -> None:
     shares = pictures.line_chart([Series("a", [0, 1], [0.02, 0.9], errors=[0.1, 0.3])], percent=True)
     assert "100%" in shares

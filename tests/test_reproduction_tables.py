@@ -144,6 +144,22 @@ def test_faults_in_a_description(papers: Path, change: dict[str, object], messag
     assert message in str(caught.value)
 
 
+def test_a_table_with_a_picture_of_its_columns_over_its_rows(papers: Path) -> None:
+    curve = {"file": "docs/figures/curve.svg", "title": "TREC"}
+    other = {"text": ["more"], "records": ["mine/tree", None, None], "metric": "accuracy"}
+    describe(papers, {**TABLE, "rows": [TABLE["rows"][0], other], "curve": curve})  # type: ignore[index]
+    pages = generated_pages(papers)
+    picture = pages[papers.parent / "docs" / "figures" / "curve.svg"]
+    assert "![TREC](figures/curve.svg)\n\n| data |" in pages[papers.parent / "docs" / "page.md"]
+    # Two systems with records, the first at two places: 60 ± 14.1 and 62.5, which no second seed surrounds.
+    assert [picture.count(f'class="sa-{what}"') for what in ("band", "point")] == [2, 3]
+    assert "plain, 0: 60 ± 14.1" in picture
+    assert "tree, 0: 62.5<" in picture
+    assert ">more<" in picture
+    describe(papers, {**TABLE, "columns": {"none": "none"}, "rows": TABLE["rows"][:1], "curve": curve})  # type: ignore[index]
+    assert list(generated_pages(papers)) == [papers.parent / "docs" / "page.md"]
+
+
 def test_a_page_without_the_marks(papers: Path) -> None:
     (papers.parent / "docs" / "page.md").write_text("nothing\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="expected the marks <!-- table: one --> and <!-- end -->"):

@@ -430,6 +430,38 @@ def test_holdout_is_the_same_for_every_seed(data: DataConfig) -> None:
     assert len(ids) == len(first.train) + len(first.dev) == 96
 
 
+@pytest.mark.parametrize("parts", [{}, {"dev": None, "holdout": 0.25}])
+def test_samples_are_nested_and_leave_dev_alone(data: DataConfig, parts: dict[str, Any]) -> None:
+    whole = split_of(dataclasses.replace(data, **parts))
+    everyone = [example.id for example in whole.train]
+
+    def drawn(size: int, seed: int = 1) -> list[str]:
+        split = split_of(dataclasses.replace(data, sample=size, **parts), seed=seed)
+        assert split.dev == whole.dev
+        assert split.sentences == split.train
+        return [example.id for example in split.train]
+
+    small, large = drawn(10), drawn(40)
+    assert (len(small), len(large)) == (10, 40)
+    assert set(small) < set(large) < set(everyone)
+    assert large == [one for one in everyone if one in large], "in the order of the data"
+    assert drawn(10, seed=2) != small
+    assert drawn(len(everyone)) == everyone
+    with pytest.raises(ConfigError, match=rf"data.sample: expected at most the {len(everyone)} training examples"):
+        drawn(len(everyone) + 1)
+
+
+def test_a_sample_of_folds_and_of_phrases(data: DataConfig, tmp_path: Path) -> None:
+    alone = dataclasses.replace(data, dev=None, sample=20)
+    whole = split_of(dataclasses.replace(alone, sample=None), folds=4, fold=2)
+    part = split_of(alone, folds=4, fold=2)
+    assert (part.dev, part.test, len(part.train)) == (whole.dev, whole.test, 20)
+    path = tmp_path / "trees.txt"
+    path.write_text("".join(f"(3 (2 very) (3 {word}))\n" for word in "abcdefghij"), encoding="utf-8")
+    split = split_of(DataConfig(str(path), phrases="all", sample=4), task="sst5")
+    assert (len(split.sentences), len(split.train)) == (4, 12)
+
+
 def test_folds_part_the_data(data: DataConfig) -> None:
     alone = dataclasses.replace(data, dev=None)
     parts = [split_of(alone, folds=4, fold=fold) for fold in range(1, 5)]

@@ -28,6 +28,7 @@ def line_chart(
     x_names: Sequence[str] | None = None,
     counts: Sequence[int] | None = None,
     percent: bool = False,
+    bands: bool = False,
     from_zero: bool = False,
     width: Number = 640.0,
     height: Number = 340.0,
@@ -42,6 +43,7 @@ def line_chart(
         x_names: names of the places 0, 1, 2, ... of the horizontal axis; by default it is numeric.
         counts: number of examples at each place of the first series, written under the axis.
         percent: show values as percentages.
+        bands: shade what lies within the errors, in place of error bars.
         from_zero: let the vertical axis start at zero.
         width: of the plot, without margins.
         height: of the plot, without margins.
@@ -91,10 +93,14 @@ def line_chart(
         note = f"n = {count}" if len(counts or ()) < 13 else str(count)
         body.append(text(at_x(x), bottom + 31, note, size=9.5, anchor="middle", role="soft"))
     # Error bars at one place would hide each other; named places have room to set the series side by side.
-    apart = 5.0 if x_names is not None and any(one.errors is not None for one in series) else 0.0
+    apart = 5.0 if x_names is not None and not bands and any(one.errors is not None for one in series) else 0.0
+    if bands:
+        # Below all lines, so that none is hidden.
+        body += [_band(one, index, [at_x(x) for x in one.x], at_y) for index, one in enumerate(series)]
     for index, one in enumerate(series):
         shift = (index - (len(series) - 1) / 2) * apart
-        body += _line(one, index, [at_x(x) + shift for x in one.x], at_y, percent=percent)
+        beside = [at_x(x) + shift for x in one.x]
+        body += _line(one, index, beside, at_y, percent=percent, whiskers=not bands)
     x = left
     for index, one in enumerate(series if legend else ()):
         body += _sample(index, x, top - 14)
@@ -176,8 +182,22 @@ def bar_chart(
     return picture(max(left + width + 64, x) + MARGIN, height, body, label=label, title=title)
 
 
+def _band(one: Series, index: int, places: Sequence[Number], at_y: Callable[[Number], Number]) -> str:
+    errors = one.errors if one.errors is not None else [0.0] * len(one.y)
+    ends = sorted(zip(places, one.y, errors, strict=True))
+    edge = [(x, at_y(y + error)) for x, y, error in ends] + [(x, at_y(y - error)) for x, y, error in reversed(ends)]
+    path = "L".join(f"{number(x)} {number(y)}" for x, y in edge)
+    return element("g", element("path", d=f"M{path}Z", **fill(ink(index))), class_="sa-band", opacity=0.15)
+
+
 def _line(
-    one: Series, index: int, places: Sequence[Number], at_y: Callable[[Number], Number], *, percent: bool
+    one: Series,
+    index: int,
+    places: Sequence[Number],
+    at_y: Callable[[Number], Number],
+    *,
+    percent: bool,
+    whiskers: bool,
 ) -> list[str]:
     heights = [at_y(value) for value in one.y]
     order = sorted(range(len(places)), key=lambda i: places[i])
@@ -186,7 +206,7 @@ def _line(
     errors = one.errors if one.errors is not None else [0.0] * len(one.y)
     for x, y, place, value, error in zip(places, heights, one.x, one.y, errors, strict=True):
         whisker = ""
-        if error:
+        if error and whiskers:
             low, high = number(at_y(value - error)), number(at_y(value + error))
             caps = f"M{number(x - 4)} {low}h8M{number(x - 4)} {high}h8M{number(x)} {low}V{high}"
             whisker = element("path", d=caps, **stroke(ink(index), 1.2))

@@ -11,7 +11,9 @@ REPRODUCTION = "docs/reproduction.md"
 
 
 def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str]:
-    """Every page with generated parts, as it has to be now; paths begin with the folder that holds ``papers``.
+    """Every page with generated parts and every picture, as it has to be now.
+
+    Paths begin with the folder that holds ``papers``.
 
     Raises:
         ConfigError: if there is no such folder, or a page lacks the marks of a table; for a malformed description, or
@@ -25,6 +27,9 @@ def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str
         path = root / table.page
         page = pages[path] if path in pages else path.read_text(encoding="utf-8")
         pages[path] = fill(page, table.name, table.markdown(evidence), path)
+        picture = table.picture(evidence)
+        if table.curve is not None and picture is not None:
+            pages[root / table.curve["file"]] = picture
     if any(Path(papers).glob(f"*/{PUBLISHED}")):
         pages[root / REPRODUCTION] = reproduction_page(papers, evidence)
     return pages

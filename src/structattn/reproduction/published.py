@@ -29,9 +29,10 @@ from statistics import mean, stdev
 from typing import Any
 
 from structattn.reproduction.differences import difference
+from structattn.reproduction.figures import OLDER, figure
 from structattn.reproduction.records import Recorded
 from structattn.reproduction.rows import MAX_VALUES
-from structattn.reproduction.tables import LEGEND, NONE, OLDER, Evidence, figure
+from structattn.reproduction.tables import LEGEND, NONE, Evidence
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml
 from structattn.syntax.options import nearest

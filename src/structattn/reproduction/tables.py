@@ -19,10 +19,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
+from structattn.reproduction.curves import learning_curve
 from structattn.reproduction.differences import difference_lines
+from structattn.reproduction.figures import OLDER, Figure, figure
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Recorded, read_records, recorded
 from structattn.reproduction.rows import MAX_VALUES, Row, all_rows
@@ -30,7 +32,6 @@ from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml
 from structattn.syntax.options import nearest
 
-OLDER = "†"
 LEGEND = f"{OLDER} recorded with an earlier version of the model or its settings, and not run again yet."
 NONE = "–"
 """What stands in a cell without a record."""
@@ -74,45 +75,6 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure of a row: the values of its runs in the unit of a table.
-
-    Attributes:
-        values: one for each seed.
-        spread: the standard deviation over the folds, where there is one seed and cross-validation.
-        is_older: whether its records are older than the row.
-    """
-
-    values: tuple[int | float, ...]
-    spread: int | float | None = None
-    is_older: bool = False
-
-    def text(self, digits: int = 1) -> str:
-        """As a cell.
-
-        Example:
-            >>> figures = Figure((88.44, 88.07, 87.89)), Figure((82.3,), 2.2), Figure((0.3,), is_older=True)
-            >>> tuple(figure.text() for figure in figures)
-            ('88.1 ± 0.3 (3)', '82.3 ± 2.2', '0.3 (1) †')
-        """
-        text = f"{mean(self.values):.{digits}f}"
-        if len(self.values) > 1:
-            text += f" ± {stdev(self.values):.{digits}f} ({len(self.values)})"
-        else:
-            text += " (1)" if self.spread is None else f" ± {self.spread:.{digits}f}"
-        return f"{text} {OLDER}" if self.is_older else text
-
-
-def figure(found: Recorded | None, metric: str, scale: int | float) -> Figure | None:
-    """The figure of a row; ``None`` if no run of it has the metric."""
-    values = [] if found is None else found.values(metric)
-    if found is None or not values:
-        return None
-    spread = found.records[0].metrics.get(f"{metric}_sd") if len(values) == 1 else None
-    return Figure(tuple(value * scale for value in values), None if spread is None else spread * scale, found.is_older)
-
-
-@dataclass(frozen=True)
 class _Line:
     """One row of a table's description."""
 
@@ -141,6 +103,7 @@ class Table:
         best: what has a best figure, in bold: each ``row``, each ``column``, or ``none``.
         against: the key of a column; below the table stand the differences of the others' accuracies from it.
         pooled: whether their mean over the rows stands there too, for rows that have no example in common.
+        curve: a file for a picture of the table, a line for each column over the rows, and what it is called.
     """
 
     name: str
@@ -152,12 +115,11 @@ class Table:
     best: str = "none"
     against: str | None = None
     pooled: bool = False
+    curve: Mapping[str, str] | None = None
 
     def markdown(self, evidence: Evidence) -> str:
         """The table, with what its records say now."""
-        columns = range(len(self.columns))
-        lines = [(line, [self._figure(line, number, evidence) for number in columns]) for line in self.rows]
-        shown = [(line, figures) for line, figures in lines if any(figures)]
+        shown = self._shown(evidence)
         if not shown:
             return "No row of this table has a record yet."
         best = self._best(shown)
@@ -173,7 +135,30 @@ class Table:
         text = "\n".join(_lines([titles, ["---"] * len(titles), *rows]))
         is_older = any(one is not None and one.is_older for _, figures in shown for one in figures)
         differences = self._differences([line for line, _ in shown], evidence)
-        return "\n\n".join([text, *([LEGEND] if is_older else []), *differences])
+        picture = (
+            []
+            if self.curve is None
+            else [f"![{self.curve['title']}]({os.path.relpath(self.curve['file'], Path(self.page).parent)})"]
+        )
+        return "\n\n".join([*picture, text, *([LEGEND] if is_older else []), *differences])
+
+    def picture(self, evidence: Evidence) -> str | None:
+        """The picture of the table, an SVG; ``None`` if it has none, or nothing to show."""
+        shown = self._shown(evidence)
+        if self.curve is None or not shown:
+            return None
+        lines = {
+            title: {row: figures[column] for row, (_, figures) in enumerate(shown)}
+            for column, title in enumerate(self.columns)
+        }
+        named = {key: self.curve[key] for key in ("title", "x_label", "y_label") if key in self.curve}
+        return learning_curve(lines, [line.text[0] for line, _ in shown], **named)
+
+    def _shown(self, evidence: Evidence) -> list[tuple[_Line, list["Figure | None"]]]:
+        """The rows with a record, and their figures."""
+        columns = range(len(self.columns))
+        lines = [(line, [self._figure(line, number, evidence) for number in columns]) for line in self.rows]
+        return [(line, figures) for line, figures in lines if any(figures)]
 
     def _differences(self, shown: Sequence[_Line], evidence: Evidence) -> list[str]:
         """How far the columns of accuracies are from the one to compare with."""
@@ -181,21 +166,20 @@ class Table:
             return []
         titles = {key: title for title, key in self.columns.items()}
         rows = {
-            line.text[0]: {
-                key: evidence.of(line.records.replace("{column}", key), f"table {self.name}") for key in titles
-            }
+            line.text[0]: {key: self._recorded(line, number, evidence) for number, key in enumerate(titles)}
             for line in shown
-            if line.metric == "accuracy" and isinstance(line.records, str)
+            if line.metric == "accuracy"
         }
         return difference_lines(rows, titles, self.against, pooled=self.pooled)
 
     def _figure(self, line: _Line, number: int, evidence: Evidence) -> Figure | None:
         key = list(self.columns.values())[number]
+        return figure(self._recorded(line, number, evidence), line.metric.replace("{column}", key), line.scale)
+
+    def _recorded(self, line: _Line, number: int, evidence: Evidence) -> Recorded | None:
+        key = list(self.columns.values())[number]
         name = line.records if isinstance(line.records, str) else line.records[number]
-        if not name:
-            return None
-        found = evidence.of(name.replace("{column}", key), f"table {self.name}")
-        return figure(found, line.metric.replace("{column}", key), line.scale)
+        return evidence.of(name.replace("{column}", key), f"table {self.name}") if name else None
 
     def _best(self, shown: Sequence[tuple[_Line, Sequence[Figure | None]]]) -> set[tuple[int, int]]:
         if self.best == "none":

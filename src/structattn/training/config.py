@@ -58,6 +58,8 @@ class DataConfig:
         min_count: rarer words of the training data are unknown.
         lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
         limit: maximum number of training examples, from the start of the file.
+        sample: number of training examples to learn from, for learning curves; drawn by the run's seed after dev and
+            test are set apart, which stay whole. With the same seed a smaller sample is a part of a larger one.
         max_length: maximum number of words of a sentence, 5,000 if ``None``. Longer ones are truncated, at prediction
             too, with their trees: a word whose head is cut off depends on its nearest ancestor that is left.
         refuse_longer: refuse sentences of more words, rather than truncate them.
@@ -84,6 +86,7 @@ class DataConfig:
     min_count: int = 1
     lowercase: bool = True
     limit: int | None = None
+    sample: int | None = None
     max_length: int | None = None
     refuse_longer: bool = False
     generated: int = 15_000
@@ -94,7 +97,9 @@ class DataConfig:
         size = self.vectors_size
         check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)
         check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
-        check(self.limit is None or self.limit >= 1, "data.limit", "at least 1", self.limit)
+        for name in ("limit", "sample"):
+            value = getattr(self, name)
+            check(value is None or value >= 1, f"data.{name}", "at least 1", value)
         longest = self.max_length
         check(longest is None or longest >= 1, "data.max_length", "at least 1", longest)
         check(self.generated >= 1, "data.generated", "at least 1", self.generated)

@@ -151,6 +151,7 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         for example in measured:
             if example.label is None:
                 raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
+    train = _sampled(train, config)
     return Split(_with_phrases(task, data, train), train, dev, test)
 
 
@@ -242,7 +243,19 @@ def _generated(config: RunConfig, task: Task) -> Split:
     """Generated data; the same for every seed of a run, so that runs can be compared."""
     parts = GENERATORS[generator_of(config, task)](config.data.generated)
     train, dev, test = (list(task.prepare(part)) for part in parts)
+    train = _sampled(train, config)
     return Split(train, train, dev, test)
+
+
+def _sampled(examples: list[Example], config: RunConfig) -> list[Example]:
+    """The first ``data.sample`` of the examples in an order of the seed, as they stand in the data."""
+    size = config.data.sample
+    if size is None:
+        return examples
+    if size > len(examples):
+        raise ConfigError(f"data.sample: expected at most the {len(examples)} training examples, got {size}")
+    order = np.random.default_rng(config.seed).permutation(len(examples))
+    return [examples[index] for index in sorted(order[:size].tolist())]
 
 
 def _shuffled(number: int) -> list[int]:
