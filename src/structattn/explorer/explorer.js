@@ -225,7 +225,7 @@ function dress(element, attributes, children) {
 
 const button = (label, onclick, attributes = {}) => make("button", { type: "button", onclick, ...attributes }, label);
 
-/** A word between text of either direction. */
+/** Text of either direction within other text. */
 const word = (text, attributes = {}) => make("bdi", attributes, text);
 
 /** A row of buttons of which one is pressed. */
@@ -277,9 +277,11 @@ function unitsOf(map, axis, sentences) {
   const places = map.words?.[axis];
   const ofWords = !map[axis] || (size >= words.length && words.every((text, i) => names[i] === text));
   return Array.from({ length: size }, (_, i) => {
-    const place = places ? places[i] : ofWords && i < words.length ? i : null;
-    const [sentence, index] = Array.isArray(place) ? place : [map.sentence, place];
-    return { text: names[i] ?? "", sentence, word: index ?? null };
+    let index = places ? places[i] : ofWords && i < words.length ? i : null;
+    let { sentence } = map;
+    if (places && index !== null) // words of a pair that is read as one text are counted through
+      while (sentence + 1 < sentences.length && index >= sentences[sentence].words.length) index -= sentences[sentence++].words.length;
+    return { text: names[i] ?? "", sentence, word: index };
   });
 }
 
@@ -615,7 +617,8 @@ class Explorer {
     this.views = [bar, this.trees, answers, moved, flips, this.matrices, strips, latent];
     this.box = make("div", { class: "explorer", onkeydown: (event) => this.key(event) }, bar.element,
       make("div", { class: "columns" },
-        make("div", { class: "main" }, this.trees.element, this.status, this.matrices.element, latent.element, strips.element),
+        make("div", { class: "main" }, this.trees.element, this.status, this.matrices.element,
+          latent.element, make("div", { class: "lower" }, this.matrices.large, strips.element)),
         make("aside", {}, answers.element, moved.element, flips.element)));
     this.root.replaceChildren(this.box);
     const media = globalThis.matchMedia("(prefers-color-scheme: dark)");
@@ -734,6 +737,7 @@ class Explorer {
     const known = same(state.before, state.sentences) ? completed : before[0].sentences;
     this.state = { ...state, sentences: completed, before: known };
     for (const reply of now) this.remember(JSON.stringify([reply.look.model, completed]), Promise.resolve(reply));
+    this.last = this.now?.length === now.length ? this.now : now;
     this.now = now;
     this.earlier = before;
     this.painted = { state: this.state, past: this.past, future: this.future };
@@ -827,7 +831,7 @@ class Explorer {
     const [next, ...later] = this.future;
     this.past = [...this.past, this.state];
     this.future = later;
-    return this.show(next, { record: false, edit: { said: "Done again." } });
+    return this.show(next, { record: false, edit: { said: "Redone." } });
   }
 
   choose(item) {
@@ -848,11 +852,13 @@ class Explorer {
   async parse(texts) {
     if (!this.live) return this.refuse("Parsing another sentence");
     this.say("Parsing …");
+    this.box.setAttribute("aria-busy", "true");
     try {
       const { sentences } = await this.request("parse", { text: texts, sentences: [] });
       this.view.pinned = null;
       return await this.show({ ...this.state, sentences, before: sentences, item: null });
     } catch (error) {
+      this.box.removeAttribute("aria-busy");
       return this.say(error.message, true);
     }
   }
@@ -904,10 +910,10 @@ class Explorer {
 
   sentenceOf({ said, tree, number }) {
     const perModel = this.now.map(({ look }, i) => {
-      const heads = this.heads[i].filter((head) => head.moved > MOVED);
+      const heads = this.heads[i].filter((head) => head.kind === "attention" && head.moved > MOVED);
       const before = this.earlier[i].look.answer;
       const name = this.now.length > 1 ? `${look.model}: ` : "";
-      if (tree && this.isEdited && this.cannotSee(i)) return this.blindness(look, tree, number ?? 0);
+      if (tree && this.cannotSee(i)) return this.blindness(i, tree, number ?? 0);
       const changed = answerText(before, false) === answerText(look.answer, false) ? "answer unchanged" :
         `answer ${answerText(before, false)} → ${answerText(look.answer, false)}`;
       return `${name}${heads.length ? count(heads.length, "head") : "no head"} moved; ${changed}.`;
@@ -915,15 +921,18 @@ class Explorer {
     return `${said} ${perModel.join(" ")}`;
   }
 
-  /** Whether neither a weight nor the answer of a model differs from before. */
+  /** Whether the last edit changed neither a weight nor the answer of a model. */
   cannotSee(i) {
-    return same(this.now[i].look.answer, this.earlier[i].look.answer) && this.heads[i].every((head) => head.moved === 0);
+    const [{ look }, { look: last }] = [this.now[i], this.last[i]];
+    const weights = (one) => one.maps.map((map) => [map.name, map.sentence, ...map.weights]);
+    return same(look.answer, last.answer) && same(weights(look), weights(last));
   }
 
-  blindness(look, tree, number) {
+  blindness(i, tree, number) {
+    const { look } = this.now[i];
     const reads = look.reads ?? [];
     if (!reads.includes(tree)) return `${look.model} cannot see this: it reads ${readsText(reads)}.`;
-    const [one, other] = [this.state.before[number], this.state.sentences[number]];
+    const [one, other] = [this.last[i].sentences[number], this.state.sentences[number]];
     if (tree === "dependency" && same(one.heads, other.heads)) return `${look.model} cannot see this: relations alone changed.`;
     if (tree === "dependency" && same(distances(one.heads), distances(other.heads)))
       return `${look.model} cannot see this: distances are undirected, and all are as before.`;
@@ -1470,7 +1479,7 @@ class Moved {
 
   draw() {
     const { app } = this;
-    const heads = app.heads.flat().filter((head) => head.moved > MOVED).sort((one, other) => other.moved - one.moved);
+    const heads = app.matrices.attention.flat().filter((head) => head.moved > MOVED).sort((one, other) => other.moved - one.moved);
     this.element.hidden = !app.isEdited;
     const rows = heads.slice(0, 8).map((head) =>
       button([word(app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title), make("span", { class: "number" }, short(head.moved))],
@@ -1537,6 +1546,7 @@ class Matrices {
   constructor(app) {
     this.app = app;
     this.element = make("section", { class: "heads", "aria-label": "attention heads" });
+    this.large = make("div");
     this.frames = [];
   }
 
@@ -1566,7 +1576,8 @@ class Matrices {
     const { app } = this;
     this.frames = [];
     this.element.hidden = !this.attention.flat().length;
-    if (this.element.hidden) return this.element.replaceChildren();
+    this.large.hidden = this.element.hidden;
+    if (this.element.hidden) return;
     const change = app.view.mode === "change" && app.isEdited;
     const lists = this.shown;
     const limit = lists.flat().reduce((most, head) => shownValues(head, change).reduce((a, b) => Math.max(a, Math.abs(b)), most), 0);
@@ -1583,10 +1594,9 @@ class Matrices {
     const columns = lists.map((heads, i) => lists.length > 1
       ? make("div", {}, make("h3", {}, word(app.now[i].look.model)), heads.length ? grid(heads) : make("p", { class: "soft" }, "no attention heads")) : grid(heads));
     const head = this.chosen();
-    const large = head ? this.large(head, { ...options, room: Math.max(Math.min(width - 130, 560), 120) }) : null;
-    this.element.replaceChildren(this.controls(), this.legend(scale, change), make("div", { class: lists.length > 1 ? "pair" : "" }, columns), ...(large ? [large] : []),
-      ...(app.view.numbers && head ? [this.numbers(head, change)] : []));
-    return undefined;
+    const large = head ? this.enlarged(head, { ...options, room: Math.max(Math.min(width - 130, 560), 120) }) : null;
+    this.element.replaceChildren(this.controls(), this.legend(scale, change), make("div", { class: lists.length > 1 ? "pair" : "" }, columns));
+    this.large.replaceChildren(...(large ? [large] : []), ...(app.view.numbers && head ? [this.numbers(head, change)] : []));
   }
 
   controls() {
@@ -1673,7 +1683,7 @@ class Matrices {
   }
 
   /** The chosen head with its rows and columns named. */
-  large(head, options) {
+  enlarged(head, options) {
     const canvas = make("canvas", { role: "img", "aria-label": `${head.title}, large` });
     const cell = paintHead(canvas, head, { ...options, heads: this.headsFor(head) });
     const echo = make("p", { class: "echo" });
@@ -2009,7 +2019,7 @@ h3{font-size:13px;margin:8px 0 2px}
 p{margin:4px 0}
 figure{margin:0}
 .soft{color:var(--soft)}
-.number{font-variant-numeric:tabular-nums;text-align:end}
+.number{white-space:nowrap;font-variant-numeric:tabular-nums;text-align:end}
 button,select,input{font:inherit;color:inherit}
 button,select,input[type=text]{background:var(--paper);border:1px solid var(--rule);border-radius:6px;padding:3px 9px;min-height:28px}
 button{cursor:pointer}
@@ -2020,9 +2030,9 @@ button.toggle[aria-pressed=true]{background:var(--chip);border-color:var(--accen
 :focus-visible{outline:2px solid var(--accent);outline-offset:1px}
 .bar{display:flex;flex-wrap:wrap;gap:6px 12px;align-items:center;padding-bottom:10px;border-bottom:1px solid var(--rule)}
 .bar label,.models,.group,.segments,.controls{display:inline-flex;flex-wrap:wrap;gap:4px;align-items:center}
-.item select{max-width:min(38ch,60vw)}
+.item select{max-width:min(26ch,60vw)}
 select{max-width:100%}
-.texts{display:flex;flex:1 1 280px;gap:4px;flex-wrap:wrap}
+.texts{display:flex;flex:1 1 240px;gap:4px;flex-wrap:wrap}
 .texts input{flex:1 1 160px;min-width:0}
 .menu{position:relative}
 .menu summary{cursor:pointer;list-style:none;padding:3px 6px;border-radius:6px}
@@ -2085,7 +2095,10 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .frame{position:absolute;inset-inline:-2px;border:2px solid var(--ink);pointer-events:none}
 .echo{min-height:20px;font-size:12px;color:var(--soft);overflow-wrap:anywhere}
 .chosen-head{margin-top:12px}
-.large{display:inline-grid;grid-template-columns:auto auto;gap:3px;max-width:100%;overflow-x:auto}
+.large{display:inline-grid;grid-template-columns:auto auto;gap:3px;max-width:100%;overflow-x:auto;padding:0 3px 3px 0}
+.lower{display:flex;flex-wrap:wrap;gap:0 28px;align-items:flex-start}
+.lower>*{min-width:0;max-width:100%}
+.lower .strips{flex:1 1 260px}
 .column-names{display:flex;align-items:end}
 .column-names bdi{writing-mode:vertical-rl;transform:rotate(180deg);display:flex;align-items:center;white-space:nowrap;max-height:130px;overflow:hidden}
 .row-names bdi{display:flex;align-items:center;justify-content:end;white-space:nowrap;max-width:110px;overflow:hidden}
