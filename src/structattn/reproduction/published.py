@@ -62,8 +62,8 @@ MEANING: Mapping[str, str] = {
 # Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom; beyond, that of ten.
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
-_TABLE_KEYS = {"title", "rows", "measured", "differs", "above", "recalled", *_DEFAULTS, "lowest"}
-_ROW_KEYS = {"row", "published", "ours", "tried", "quoted", "needs", "drawn"} | (_TABLE_KEYS - {"title", "rows"})
+_TABLE_KEYS = {"title", "rows", "measured", "differs", "above", "recalled", "tried", *_DEFAULTS, "lowest"}
+_ROW_KEYS = {"row", "published", "ours", "quoted", "needs", "drawn"} | (_TABLE_KEYS - {"title", "rows"})
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, flo
     """The 95 % interval of a row's mean.
 
     Of an accuracy over ``n`` examples and ``k`` seeds, ``mean ± 1.96 sqrt(mean (1 - mean) / n + s^2 / k)``, of another
-    metric Student's ``t_{k-1} s / sqrt(k)``, where ``s`` is the deviation over seeds.
+    metric Student's ``t_{k-1} s / sqrt(k)``, where ``s`` is the deviation over seeds. An accuracy ends at 0 and at 1.
 
     Returns:
         ``None`` for a single run of another metric than accuracy.
@@ -100,11 +100,11 @@ def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, flo
     examples = found.records[0].examples
     if name == "accuracy" and examples:
         half = 1.96 * sqrt(max(middle * (1 - middle), 0.0) / examples + variance)
-    elif count > 1:
+        return max(middle - half, 0.0) * scale, min(middle + half, 1.0) * scale
+    if count > 1:
         half = _STUDENT[min(count - 1, len(_STUDENT)) - 1] * sqrt(variance)
-    else:
-        return None
-    return (middle - half) * scale, (middle + half) * scale
+        return (middle - half) * scale, (middle + half) * scale
+    return None
 
 
 def is_above(found: Recorded, other: Recorded) -> bool:
