@@ -48,7 +48,7 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
     with _opened(file) as opened:
         found: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - no dictionary
         expected = (opened.metadata() or {}).get("sha256")
-    if expected not in (None, _checksum(found)):
+    if expected not in (None, checksum(found)):
         raise ParseError("is damaged: its tensors are not those that were written", file=file)
     return unpacked(found, file)
 
@@ -148,7 +148,7 @@ def _opened(file: Path) -> Iterator[Any]:
 
 def _serialised(tensors: Mapping[str, Tensor]) -> bytes:
     """The bytes of a safetensors file, deterministic, which safetensors' own header is not."""
-    content: bytes = safetensors.torch.save(dict(tensors), metadata={"format": "pt", "sha256": _checksum(tensors)})
+    content: bytes = safetensors.torch.save(dict(tensors), metadata={"format": "pt", "sha256": checksum(tensors)})
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -157,7 +157,7 @@ def _serialised(tensors: Mapping[str, Tensor]) -> bytes:
     return len(text).to_bytes(8, "little") + text + content[start:]
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
+def checksum(tensors: Mapping[str, Tensor]) -> str:
     """One flipped bit among a million weights changes no shape; only a checksum over all of them detects it."""
     total = hashlib.sha256()
     for name in sorted(tensors):

@@ -1,5 +1,13 @@
 """The explorer: edit a tree and watch the heads, in a page, beside a server, or in a notebook."""
 
-from structattn.explorer.page import explorer_element, frozen_page, live_page
+from typing import TYPE_CHECKING
 
-__all__ = ["explorer_element", "frozen_page", "live_page"]
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.explorer.answers import Answers
+    from structattn.explorer.page import explorer_element, frozen_page, live_page
+
+__all__ = ["Answers", "explorer_element", "frozen_page", "live_page"]
+
+load_lazily(__name__)

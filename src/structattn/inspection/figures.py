@@ -6,6 +6,8 @@ Qi et al. 2020 (MS-SAN, arXiv 2012.14642), figure 4; Shen et al. 2018 (DiSAN), f
 from collections.abc import Sequence
 from typing import TypeVar
 
+import torch
+
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.latent import LAYER as LATENT
 from structattn.inspection.latent import induced_tree_figure
@@ -49,7 +51,9 @@ def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
     for found, names in zip(chosen, titles_of(chosen), strict=True):
         tree = tree_of(found)
         marks = [] if tree is None else [(word, head - 1) for word, head in enumerate(tree.heads) if head]
-        for name, weights in zip(names, found.weights, strict=True):
+        # Forbidden is not the same as a weight of zero: such cells are hatched.
+        shown = found.weights if found.allowed is None else found.weights.masked_fill(~found.allowed, -torch.inf)
+        for name, weights in zip(names, shown, strict=True):
             panels.append(Panel(found.rows, found.columns, weights, title=name, marks=marks))
     return panels
 

@@ -106,17 +106,30 @@ def induced_tree_figure(found: AttentionMap, sentence: Sentence) -> str:
         4
     """
     marginals, best = found.weights
+    root = (1 - marginals.sum(-1, keepdim=True)).clamp(0, 1)
     heads = torch.where(best.sum(-1) > 0, best.argmax(-1) + 1, 0).tolist() if len(best) else []
-    of_root = (1 - marginals.sum(-1)).clamp(0, 1)
-    weights = [
-        of_root[word].item() if head == 0 else marginals[word, head - 1].item() for word, head in enumerate(heads)
-    ]
+    return latent_tree_figure(LatentTree(torch.cat([root, marginals], -1), tuple(heads)), sentence)
+
+
+def latent_tree_figure(tree: LatentTree, sentence: Sentence, *, title: str | None = None) -> str:
+    """The best tree, arcs drawn by probability; the gold tree below, if there is one.
+
+    Args:
+        tree: what the model believes.
+        sentence: the words, and the gold tree.
+        title: a heading.
+
+    Example:
+        >>> tree = LatentTree(torch.tensor([[0.3, 0.0, 0.7], [0.8, 0.2, 0.0]]), (2, 0))
+        >>> latent_tree_figure(tree, Sentence(["dogs", "bark"])).count('class="sa-arc"')
+        2
+    """
     return dependency_tree(
         sentence.words,
-        heads,
-        weights=weights,
+        tree.heads,
+        weights=[tree.probabilities[word, head].item() for word, head in enumerate(tree.heads)],
         other=sentence.dependency,
         names=("induced", "given"),
         tags=sentence.tags,
-        title="Best tree under the model",
+        title="Best tree under the model" if title is None else title,
     )

@@ -19,17 +19,40 @@ def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
         >>> titles_of([AttentionMap(path, ("a",), ("a",), weights, "attention", ("x",)) for path in paths])
         [['layer 1'], ['layer 2']]
     """
-    names = {found.name: found.head_names for found in maps}
-    paths = list(names)
-    if len({name for heads in names.values() for name in heads}) == sum(map(len, names.values())):
-        return [list(found.head_names) for found in maps]
-    short = dict(zip(paths, _short(paths), strict=True))
+    short = _titles_of_modules(maps)
     return [
-        [short[found.name]]
+        list(found.head_names)
+        if not short[found.name]
+        else [short[found.name]]
         if len(found.head_names) == 1
         else [f"{short[found.name]} · {name}" for name in found.head_names]
         for found in maps
     ]
+
+
+def module_titles(maps: Sequence[AttentionMap]) -> dict[str, str]:
+    """For the path of each module a short title, empty where the names of its heads say enough; gates as `gate_names`.
+
+    Example:
+        >>> import torch
+        >>> paths, weights = ("layers.0.attention", "layers.1.attention", "pooler"), torch.ones(1, 1, 1)
+        >>> kinds = ("attention", "attention", "pooling")
+        >>> maps = [AttentionMap(*one, ("a",), ("a",), weights, kind, ("x",)) for *one, kind in zip(paths, kinds)]
+        >>> module_titles(maps)
+        {'layers.0.attention': 'layer 1', 'layers.1.attention': 'layer 2', 'pooler': ''}
+    """
+    titles: dict[str, str] = {}
+    for kind in ("attention", "pooling"):
+        titles |= _titles_of_modules([found for found in maps if found.kind == kind])
+    return titles | gate_names(maps)
+
+
+def _titles_of_modules(maps: Sequence[AttentionMap]) -> dict[str, str]:
+    names = {found.name: found.head_names for found in maps}
+    paths = list(names)
+    if len({name for heads in names.values() for name in heads}) == sum(map(len, names.values())):
+        return dict.fromkeys(paths, "")
+    return dict(zip(paths, _short(paths), strict=True))
 
 
 def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from structattn.pictures.dependency import dependency_tree
 from structattn.pictures.gates import gate_image
 from structattn.pictures.heatmap import Names, heatmap, heatmap_grid
 from structattn.pictures.page import Section, page, table
+from structattn.pictures.stacking import stack
 
 __all__ = [
     "Arc",
@@ -34,5 +35,6 @@ __all__ = [
     "line_chart",
     "page",
     "save",
+    "stack",
     "table",
 ]

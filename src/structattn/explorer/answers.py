@@ -1,0 +1,277 @@
+"""From a request to a reply: the only place of the explorer that runs models."""
+
+import base64
+import dataclasses
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from structattn.data import Example
+from structattn.data.tensors import checksum
+from structattn.explorer.drawing import draw
+from structattn.explorer.protocol import MOST_WORDS, VERSION, Request, RequestError, check_request, record_of
+from structattn.explorer.records import look_record
+from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
+from structattn.inspection.looking import encoder_of
+from structattn.pictures import encode
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax.errors import ConfigError, StructAttnError, shown
+from structattn.tasks import TaskModel
+from structattn.tasks.model import Item, TreeFinder, example_of
+
+LOGGER = logging.getLogger("structattn.explorer")
+
+MOST_FLIPS = 50
+"""So many edits that flip an answer are listed; more are counted."""
+
+_TYPES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
+
+
+class Answers:
+    """Trained models, and what they say to the requests of a page.
+
+    Args:
+        models: by the names that the page shows, all of tasks with as many sentences.
+        parser: finds trees for sentences that come without. By default that of the first model that remembers one;
+            without any, the words become a chain where a model needs a tree.
+
+    Raises:
+        ConfigError: without models, or for one that answers no task, has no sentence encoder, needs structures that no
+            tree has, or reads another number of sentences than the others.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> answers = Answers({"mine": sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)})
+        >>> asked = {"v": 1, "id": 1, "do": "look", "models": ["mine"], "sentences": [{"words": ["fine", "film"]}]}
+        >>> reply = answers.ask(asked)
+        >>> reply["looks"][0]["unknown"], sorted(reply["looks"][0]["answer"]["probabilities"])
+        ([[1]], ['negative', 'positive'])
+        >>> answers.ask({**asked, "do": "jump"})["error"]["message"]
+        "do: expected one of look, parse, influence, arcs, flip, draw, got 'jump'"
+    """
+
+    def __init__(self, models: Mapping[str, nn.Module], parser: TreeFinder | None = None) -> None:
+        if not models:
+            raise ConfigError("expected at least one model to explore, got none")
+        self.models = {name: _checked(name, model) for name, model in models.items()}
+        arities = {name: model.task.arity for name, model in self.models.items()}
+        if len(set(arities.values())) > 1:
+            said = ", ".join(f"{name} {count}" for name, count in arities.items())
+            raise ConfigError(f"expected models that read as many sentences as each other, got {said}")
+        self.reads = {name: structures_read(model) for name, model in self.models.items()}
+        finders = [model.find_trees for model in self.models.values() if model.find_trees is not None]
+        self.parser = parser if parser is not None else next(iter(finders), None)
+
+    @property
+    def arity(self) -> int:
+        """How many sentences each model reads."""
+        return next(iter(self.models.values())).task.arity
+
+    def ask(self, request: Any) -> dict[str, Any]:
+        """The reply to a request; what is wrong with it is said in the reply."""
+        number = request.get("id") if isinstance(request, dict) else None
+        begun = time.perf_counter()
+        try:
+            found = self._reply(check_request(request))
+        except Exception as error:  # every error becomes a reply here, and nowhere else
+            if not isinstance(error, StructAttnError | ValueError):
+                LOGGER.exception("request %s failed", shown(number))
+            return {"v": VERSION, "id": number if isinstance(number, int) else None, "error": _error_record(error)}
+        return {"v": VERSION, "id": number, "ms": round(1000 * (time.perf_counter() - begun), 1), **found}
+
+    def boot(
+        self,
+        items: Sequence[Item],
+        *,
+        host: str,
+        title: str = "structattn explorer",
+        command: str | None = None,
+        names: Sequence[str] | None = None,
+        frozen: bool = False,
+        influence: bool = False,
+        flips: bool = False,
+    ) -> dict[str, Any]:
+        """What a page is born with: the models, some items, and replies that it need not ask for.
+
+        Args:
+            items: what can be chosen in the page, the first of them shown; examples, sentences, texts or pairs.
+            host: ``frozen``, ``server`` or ``widget``.
+            title: the heading.
+            command: opens a live explorer of these models.
+            names: of the items; their text by default.
+            frozen: have all replies about all items, as there is nobody to ask; otherwise the first look only.
+            influence: for frozen pages, also that of words and arcs.
+            flips: for frozen pages, also the edits that flip an answer.
+
+        Raises:
+            RequestError: for a sentence that is too long.
+            ValueError: for an item with another number of sentences.
+            TypeError: for an item that is none of the above.
+        """
+        examples = [example_of(item, number, self._first.task) for number, item in enumerate(items)]
+        for example in examples:
+            _check_length(example)
+        examples = [self._completed(example, list(self.models)) for example in examples]
+        entries = []
+        for number, example in enumerate(examples):
+            asked = {"influence": influence, "arcs": influence, "flip": flips} if frozen else {}
+            replies = {do: self._of_each(do, example) for do, wanted in asked.items() if wanted}
+            if frozen or number == 0:
+                shown_now = list(self.models) if frozen else self._shown
+                replies["look"] = {"v": VERSION, "id": 0, **self._look(example, shown_now)}
+            name = _name(example) if names is None else names[number]
+            records = [record_of(sentence) for sentence in example.sentences]
+            entries.append({"name": name, "sentences": records, "expected": example.label, "replies": replies})
+        return {
+            "v": VERSION,
+            "title": title,
+            "host": host,
+            "models": [self._model_record(name) for name in self.models],
+            "items": entries,
+            "view": {"item": 0, "models": self._shown},
+            "command": command,
+        }
+
+    @property
+    def _first(self) -> TaskModel:
+        return next(iter(self.models.values()))
+
+    @property
+    def _shown(self) -> list[str]:
+        """The models that are shown at first: both, if there are two."""
+        names = list(self.models)
+        return names if len(names) == 2 else names[:1]
+
+    def _model_record(self, name: str) -> dict[str, Any]:
+        model = self.models[name]
+        return {
+            "name": name,
+            "task": model.task.name,
+            "labels": list(model.labels) or None,
+            "reads": list(self.reads[name]),
+            "parser": None if self.parser is None else getattr(self.parser, "name", type(self.parser).__name__),
+            "arity": model.task.arity,
+            "sha256": checksum(model.state_dict()),
+        }
+
+    def _reply(self, asked: Request) -> dict[str, Any]:
+        if asked.do == "parse":
+            example = Example(asked.texts)
+            _check_length(example)
+            return {"sentences": [record_of(one) for one in self._completed(example, list(self.models)).sentences]}
+        for name in asked.models:
+            if name not in self.models:
+                raise RequestError(f"models: expected some of {', '.join(self.models)}, got {shown(name)}")
+        example = self._example(asked.sentences, asked.models)
+        if asked.do == "look":
+            return self._look(example, asked.models)
+        if asked.do == "draw":
+            return self._draw(asked, example)
+        (name,) = asked.models
+        return {"model": name, **self._of_one(asked.do, name, example)}
+
+    def _example(self, sentences: Sequence[Sentence], names: Sequence[str]) -> Example:
+        if len(sentences) != self.arity:
+            raise RequestError(
+                f"sentences: expected {self.arity} for task {self._first.task.name!r}, got {len(sentences)}"
+            )
+        return self._completed(Example(sentences), names)
+
+    def _look(self, example: Example, names: Sequence[str]) -> dict[str, Any]:
+        looks = [look_record(self._seen(name, example), name, self.models[name], self.reads[name]) for name in names]
+        return {"sentences": [record_of(one) for one in example.sentences], "looks": looks}
+
+    def _seen(self, name: str, example: Example) -> Look:
+        return look(self.models[name], example)
+
+    def _draw(self, asked: Request, example: Example) -> dict[str, Any]:
+        assert asked.figure is not None
+        before = self._example(asked.figure.before, asked.models) if asked.figure.before else None
+        seen = {name: self._seen(name, example) for name in asked.models}
+        earlier = {} if before is None else {name: self._seen(name, before) for name in asked.models}
+        content = encode(draw(asked.figure.what, seen, before=earlier), asked.figure.format)
+        return {"type": _TYPES[asked.figure.format], "data": base64.b64encode(content).decode("ascii")}
+
+    def _of_each(self, do: str, example: Example) -> dict[str, Any]:
+        return {name: {"v": VERSION, "id": 0, "model": name, **self._of_one(do, name, example)} for name in self.models}
+
+    def _of_one(self, do: str, name: str, example: Example) -> dict[str, Any]:
+        """Influence of words or arcs, or the edits that flip the answer; nothing where that is not defined."""
+        model = self.models[name]
+        judges = model.task.answer == "label"
+        if do == "influence":
+            found = leave_one_out(model, example) if judges else [None] * self.arity
+            return {"values": [None if one is None else list(one.changes) for one in found]}
+        reads = judges and "dependency" in self.reads[name]
+        if do == "arcs":
+            arcs = arc_influence(model, example) if reads else [None] * self.arity
+            return {"values": [None if one is None else list(one.changes) for one in arcs]}
+        edits = flipping_edits(model, example) if reads else ()
+        records = [
+            {
+                "sentence": edit.sentence,
+                "word": edit.word,
+                "head": edit.head,
+                "heads": list(edit.tree.heads),
+                "labels": None if edit.tree.labels is None else list(edit.tree.labels),
+                **_said(edit.prediction.label, edit.prediction.score, edit.prediction.probabilities),
+            }
+            for edit in edits[:MOST_FLIPS]
+        ]
+        return {"edits": records, "found": len(edits)}
+
+    def _completed(self, example: Example, names: Sequence[str]) -> Example:
+        """The example with the trees that the models read, found or made where there are none."""
+        needed = {structure for name in names for structure in self.reads[name]}
+        if self.parser is not None:
+            (example,) = self.parser([example])
+        completed = [_with_trees(sentence, needed) for sentence in example.sentences]
+        return dataclasses.replace(example, sentences=tuple(completed))
+
+
+def _checked(name: str, model: nn.Module) -> TaskModel:
+    if not isinstance(model, TaskModel):
+        raise ConfigError(
+            f"{name}: expected a model that answers a task, such as structattn.load reads, got {type(model).__name__}"
+        )
+    encoder_of(model)
+    return model
+
+
+def _with_trees(sentence: Sentence, needed: set[str]) -> Sentence:
+    """A chain for want of a dependency tree; the phrases of the dependencies for want of phrases."""
+    size = len(sentence)
+    if sentence.dependency is None and needed & {"dependency", "constituency"}:
+        sentence = dataclasses.replace(sentence, dependency=DependencyTree(range(size)))
+    if sentence.constituency is None and sentence.dependency is not None and "constituency" in needed:
+        phrases = ConstituencyTree.from_dependency(sentence.words, sentence.dependency)
+        sentence = dataclasses.replace(sentence, constituency=phrases)
+    return sentence
+
+
+def _check_length(example: Example) -> None:
+    for number, sentence in enumerate(example.sentences):
+        if not 1 <= len(sentence) <= MOST_WORDS:
+            raise RequestError(
+                f"sentence {number}: expected 1 to {MOST_WORDS} words, got {len(sentence):,}", sentence=number
+            )
+
+
+def _said(label: str | None, score: float | None, probabilities: Mapping[str, float]) -> dict[str, Any]:
+    return {"label": None, "score": score} if label is None else {"label": label, "p": probabilities[label]}
+
+
+def _name(example: Example) -> str:
+    text = " / ".join(" ".join(sentence.words) for sentence in example.sentences)
+    return f"{text[:87]}…" if len(text) > 88 else text
+
+
+def _error_record(error: Exception) -> dict[str, Any]:
+    sentence, word = getattr(error, "sentence", getattr(error, "index", None)), getattr(error, "word", None)
+    message = " ".join(str(error).split())
+    return {"kind": type(error).__name__, "message": message, "sentence": sentence, "word": word}

@@ -1,0 +1,86 @@
+"""What inspection finds out, as the plain JSON of a reply."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from structattn.explorer.protocol import pack, pack_bits
+from structattn.inspection import AttentionMap, LatentTree, Look
+from structattn.inspection.looking import encoder_of
+from structattn.inspection.names import module_titles
+from structattn.layers import BackboneEmbedding
+from structattn.syntax import Sentence
+from structattn.tasks import COMBINATIONS, Prediction, SequenceModel, TaskModel
+
+
+def look_record(found: Look, name: str, model: TaskModel, reads: Sequence[str]) -> dict[str, Any]:
+    """One entry of ``looks``."""
+    sentences = found.example.sentences
+    titles = module_titles(found.maps)
+    together = COMBINATIONS[model.task.combine].reads_together
+    latent = [None if tree is None else _latent_record(tree) for tree in found.latent]
+    return {
+        "model": name,
+        "task": model.task.name,
+        "reads": list(reads),
+        "answer": answer_record(found.answer),
+        "unknown": [unknown_words(model, sentence) for sentence in sentences],
+        "maps": [map_record(one, sentences, titles[one.name], together=together) for one in found.maps],
+        "latent": latent if any(latent) else None,
+    }
+
+
+def answer_record(answer: Prediction) -> dict[str, Any]:
+    """Label or score with probabilities, or a text."""
+    return {
+        "label": answer.label,
+        "probabilities": dict(answer.probabilities),
+        "score": answer.score,
+        "text": answer.text,
+    }
+
+
+def map_record(
+    found: AttentionMap, sentences: Sequence[Sentence], title: str = "", *, together: bool = False
+) -> dict[str, Any]:
+    """One entry of ``maps``; axes that are the words of the sentence are ``None``.
+
+    Args:
+        found: the map.
+        sentences: all sentences of the example.
+        title: a short name of the module.
+        together: whether the subwords are those of all sentences, read as one text.
+    """
+    words = sentences[found.index].words
+    of_words = None if found.words is None else _places(found.words, sentences if together else sentences[:1])
+    return {
+        "name": found.name,
+        "title": title,
+        "kind": found.kind,
+        "sentence": found.index,
+        "heads": list(found.head_names),
+        "rows": None if found.words is None and found.rows == words else list(found.rows),
+        "columns": None if found.words is None and found.columns == words else list(found.columns),
+        "words": None if of_words is None else {"rows": of_words, "columns": of_words},
+        **pack(found.weights),
+        "allowed": None if found.allowed is None else pack_bits(found.allowed),
+    }
+
+
+def unknown_words(model: TaskModel, sentence: Sentence) -> list[int]:
+    """Positions of the words that a model of words has never seen."""
+    reads_words = not isinstance(model, SequenceModel) and not isinstance(encoder_of(model).embedder, BackboneEmbedding)
+    if not reads_words or model.vocabulary is None:
+        return []
+    return [place for place, word in enumerate(sentence.words) if word not in model.vocabulary]
+
+
+def _places(words: Sequence[int | None], sentences: Sequence[Sentence]) -> list[Any]:
+    """For each subword the position of its word; where two sentences are one text, the sentence and the position."""
+    if len(sentences) == 1:
+        return list(words)
+    first = len(sentences[0])
+    return [None if word is None else [0, word] if word < first else [1, word - first] for word in words]
+
+
+def _latent_record(tree: LatentTree) -> dict[str, Any]:
+    return {**pack(tree.probabilities.clamp(min=0)), "heads": list(tree.heads)}

@@ -1,0 +1,361 @@
+"""Requests answered by models of every kind: what a reply says is what the functions of inspection say."""
+
+import base64
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from backbones import minilm_tokenizer, tiny
+from small_models import attachment_model, sentence_model
+from structattn.data import Example, Vocabulary
+from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
+from structattn.encoders import build
+from structattn.explorer import Answers
+from structattn.explorer.protocol import RequestError, record_of, unpack
+from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
+from structattn.parsing.missing import MissingTrees
+from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
+from structattn.tasks import SENTIMENT, SequenceModel, Task, TextProcessor, get_task
+from structattn.tasks.decoder import build_decoder
+
+DOG = Sentence(
+    ["a", "hippopotamus", "barks", "loudly"],
+    ["DET", "NOUN", "VERB", "ADV"],
+    DependencyTree([2, 3, 0, 3], ["det", "nsubj", "root", "advmod"]),
+    ConstituencyTree.from_brackets("(S (NP (DT a) (NN hippopotamus)) (VP (VBZ barks) (RB loudly)))"),
+)
+KIDS = Sentence(
+    ["two", "kids", "wash"],
+    dependency=DependencyTree([2, 3, 0], ["nummod", "nsubj", "root"]),
+    constituency=ConstituencyTree.from_brackets("(S (NP (CD two) (NNS kids)) (VBP wash))"),
+)
+VOCABULARY = Vocabulary(["a", "barks", "kids", "two", "wash"])
+PAIR = Task("pair", arity=2, combine="product_absolute", labels=("no", "yes"))
+TOGETHER = Task("together", arity=2, combine="together", labels=("no", "yes"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("asked")
+    tiny("bert").save_pretrained(found)
+    minilm_tokenizer().save_pretrained(found)
+    return found
+
+
+def words_model(name: str, task: Task = SENTIMENT, **options: Any) -> Any:
+    torch.manual_seed(0)
+    return sentence_model(name, task, vocabulary=VOCABULARY, options={"dim": 12, **options})
+
+
+def translator() -> Any:
+    source, target = Vocabulary(sorted(set("".join(DOG.words)))), TextVocabulary.from_texts(["ein Hund"])
+    encoder = build("tree_transformer", vocab_size=len(source), dim=8, num_heads=2, num_layers=1)
+    decoder = build_decoder("tree_transformer", encoder, len(target), num_heads=2)
+    texts = TextProcessor(source, target, CharacterSplitter())
+    return SequenceModel(encoder, decoder, get_task("translation"), texts=texts)
+
+
+KINDS = {
+    "ms_san": lambda folder: words_model("ms_san"),
+    "disan": lambda folder: words_model("disan"),
+    "tree_lstm": lambda folder: words_model("dependency_tree_lstm"),
+    "tree_transformer": lambda folder: words_model("tree_transformer", num_heads=2),
+    "structured": lambda folder: words_model("structured"),
+    "decomposable": lambda folder: words_model("decomposable", TOGETHER),
+    "pair": lambda folder: words_model("ms_san", PAIR),
+    "score": lambda folder: words_model("dependency_tree_lstm", get_task("sick")),
+    "attachment": lambda folder: attachment_model(
+        "structured", get_task("attachment"), vocabulary=VOCABULARY, options={"dim": 6}
+    ),
+    "translation": lambda folder: translator(),
+    "backbone": lambda folder: sentence_model(
+        "injected",
+        TOGETHER,
+        vocabulary=Vocabulary([]),
+        options={"heads": ["forward/dependency"]},
+        embedder={"folder": str(folder)},
+    ),
+}
+
+
+def request(do: str, model: Any, *, name: str = "mine", **fields: Any) -> dict[str, Any]:
+    sentences = [record_of(one) for one in (DOG, KIDS)[: model.task.arity]]
+    return {"v": 1, "id": 3, "do": do, "models": [name], "sentences": sentences, **fields}
+
+
+def item(model: Any) -> Example:
+    return Example((DOG, KIDS)[: model.task.arity])
+
+
+def in_json(reply: dict[str, Any]) -> dict[str, Any]:
+    assert "error" not in reply, reply
+    found: dict[str, Any] = json.loads(json.dumps(reply, allow_nan=False))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_says_what_inspection_says(kind: str, folder: Path) -> None:
+    model = KINDS[kind](folder).eval()
+    answers = Answers({"mine": model})
+    reply = in_json(answers.ask(request("look", model)))
+    found = look(model, item(model))
+    (entry,) = reply["looks"]
+    assert (reply["v"], reply["id"], entry["model"], entry["task"]) == (1, 3, "mine", model.task.name)
+    assert reply["sentences"] == [record_of(one) for one in found.example.sentences]
+    assert entry["answer"] == {
+        "label": found.answer.label,
+        "probabilities": found.answer.probabilities,
+        "score": found.answer.score,
+        "text": found.answer.text,
+    }
+    assert len(entry["maps"]) == len(found.maps)
+    for record, one in zip(entry["maps"], found.maps, strict=True):
+        words = list(found.example.sentences[one.index].words)
+        assert (record["name"], record["kind"], record["sentence"]) == (one.name, one.kind, one.index)
+        assert record["heads"] == list(one.head_names)
+        assert (record["rows"] or words) == list(one.rows)
+        assert (record["columns"] or words) == list(one.columns)
+        assert np.abs(unpack(record) - one.weights.numpy()).max(initial=0) <= record["scale"] / 131070 * 1.001
+        forbidden = one.allowed is not None and bool((~one.allowed).any())
+        assert (record["allowed"] is not None) == forbidden
+    assert (entry["latent"] is None) == (found.latent[0] is None)
+    for tree, known in zip(entry["latent"] or [], found.latent, strict=True) if entry["latent"] else ():
+        assert known is not None
+        assert tree["heads"] == list(known.heads)
+        assert np.abs(unpack(tree) - known.probabilities.numpy()).max() < 1e-5
+    assert set(entry["reads"]) <= {"order", "dependency", "constituency"}
+    assert len(entry["unknown"]) == model.task.arity
+    of_words = kind not in ("backbone", "translation")
+    assert entry["unknown"][0] == ([1, 3] if of_words else [])
+
+
+def test_subwords_name_their_words(folder: Path) -> None:
+    model = KINDS["backbone"](folder)
+    (entry,) = Answers({"mine": model}).ask(request("look", model))["looks"]
+    words = entry["maps"][0]["words"]["rows"]
+    assert words == entry["maps"][0]["words"]["columns"]
+    assert words[:2] == [None, [0, 0]]
+    assert words[-4:] == [[1, 0], [1, 1], [1, 2], None]
+    assert words.count([0, 1]) > 1
+    assert len(words) == len(entry["maps"][0]["rows"])
+    single = sentence_model("backbone", SENTIMENT, vocabulary=Vocabulary([]), embedder={"folder": str(folder)})
+    (entry,) = Answers({"mine": single}).ask(request("look", single))["looks"]
+    assert entry["maps"][0]["words"]["rows"][:2] == [None, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_influence_and_flips_are_those_of_inspection(kind: str, folder: Path) -> None:
+    model = KINDS[kind](folder).eval()
+    answers = Answers({"mine": model})
+    influence, arcs, flip = (in_json(answers.ask(request(do, model))) for do in ("influence", "arcs", "flip"))
+    assert {influence["model"], arcs["model"], flip["model"]} == {"mine"}
+    nothing = [None] * model.task.arity
+    if model.task.answer != "label":
+        assert influence["values"] == arcs["values"] == nothing
+        assert (flip["edits"], flip["found"]) == ([], 0)
+        return
+    assert influence["values"] == [list(one.changes) for one in leave_one_out(model, item(model))]
+    if "dependency" not in answers.reads["mine"]:
+        assert arcs["values"] == nothing
+        assert (flip["edits"], flip["found"]) == ([], 0)
+        return
+    assert arcs["values"] == [list(one.changes) for one in arc_influence(model, item(model))]
+    edits = flipping_edits(model, item(model))
+    assert flip["found"] == len(edits)
+    assert [(one["sentence"], one["word"], one["head"], one["heads"]) for one in flip["edits"]] == [
+        (edit.sentence, edit.word, edit.head, list(edit.tree.heads)) for edit in edits
+    ]
+    for one, edit in zip(flip["edits"], edits, strict=True):
+        if edit.prediction.label is None:
+            assert (one["label"], one["score"]) == (None, edit.prediction.score)
+        else:
+            assert (one["label"], one["p"]) == (edit.prediction.label, edit.prediction.probabilities[one["label"]])
+    assert kind != "score" or edits
+
+
+def test_a_flip_that_is_applied_gives_the_answer_it_promised() -> None:
+    model = words_model("dependency_tree_lstm", get_task("sick")).eval()
+    answers = Answers({"mine": model})
+    edit = answers.ask(request("flip", model))["edits"][0]
+    asked = request("look", model)
+    asked["sentences"][edit["sentence"]] |= {"heads": edit["heads"], "labels": edit["labels"]}
+    score = answers.ask(asked)["looks"][0]["answer"]["score"]
+    assert score == pytest.approx(edit["score"], abs=1e-6)
+
+
+def test_two_models_see_the_same_sentence() -> None:
+    models = {"one": words_model("ms_san"), "two": words_model("transformer", num_heads=2)}
+    reply = Answers(models).ask({**request("look", models["one"]), "models": ["two", "one"]})
+    assert [entry["model"] for entry in reply["looks"]] == ["two", "one"]
+    assert [entry["reads"] for entry in reply["looks"]] == [["order"], ["order", "dependency"]]
+    for name, model in models.items():
+        (alone,) = Answers({name: model}).ask(request("look", model, name=name))["looks"]
+        assert alone in reply["looks"]
+
+
+def test_256_words_and_two_models_are_enough_and_257_are_not() -> None:
+    models = {"one": words_model("ms_san"), "two": words_model("disan")}
+    answers = Answers(models)
+    record = record_of(Sentence(["a"] * 256, dependency=DependencyTree(range(256))))
+    reply = in_json(answers.ask({"v": 1, "id": 1, "do": "look", "models": ["one", "two"], "sentences": [record]}))
+    assert [entry["maps"][0]["shape"] for entry in reply["looks"]] == [[6, 256, 256], [1, 256, 256]]
+    refused = answers.ask({"v": 1, "id": 1, "do": "parse", "text": ["a " * 257]})
+    assert refused["error"] == {
+        "kind": "RequestError",
+        "message": "sentence 0: expected 1 to 256 words, got 257",
+        "sentence": 0,
+        "word": None,
+    }
+    flips = answers.ask({"v": 1, "id": 1, "do": "flip", "models": ["one"], "sentences": [record]})
+    assert (
+        flips["error"]["message"] == "expected at most 20,000 single edits of the tree, got more; take a shorter text"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"models": ["other"]}, "models: expected some of mine, got 'other'"),
+        ({"sentences": [record_of(DOG), record_of(KIDS)]}, "sentences: expected 1 for task 'sentiment', got 2"),
+        ({"sentences": [{"words": ["a"], "heads": [1]}]}, "sentence 0: heads must not form a cycle, got 1 -> 1"),
+        ({"do": "draw", "figure": {"what": "latent", "format": "svg"}}, "expected a model with latent trees, got mine"),
+        (
+            {"do": "draw", "figure": {"what": "heads", "format": "svg", "before": [record_of(KIDS)]}},
+            "figure.before: expected the same words and phrases as now, got others",
+        ),
+    ],
+)
+def test_a_request_that_does_not_fit_the_models_is_answered_with_an_error(fields: Any, message: str) -> None:
+    model = words_model("ms_san")
+    reply = Answers({"mine": model}).ask({**request("look", model), **fields})
+    assert set(reply) == {"v", "id", "error"}
+    assert reply["id"] == 3
+    assert reply["error"]["message"].startswith(message)
+
+
+@pytest.mark.parametrize("bad", [None, 3, [], {}, {"id": "x"}, {"v": 1, "id": True, "do": "look"}])
+def test_ask_never_raises(bad: Any) -> None:
+    reply = Answers({"mine": words_model("emb_s2t")}).ask(bad)
+    assert set(reply) == {"v", "id", "error"}
+
+
+def test_a_fault_of_ours_is_a_reply_too(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = words_model("emb_s2t")
+    answers = Answers({"mine": model})
+    monkeypatch.setattr(model, "predict", None)
+    reply = answers.ask(request("look", model))
+    assert reply["error"]["kind"] == "TypeError"
+    assert "request 3 failed" in caplog.text
+
+
+def test_a_text_is_parsed_by_a_parser_or_becomes_a_chain() -> None:
+    asked = {"v": 1, "id": 1, "do": "parse", "text": ["Two kids wash."]}
+    (chain,) = Answers({"mine": words_model("ms_san")}).ask(asked)["sentences"]
+    assert (chain["words"], chain["heads"], chain["phrases"]) == (["Two", "kids", "wash", "."], [0, 1, 2, 3], None)
+    assert chain["text"] == "Two kids wash."
+    (phrases,) = Answers({"mine": words_model("tree_transformer", num_heads=2)}).ask(asked)["sentences"]
+    assert phrases["phrases"] == [["X", 0, 4], ["X", 1, 4], ["X", 2, 4]]
+    (bare,) = Answers({"mine": words_model("disan")}).ask(asked)["sentences"]
+    assert (bare["heads"], bare["phrases"]) == (None, None)
+    (parsed,) = Answers({"mine": words_model("disan")}, MissingTrees("en")).ask(asked)["sentences"]
+    assert (parsed["heads"], parsed["labels"]) == ([2, 3, 0, 3], ["nummod", "nsubj", "root", "punct"])
+    remembering = words_model("ms_san")
+    remembering.find_trees = MissingTrees("en")
+    (found,) = Answers({"mine": remembering}).ask(asked)["sentences"]
+    assert found == parsed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("what", ["heads", "tree", "phrases", "pooling", "latent"])
+def test_a_picture_has_the_words(kind: str, what: str, folder: Path) -> None:
+    model = KINDS[kind](folder)
+    answers = Answers({"mine": model})
+    figure = {"what": what, "format": "svg", "before": None}
+    reply = answers.ask(request("draw", model, figure=figure))
+    has_latent = kind in ("structured", "decomposable", "attachment")
+    lacks = {
+        "heads": kind == "tree_lstm" or kind == "score",
+        "pooling": kind in ("attachment", "backbone"),
+        "latent": not has_latent,
+    }
+    assert ("error" in reply) == lacks.get(what, False), reply
+    if "error" not in reply:
+        assert reply["type"] == "image/svg+xml"
+        svg = base64.b64decode(reply["data"]).decode()
+        assert svg.startswith("<svg")
+        assert all(word in svg for word in ("barks", "loudly")) or kind in ("translation", "backbone")
+        assert model.task.arity == 1 or "wash" in svg
+
+
+def test_a_change_is_drawn_and_no_change_is_none() -> None:
+    model = words_model("ms_san")
+    answers = Answers({"mine": model})
+    moved = record_of(dataclasses.replace(DOG, dependency=DependencyTree([2, 3, 0, 1])))
+    pictures = {}
+    for name, before in (("changed", moved), ("same", record_of(DOG))):
+        figure = {"what": "heads", "format": "svg", "before": [before]}
+        reply = answers.ask(request("draw", model, figure=figure))
+        pictures[name] = base64.b64decode(reply["data"]).decode()
+        assert "change of weight" in pictures[name]
+    assert pictures["changed"] != pictures["same"]
+
+
+def test_what_a_page_is_born_with() -> None:
+    models = {"one": words_model("ms_san"), "two": words_model("dependency_tree_lstm"), "three": words_model("disan")}
+    answers = Answers(models)
+    items = [Example((DOG,), "positive", id="a"), Sentence(["kids", "wash"])]
+    boot = in_json(answers.boot(items, host="frozen", frozen=True, influence=True, flips=True, command="structattn"))
+    assert (boot["v"], boot["host"], boot["command"], boot["view"]) == (
+        1,
+        "frozen",
+        "structattn",
+        {"item": 0, "models": ["one"]},
+    )
+    assert [one["name"] for one in boot["models"]] == list(models)
+    assert [one["reads"] for one in boot["models"]] == [["order", "dependency"], ["dependency"], ["order"]]
+    assert len({one["sha256"] for one in boot["models"]}) == 3
+    assert boot["models"][0]["labels"] == ["negative", "positive"]
+    assert [one["expected"] for one in boot["items"]] == ["positive", None]
+    assert boot["items"][1]["sentences"][0]["heads"] == [0, 1]
+    for entry in boot["items"]:
+        assert [one["model"] for one in entry["replies"]["look"]["looks"]] == list(models)
+        for do in ("influence", "arcs", "flip"):
+            assert list(entry["replies"][do]) == list(models)
+    asked = {"v": 1, "id": 0, "do": "flip", "models": ["two"], "sentences": boot["items"][0]["sentences"]}
+    assert boot["items"][0]["replies"]["flip"]["two"]["edits"] == answers.ask(asked)["edits"]
+    live = answers.boot(items, host="server")
+    assert [list(one["replies"]) for one in live["items"]] == [["look"], []]
+    assert Answers({name: models[name] for name in ("one", "two")}).boot(items, host="server")["view"]["models"] == [
+        "one",
+        "two",
+    ]
+
+
+def test_models_that_cannot_be_explored_are_refused() -> None:
+    with pytest.raises(ConfigError, match="expected at least one model to explore, got none"):
+        Answers({})
+    with pytest.raises(ConfigError, match=r"bare: expected a model that answers a task, .* got SentenceEncoder"):
+        Answers({"bare": build("emb_s2t", vocab_size=5, dim=4)})
+    with pytest.raises(ConfigError, match="expected models that read as many sentences as each other, got a 1, b 2"):
+        Answers({"a": words_model("emb_s2t"), "b": words_model("emb_s2t", PAIR)})
+    with pytest.raises(RequestError, match="sentence 0: expected 1 to 256 words, got 257"):
+        Answers({"a": words_model("emb_s2t")}).boot([Sentence(["a"] * 257)], host="server")
+
+
+def test_models_are_left_as_they_were() -> None:
+    model = words_model("ms_san").train()
+    modes = [part.training for part in model.modules()]
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    random_state = torch.get_rng_state()
+    answers = Answers({"mine": model})
+    for do in ("look", "influence", "arcs", "flip"):
+        in_json(answers.ask(request(do, model)))
+    assert [part.training for part in model.modules()] == modes
+    assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
