@@ -1,130 +1,37 @@
 """Edits in a live page, in a browser: what is asked, what is shown, what is refused, and what is undone."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from explorer_pages import attention, boot, browser, missing, sentence
-from structattn.explorer.page import live_page
+from explorer_live import (
+    HEADS,
+    TREE,
+    WORDS,
+    ask,
+    by_mouse,
+    closeness,
+    explorer,
+    heads,
+    live,
+    settle,
+    status,
+    weights,
+    word,
+)
+from explorer_pages import browser, missing
 from structattn.syntax import ConstituencyTree, DependencyTree
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-
-WORDS = ["the", "keys", "near", "the", "cabinet"]
-HEADS = [2, 0, 5, 5, 2]
-TREE = sentence(WORDS, HEADS, labels=["det", "root", "case", "det", "nmod"], phrases=[["S", 0, 5], ["NP", 0, 2]])
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-def closeness(distances: Any) -> Any:
-    weights = 2.0 ** -np.asarray(distances, dtype=float)
-    return weights / weights.sum(-1, keepdims=True)
-
-
-def look(given: dict[str, Any], model: str = "toy") -> dict[str, Any]:
-    """A model in two lines: heads over tree distances and over word distances; plural if the root ends in "s"."""
-    places = np.arange(len(given["words"]))
-    weights = [closeness(DependencyTree(given["heads"]).distances()), closeness(abs(places[:, None] - places))]
-    plural = 0.9 if given["words"][given["heads"].index(0)].endswith("s") else 0.2
-    maps = [attention(weights, heads=["dependency", "word"])]
-    born = boot([given], maps, model=model, labels={"plural": plural, "singular": 1 - plural})
-    return dict(born["items"][0]["replies"]["look"])
-
-
-def ask(request: dict[str, Any]) -> dict[str, Any]:
-    """What the explorer asks, answered by the model in two lines."""
-    head = {"v": 1, "id": request["id"]}
-    given = (request["sentences"] or [TREE])[0]
-    match request["do"]:
-        case "look":
-            return {**look(given), **head, "looks": [look(given, name)["looks"][0] for name in request["models"]]}
-        case "parse":
-            words = request["text"][0].split()
-            return {**head, "ms": 1.0, "sentences": [sentence(words, [0, *range(1, len(words))])]}
-        case "influence" | "arcs":
-            return {**head, "model": request["models"][0], "values": [[0.5, -0.25, None, 0.0, 0.1]]}
-        case "flip":
-            edit = {"sentence": 0, "word": 4, "head": 0, "heads": [2, 5, 5, 5, 0], "label": "singular", "p": 0.8}
-            return {**head, "model": request["models"][0], "edits": [edit]}
-    return {**head, "error": {"kind": "ValueError", "message": "what was asked", "sentence": 0, "word": 1}}
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     with browser() as found:
         yield found
-
-
-def born() -> dict[str, Any]:
-    first = {**boot([TREE], [], model="toy"), "host": "server", "token": "secret"}
-    first["items"][0]["replies"] = {"look": look(TREE)}
-    first["models"] = [{**first["models"][0], "name": name} for name in ("toy", "other")]
-    return first
-
-
-@contextmanager
-def live(browser: Any, answer: Ask = ask, **options: Any) -> Iterator[Any]:
-    """A live page whose server is a function."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True, **options)
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.asked = []
-
-    def handle(route: Any) -> None:
-        if route.request.method == "GET":
-            return route.fulfill(status=200, content_type="text/html", body=live_page(born()))
-        assert route.request.headers["x-token"] == "secret"
-        request = json.loads(route.request.post_data)
-        page.asked.append(request)
-        return route.fulfill(status=200, content_type="application/json", body=json.dumps(answer(request)))
-
-    page.route("**/*", handle)
-    try:
-        page.goto("http://localhost:1/")
-        settle(page)
-        yield page
-    finally:
-        context.close()
-    assert not faults
-
-
-def settle(page: Any) -> None:
-    """Until what was asked is painted."""
-    page.locator(".explorer:not([aria-busy])").first.wait_for()
-
-
-def word(page: Any, place: int) -> Any:
-    return page.locator(".word").nth(place)
-
-
-def explorer(page: Any, expression: str) -> Any:
-    return page.evaluate(
-        f"(() => {{const app = [...document.querySelectorAll('div')].find(e => e.explorer).explorer;"
-        f"return {expression}}})()"
-    )
-
-
-def heads(page: Any) -> list[int]:
-    return list(explorer(page, "app.state.sentences[0].heads"))
-
-
-def weights(page: Any) -> list[list[float]]:
-    return list(explorer(page, "app.heads[0].map(head => [...head.values])"))
-
-
-def status(page: Any) -> str:
-    settle(page)
-    return str(page.locator(".status").inner_text())
-
-
-def by_mouse(page: Any, head: int, dependent: int) -> None:
-    word(page, head).click()
-    word(page, dependent).click()
 
 
 def by_dragging(page: Any, head: int, dependent: int) -> None:
@@ -290,55 +197,3 @@ def test_by_keyboard_alone_a_text_is_parsed(chromium: Any) -> None:
         page.keyboard.press("Control+z")
         settle(page)
         assert page.locator(".word").all_inner_texts() == WORDS
-
-
-def test_influence_is_shown_and_an_edit_that_flips_is_applied(chromium: Any) -> None:
-    with live(chromium) as page:
-        page.get_by_role("button", name="influence of arcs").click()
-        page.locator(".bars i").first.wait_for()
-        assert page.locator(".bars i").count() == 5
-        assert page.locator(".bars i.bar-down").count() == 1
-        page.get_by_role("button", name="Find an edit that flips").click()
-        page.get_by_role("button", name="cabinet as the root").click()
-        assert "answer plural → singular" in status(page)
-
-
-def test_two_models_stand_side_by_side(chromium: Any) -> None:
-    with live(chromium) as page:
-        page.get_by_role("button", name="+ compare").click()
-        assert status(page) == "toy: plural, 90.0 %; other: plural, 90.0 %."
-        assert page.locator(".pair > div").count() == 2
-        by_mouse(page, 1, 2)
-        assert status(page).count("1 head moved") == 2
-        assert page.asked[-1]["models"] == ["toy", "other"]
-
-
-def test_a_saved_state_is_opened_as_it_was_left(chromium: Any, tmp_path: Any) -> None:
-    with live(chromium) as page:
-        by_mouse(page, 1, 2)
-        settle(page)
-        page.get_by_role("button", name="Change").click()
-        page.locator("summary", has_text="Share").click()
-        with page.expect_download() as download:
-            page.get_by_role("button", name="Save state").click()
-        download.value.save_as(tmp_path / "state.json")
-        shown = weights(page)
-    state = json.loads((tmp_path / "state.json").read_text())
-    assert state["runs"] == {"toy": "0", "other": "0"}
-    with live(chromium) as page:
-        page.locator("input[type=file]").set_input_files(tmp_path / "state.json")
-        page.locator(".arcs path[stroke-dasharray]").wait_for()
-        settle(page)
-        assert weights(page) == shown
-        assert explorer(page, "app.view.mode") == "change"
-        assert explorer(page, "app.state.before[0].heads") == HEADS
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"v": 2}', '{"v": 1}', '{"v": 1, "sentences": [{"words": [1]}]}'])
-def test_a_file_that_is_no_state_is_refused(chromium: Any, content: str) -> None:
-    with live(chromium) as page:
-        file = {"name": "state.json", "mimeType": "application/json", "buffer": content.encode()}
-        page.locator("input[type=file]").set_input_files([file])
-        page.locator(".status.error").wait_for()
-        assert status(page).startswith("Expected")
-        assert heads(page) == HEADS

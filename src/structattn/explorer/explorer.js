@@ -256,19 +256,6 @@ function isRightToLeft(words) {
 
 // ------------------------------------------------------------------------------------------------------------- heads
 
-/** Paths of modules without what all have in common; `blocks.0.attention` and `blocks.1.attention` are layers 1, 2. */
-function shortPaths(paths) {
-  let parts = paths.map((path) => path.split("."));
-  const strip = (end) => {
-    while (parts.every((part) => part.length > 1) && new Set(parts.map((part) => part.at(end))).size === 1)
-      parts = parts.map((part) => (end ? part.slice(0, -1) : part.slice(1)));
-  };
-  strip(0);
-  strip(-1);
-  const numbers = parts.length > 1 && parts.every((part) => part.length === 1 && /^\d+$/.test(part[0]));
-  return parts.map((part) => (numbers ? `layer ${Number(part[0]) + 1}` : part.join(".")));
-}
-
 /** What the rows or columns of a map stand for: a text, and the word it belongs to, if it belongs to one. */
 function unitsOf(map, axis, sentences) {
   const { words } = sentences[map.sentence] ?? sentences[0];
@@ -277,11 +264,9 @@ function unitsOf(map, axis, sentences) {
   const places = map.words?.[axis];
   const ofWords = !map[axis] || (size >= words.length && words.every((text, i) => names[i] === text));
   return Array.from({ length: size }, (_, i) => {
-    let index = places ? places[i] : ofWords && i < words.length ? i : null;
-    let { sentence } = map;
-    if (places && index !== null) // words of a pair that is read as one text are counted through
-      while (sentence + 1 < sentences.length && index >= sentences[sentence].words.length) index -= sentences[sentence++].words.length;
-    return { text: names[i] ?? "", sentence, word: index };
+    const place = places ? places[i] : ofWords && i < words.length ? i : null;
+    const [sentence, index] = Array.isArray(place) ? place : [map.sentence, place];
+    return { text: names[i] ?? "", sentence, word: index ?? null };
   });
 }
 
@@ -321,16 +306,16 @@ function byWords(head, sentences) {
 
 /** All heads of a reply: one matrix each, with the names and the words of its rows and columns. */
 function headsOf(look, sentences, tokens) {
-  const paths = [...new Set(look.maps.map((map) => map.name))];
-  const short = shortPaths(paths);
+  const severalSentences = new Set(look.maps.map((map) => map.sentence)).size > 1;
   const ofAll = new Map(look.maps.map((map) => [map.name, map.heads]));
   const distinct = new Set([...ofAll.values()].flat()).size === sum([...ofAll.values()].map((names) => names.length));
   return look.maps.flatMap((map) => {
     const [rows, columns] = [unitsOf(map, "rows", sentences), unitsOf(map, "columns", sentences)];
     const size = rows.length * columns.length;
-    const path = short[paths.indexOf(map.name)];
+    const path = map.title || map.name;
     return map.heads.map((name, number) => {
-      const title = distinct ? name : map.heads.length === 1 ? path : `${path} · ${name}`;
+      const own = distinct ? name : map.heads.length === 1 ? path : `${path} · ${name}`;
+      const title = severalSentences ? `${map.sentence + 1}: ${own}` : own;
       const values = map.weights.subarray(number * size, (number + 1) * size);
       const allowed = map.allowed && map.allowed.subarray(number * size, (number + 1) * size);
       const key = `${look.model}/${map.name}/${map.sentence}/${number}`;
@@ -372,8 +357,11 @@ function placeWords(widths, arcs, rightToLeft) {
   }
   let moved = 0;
   const placed = centres.map((centre, i) => centre + (moved += shifts[i]));
-  const width = widths.length ? placed.at(-1) + widths.at(-1) / 2 + 2 : 0;
-  return { width, centres: rightToLeft ? placed.map((centre) => width - centre) : placed };
+  const line = widths.length ? placed.at(-1) + widths.at(-1) / 2 + 2 : 0;
+  const finalCentres = rightToLeft ? placed.map((centre) => line - centre) : placed;
+  const roots = arcs.filter((arc) => arc.from === null && arc.label);
+  const width = Math.max(line, ...roots.map((arc) => finalCentres[arc.to] + widths[arc.to] / 2 + 8 + textWidth(arc.label, LABEL)));
+  return { width, centres: finalCentres };
 }
 
 const ends = ({ from, to }) => (from === null ? [to, to] : [Math.min(from, to), Math.max(from, to)]);
@@ -525,6 +513,12 @@ function shownValues(head, change) {
   return head.before ? head.values.map((value, i) => value - head.before[i]) : new Float32Array(head.values.length);
 }
 
+/** As many heads side by side as fit, or a few less if then all rows are full. */
+function perLine(number, fits) {
+  const full = Array.from({ length: Math.max(fits - 1, 0) }, (_, i) => fits - i).find((size) => size <= number && number % size === 0);
+  return full ?? Math.max(fits, 1);
+}
+
 /** The largest absolute value of each row. */
 function rowLimits(values, columns) {
   const limits = new Float32Array(values.length / Math.max(columns, 1));
@@ -536,7 +530,7 @@ function rowLimits(values, columns) {
 }
 
 /** Paint a head: colours, hatch where attention is forbidden, a frame at each word's syntactic head. */
-function paintHead(canvas, head, { scale, change, perRow, theme, room, heads }) {
+function paintHead(canvas, head, { scale, change, perRow, theme, room, sentences }) {
   const [rows, columns] = [head.rows.length, head.columns.length];
   const ratio = globalThis.devicePixelRatio || 1;
   const cell = clamp(Math.floor((room * ratio) / Math.max(rows, columns, 1)), 1, Math.floor(26 * ratio));
@@ -559,21 +553,22 @@ function paintHead(canvas, head, { scale, change, perRow, theme, room, heads }) 
   const clear = (i) => (head.allowed && !head.allowed[i] ? [0, 0, 0, 0] : colour(i));
   context.drawImage(pixels(rows, columns, clear), 0, 0, canvas.width, canvas.height);
   context.globalCompositeOperation = "source-over";
-  if (heads && cell >= FRAME) {
+  if (cell >= FRAME) {
     context.strokeStyle = INKS[theme].mark;
     context.lineWidth = Math.max(1, ratio);
-    for (const [row, column] of syntacticCells(head, heads)) context.strokeRect(column * cell + 0.5, row * cell + 0.5, cell - 1, cell - 1);
+    for (const [row, column] of syntacticCells(head, sentences)) context.strokeRect(column * cell + 0.5, row * cell + 0.5, cell - 1, cell - 1);
   }
   return cell / ratio;
 }
 
-/** Cells in which a word looks at its syntactic head, where it may. */
-function syntacticCells(head, heads) {
-  const places = (units) => new Map(units.map((unit, i) => [unit.word, i]).filter(([place]) => place !== null));
-  const [rows, columns] = [places(head.rows), places(head.columns)];
-  return heads
-    .map((above, i) => [rows.get(i), above ? columns.get(above - 1) : undefined])
-    .filter(([row, column]) => row !== undefined && column !== undefined)
+/** Cells in which a word, or a token of it, looks at its syntactic head, where it may. */
+function syntacticCells(head, sentences) {
+  const columns = head.columns.map((unit, i) => [unit, i]).filter(([unit]) => unit.word !== null);
+  return head.rows
+    .flatMap((unit, row) => {
+      const above = unit.word === null ? 0 : (sentences[unit.sentence]?.heads?.[unit.word] ?? 0);
+      return columns.filter(([other]) => above && other.word === above - 1 && other.sentence === unit.sentence).map(([, column]) => [row, column]);
+    })
     .filter(([row, column]) => !head.allowed || head.allowed[row * head.columns.length + column]);
 }
 
@@ -778,7 +773,9 @@ class Explorer {
     try {
       const reply = await this.request(what, { models: [model] });
       this.extras.set(JSON.stringify([what, model, sentences]), reply);
-      if (same(sentences, this.state.sentences)) this.draw();
+      if (!same(sentences, this.state.sentences)) return;
+      this.draw();
+      if (reply.values && !reply.values.some(Boolean)) this.say(`${model} has none: it answers no label${what === "arcs" ? ", or reads no dependency tree" : ""}.`);
     } catch (error) {
       this.say(error.message, true);
     }
@@ -1051,12 +1048,13 @@ class Bar {
   }
 }
 
-/** The item's words, after a cross where the model is wrong. */
+/** The item's name and words, after a cross where the model is wrong. */
 function itemName(item, model) {
   const answer = item.replies?.look?.looks.find((look) => look.model === model)?.answer;
   const wrong = item.expected && answer && answer.label !== null && answer.label !== item.expected;
   const text = item.sentences.map((sentence) => sentence.words.join(" ")).join(" / ");
-  return `${wrong ? "✗ " : ""}${item.name}: ${text.length > 80 ? `${text.slice(0, 79)}…` : text}`;
+  const name = text.startsWith(item.name.replace(/…$/, "")) ? "" : `${item.name}: `;
+  return `${wrong ? "✗ " : ""}${name}${text.length > 80 ? `${text.slice(0, 79)}…` : text}`;
 }
 
 const isTyping = (element) => element.getRootNode().activeElement?.matches?.("input[type=text]") && element.contains(element.getRootNode().activeElement);
@@ -1283,7 +1281,7 @@ class Trees {
   bars(number, centres, widths) {
     const { app } = this;
     const rows = [];
-    for (const [what, title] of [["influence", "influence of each word"], ["arcs", "influence of each arc, under its dependent"]])
+    for (const [what, title] of [["influence", "influence of each word on the answer"], ["arcs", "influence of each arc on the answer, under its dependent"]])
       for (const model of app.state.models) {
         const found = app.wanted?.has(what) ? app.extra(what, model) : null;
         const values = found?.values[number];
@@ -1296,7 +1294,7 @@ class Trees {
             top: `${(value ?? 0) < 0 ? 20 : 20 - height}px` });
           return bar;
         });
-        const note = `${title}${app.state.models.length > 1 ? ` on ${model}` : ""}: largest ${signed(values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0), 2)}`;
+        const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: at most ${signed(values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0), 2)}`;
         rows.push(make("div", { class: "bars", role: "img", "aria-label": note }, bars), make("div", { class: "bars-note" }, make("span", {}, note)));
       }
     return rows;
@@ -1509,7 +1507,8 @@ class Flips {
     const { app } = this;
     const name = app.state.models.length > 1 ? [make("h3", {}, word(model))] : [];
     const found = app.extra("flip", model);
-    if (!found && !app.live) return [];
+    const reads = app.boot.models.find((one) => one.name === model)?.reads ?? [];
+    if (!reads.includes("dependency") || (!found && !app.live)) return [];
     const search = async (event) => {
       event.target.disabled = true;
       event.target.textContent = "Searching …";
@@ -1519,19 +1518,16 @@ class Flips {
     if (!found) return [...name, button("Find an edit that flips", search)];
     if (!found.edits.length) return [...name, make("p", { class: "soft" }, "No single edit of the tree changes the answer.")];
     const shown = found.edits.slice(0, 8).map((edit) => this.edit(edit));
-    const left = found.edits.length - shown.length;
+    const left = (found.found ?? found.edits.length) - shown.length;
     return [...name, ...shown, left > 0 ? make("p", { class: "soft" }, `and ${count(left, "edit")}`) : null].filter(Boolean);
   }
 
-  edit({ sentence = 0, word: place, head, heads, label, p, score }) {
+  edit({ sentence = 0, word: place, head, heads, labels, label, p, score }) {
     const { app } = this;
     const { words } = app.state.sentences[sentence];
     const what = head ? `${words[head - 1]} → ${words[place]}` : `${words[place]} as the root`;
     const value = p === undefined || p === null ? short(score ?? 0, 2) : `${label} ${(100 * p).toFixed(0)} %`;
-    const apply = () => {
-      if (head === 0) return app.reroot(sentence, place);
-      return app.edit(sentence, (tree) => ({ ...tree, heads: heads ?? tree.heads.with(place, head) }), { said: `${what}.`, tree: "dependency" });
-    };
+    const apply = () => app.edit(sentence, (tree) => ({ ...tree, heads, labels: labels ?? tree.labels }), { said: `${what}.`, tree: "dependency" });
     return button([word(what), make("span", { class: "number" }, value)], apply, { class: "line-button" });
   }
 }
@@ -1585,10 +1581,10 @@ class Matrices {
     const width = this.element.clientWidth || 600;
     const narrow = width < 480;
     const room = narrow ? (width - 20) / 2 : lists.length > 1 ? Math.min(230, width / 4 - 14) : 208;
-    const options = { scale, change, perRow: app.view.scale === "row", theme: app.theme, room };
+    const options = { scale, change, perRow: app.view.scale === "row", theme: app.theme, room, sentences: app.state.sentences };
     const grid = (heads) => {
       const box = make("div", { class: "grid" }, heads.map((head) => this.panel(head, options)));
-      if (!narrow && heads.length % 3 === 0 && heads.length < 10) box.style.maxWidth = `${3 * (room + 17)}px`;
+      if (!narrow) box.style.maxWidth = `${perLine(heads.length, Math.floor(width / lists.length / (room + 16))) * (room + 17)}px`;
       return box;
     };
     const columns = lists.map((heads, i) => lists.length > 1
@@ -1623,8 +1619,7 @@ class Matrices {
     const bar = make("span", { class: "ramp", role: "img", "aria-label": "colour scale" });
     const stops = Array.from({ length: 17 }, (_, i) => scale.css(change ? ((i - 8) / 8) * scale.limit : (i / 16) * scale.limit));
     bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
-    const perRow = this.app.view.scale === "row";
-    const [low, high] = perRow ? [change ? "−max" : "0", "row's max"] : [change ? short(-scale.limit, 2) : "0", short(scale.limit, 2)];
+    const [low, high] = scaleEnds(scale, this.app.view.scale === "row");
     const attention = this.shown.flat();
     return make("p", { class: "legend" }, low, bar, high,
       attention.some((head) => head.allowed) && make("span", {}, make("i", { class: "swatch hatch" }), "forbidden"),
@@ -1635,7 +1630,7 @@ class Matrices {
   panel(head, options) {
     const { app } = this;
     const canvas = make("canvas", { role: "img", "aria-label": `${head.title}: ${count(head.rows.length, "row")}, moved by ${short(head.moved)}` });
-    const cell = paintHead(canvas, head, { ...options, heads: this.headsFor(head) });
+    const cell = paintHead(canvas, head, options);
     const chosen = this.chosen()?.key === head.key;
     const moved = head.moved > MOVED;
     const title = button([word(head.title), moved ? make("span", { class: "number" }, short(head.moved)) : ""], () => app.change({ head: head.key }),
@@ -1645,10 +1640,6 @@ class Matrices {
     const figure = make("figure", { class: `head${chosen ? " chosen" : ""}${moved ? " moved" : ""}` }, title, box, echo);
     figure.style.width = `${Math.ceil(options.room) + 4}px`;
     return figure;
-  }
-
-  headsFor(head) {
-    return this.app.state.sentences[head.sentence]?.heads ?? null;
   }
 
   /** The canvas with a frame around the row that is looked at; it tells the value of the cell under the pointer. */
@@ -1685,7 +1676,7 @@ class Matrices {
   /** The chosen head with its rows and columns named. */
   enlarged(head, options) {
     const canvas = make("canvas", { role: "img", "aria-label": `${head.title}, large` });
-    const cell = paintHead(canvas, head, { ...options, heads: this.headsFor(head) });
+    const cell = paintHead(canvas, head, options);
     const echo = make("p", { class: "echo" });
     const named = cell >= 11;
     const names = (units, side) => make("div", { class: side, "aria-hidden": "true" }, units.map((unit) => {
@@ -1898,9 +1889,13 @@ function save(name, type, content) {
 
 /** What can be exported now: [its name in a request, its name for people]. */
 function exportable(app) {
-  const trees = [["tree", "Dependency tree", app.state.sentences.some((sentence) => sentence.heads)],
-    ["heads", "Heads", app.matrices.attention.flat().length], ["latent", "Latent trees", app.now?.some(({ look }) => look.latent.some(Boolean))]];
-  return trees.filter(([, , there]) => there);
+  const { sentences } = app.state;
+  const pictures = [["tree", "Dependency tree", sentences.some((sentence) => sentence.heads)],
+    ["heads", "Heads", app.matrices.attention.flat().length],
+    ["latent", "Latent trees", app.now?.some(({ look }) => look.latent.some(Boolean))],
+    ["phrases", "Phrases", app.live && sentences.some((sentence) => sentence.phrases?.length)],
+    ["pooling", "Pooling", app.live && app.heads.flat().some((head) => head.kind === "pooling")]];
+  return pictures.filter(([, , there]) => there);
 }
 
 /** A live explorer draws in Python, as `structattn plot --state` does; a frozen page draws itself. */
@@ -1908,17 +1903,20 @@ async function exportPicture(app, what, format) {
   const types = { svg: "image/svg+xml", png: "image/png", pdf: "application/pdf" };
   try {
     if (app.live) {
-      const { type, data } = await app.request("draw", { figure: { what, format } });
+      const { type, data } = await app.request("draw", { figure: { what, format, ...since(app, what) } });
       save(`structattn-${what}.${format}`, type, Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)));
     } else {
       const svg = pictureOf(app, what);
       save(`structattn-${what}.${format}`, types[format], format === "svg" ? svg : await rasterised(svg));
     }
-    app.say(`${what === "heads" ? "Heads" : "Tree"} saved as ${format.toUpperCase()}.`);
+    app.say(`Saved structattn-${what}.${format}.`);
   } catch (error) {
     app.say(error.message, true);
   }
 }
+
+/** Where the heads show a change, their picture does too. */
+const since = (app, what) => (what === "heads" && app.view.mode === "change" && app.isEdited ? { before: app.state.before } : {});
 
 const onPaper = (role) => INKS.light[role];
 
@@ -1958,22 +1956,38 @@ function headsPicture(app) {
   const longest = Math.max(...heads.map((head) => Math.max(head.rows.length, head.columns.length)));
   const cell = clamp(Math.floor(260 / longest), 2, 18);
   const names = Math.max(...heads.flatMap((head) => [...head.rows, ...head.columns].map((unit) => textWidth(unit.text, 10)))) + 8;
-  const [wide, high] = [Math.max(longest * cell, 120) + 18, longest * cell + 30];
+  const [wide, high] = [Math.max(longest * cell, ...heads.map((head) => 1.15 * textWidth(head.title, 12))) + 18, longest * cell + 30];
   const perRow = clamp(Math.floor(1000 / wide), 1, heads.length);
   const panels = heads.map((head, i) => {
     const [x, y] = [names + (i % perRow) * wide, (cell >= 8 ? names : 0) + Math.floor(i / perRow) * high];
     return drawn("g", { transform: `translate(${x} ${y})` }, drawn("text", { x: 0, y: 14, "font-size": 12, "font-weight": 700, fill: onPaper("ink") }, head.title),
-      drawn("g", { transform: "translate(0 20)" }, headCells(head, { scale, change, cell, perRow: app.view.scale === "row" }, app.matrices.headsFor(head)),
+      drawn("g", { transform: "translate(0 20)" }, headCells(head, { scale, change, cell, perRow: app.view.scale === "row", sentences: app.state.sentences }),
         i % perRow || cell < 8 ? [] : head.rows.map((unit, row) => drawn("text", { x: -4, y: (row + 0.75) * cell, "font-size": 10, "text-anchor": "end", fill: onPaper("ink") }, unit.text)),
         i >= perRow || cell < 8 ? [] : head.columns.map((unit, column) => drawn("text", { "font-size": 10, fill: onPaper("ink"), transform: `translate(${(column + 0.75) * cell} -22)rotate(-90)` }, unit.text))));
   });
-  const size = [names + perRow * wide, (cell >= 8 ? names : 0) + Math.ceil(heads.length / perRow) * high];
+  const size = [Math.max(names + perRow * wide, 320), (cell >= 8 ? names : 0) + Math.ceil(heads.length / perRow) * high + 26];
+  const legend = drawn("g", { transform: `translate(${names} ${size[1] - 14})` }, legendOf(scale, app.view.scale === "row"));
   return drawn("svg", { width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}` },
-    drawn("defs", {}, drawn("pattern", { id: "forbidden", width: 5, height: 5, patternUnits: "userSpaceOnUse" }, drawn("path", { d: "M0 5L5 0", stroke: onPaper("hatch") }))), panels);
+    drawn("defs", {}, drawn("pattern", { id: "forbidden", width: 5, height: 5, patternUnits: "userSpaceOnUse" }, drawn("path", { d: "M0 5L5 0", stroke: onPaper("hatch") }))), panels, legend);
+}
+
+/** A colour bar with its ends. */
+function legendOf(scale, perRow) {
+  const value = (i) => (scale.diverging ? (i - 16) / 16 : i / 32) * scale.limit;
+  const steps = Array.from({ length: 33 }, (_, i) => drawn("rect", { x: 40 + 4 * i, y: 0, width: 4.2, height: 10, fill: scale.hex(value(i)) }));
+  const text = (x, anchor, content) => drawn("text", { x, y: 9, "font-size": 10, "text-anchor": anchor, fill: onPaper("ink") }, content);
+  const [low, high] = scaleEnds(scale, perRow);
+  return [text(34, "end", low), steps, text(178, "start", high)];
+}
+
+/** What stands at the ends of a colour bar. */
+function scaleEnds(scale, perRow) {
+  if (perRow) return [scale.diverging ? "−max" : "0", "row's max"];
+  return [scale.diverging ? short(-scale.limit, 2) : "0", short(scale.limit, 2)];
 }
 
 /** Cells of a head; neighbours of one colour are one rectangle. */
-function headCells(head, { scale, change, cell, perRow }, syntax) {
+function headCells(head, { scale, change, cell, perRow, sentences }) {
   const columns = head.columns.length;
   const values = shownValues(head, change);
   const limits = perRow ? rowLimits(values, columns) : null;
@@ -1987,7 +2001,7 @@ function headCells(head, { scale, change, cell, perRow }, syntax) {
       from = column + 1;
     }
   });
-  const frames = syntax ? syntacticCells(head, syntax).map(([row, column]) => drawn("rect", { x: column * cell + 0.5, y: row * cell + 0.5, width: cell - 1, height: cell - 1, fill: "none", stroke: onPaper("mark") })) : [];
+  const frames = syntacticCells(head, sentences).map(([row, column]) => drawn("rect", { x: column * cell + 0.5, y: row * cell + 0.5, width: cell - 1, height: cell - 1, fill: "none", stroke: onPaper("mark") }));
   return [...cells, ...frames];
 }
 
@@ -2085,7 +2099,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .hatch{background:repeating-linear-gradient(135deg,var(--hatch) 0 1px,transparent 1px 4px)}
 .framed{border:2px solid var(--mark)}
 .pair{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:14px}
-.grid{display:flex;flex-wrap:wrap;gap:10px 12px}
+.grid{display:flex;flex-wrap:wrap;gap:10px 12px;align-items:flex-end}
 .head{max-width:100%}
 .title{display:flex;width:100%;justify-content:space-between;gap:6px;border-color:transparent;padding:2px 2px;text-align:start;font-size:13px;overflow-wrap:anywhere}
 .chosen .title{text-decoration:underline 2px var(--accent);text-underline-offset:3px}
@@ -2128,7 +2142,8 @@ td.number{text-align:end}
 @media (prefers-reduced-motion:no-preference){.bar-box i,.well i{transition:width .12s,height .12s}}
 @media (forced-colors:active){
   .word.spot,.word[aria-pressed=true],.word.hand{border-color:Highlight}
-  .bars i,.arcs path{forced-color-adjust:none}
+  .bars i,.arcs path,.swatch{forced-color-adjust:none}
+  .segments button[aria-pressed=true],button.toggle[aria-pressed=true]{forced-color-adjust:none;background:Highlight;color:HighlightText}
 }
 `;
 
