@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
-from feature_images import vector_comparison
+from feature_scatter import feature_scatter
 from figure_parts import named, write
 
 import structattn as sa
@@ -92,10 +92,10 @@ def distance_figure(sentence: sa.Sentence, word: int) -> str:
 
 
 def word_vector_figure(first: AttentionMap, second: AttentionMap, word: str) -> str:
-    """DiSAN, figure 8: the pooling weights of one word in two sentences, and their difference."""
+    """DiSAN, figure 8: the pooling weights of one word in two sentences against each other, feature by feature."""
     vectors = [found.features[found.columns.index(word)].tolist() for found in (first, second)]
     names = (" ".join(first.columns), " ".join(second.columns))
-    return vector_comparison(*vectors, names, title=f"pooling weights of “{word}”")
+    return feature_scatter(*vectors, names, title=f"Pooling weights of “{word}” in two sentences")
 
 
 def ms_san_figures(run: str) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
     python examples/structured_attention_figures.py --heads simple=RUN structured=RUN --formula "( * ( + 15 7 ) 1 8 )"
     python examples/structured_attention_figures.py --depth none=RUN,RUN simple=RUN,RUN structured=RUN,RUN
     python examples/structured_attention_figures.py --entropy simple=RUN structured=RUN
-    python examples/structured_attention_figures.py --trees induced=RUN pretrained=RUN --data trees.conllu
+    python examples/structured_attention_figures.py --trees "pairs alone=RUN" "UD EWT=RUN" --data trees.conllu
     python examples/structured_attention_figures.py --translations simple=RUN sigmoid=RUN segmentation=RUN \\
         --data train.ja,train.en --pair "SOURCE" "TARGET"
     python examples/structured_attention_figures.py --bleu simple=RUN sigmoid=RUN segmentation=RUN
@@ -103,27 +103,44 @@ def curve_figure(runs: Runs, metric: str, *, title: str, y_label: str) -> str:
 
 
 def tree_figures(runs: Runs, data: str) -> Iterator[tuple[str, str]]:
-    """The best latent tree above a sentence and its parse below; and how often heads agree, by part of speech."""
+    """The best latent tree above a sentence and its parse below; and how often heads agree, by part of speech.
+
+    What a run is called says what its scorer has learnt from. Trees without any learning stand beside them.
+    """
     gold = [one for one in islice(sa.read_conllu(data), 1000) if one.dependency is not None and len(one)]
     shown = next((one for one in gold if 8 <= len(one) <= 14), gold[0])
     tags = [tag for one in gold for tag in one.tags or ["?"] * len(one)]
     common = [tag for tag, _ in Counter(tags).most_common(12)]
-    series = []
+    agreement: dict[str, list[float]] = {}
     for name, folders in runs.items():
         found = dict(zip(map(id, gold), best_heads(folders[0], gold), strict=True))
         yield (
-            f"structured-tree-{name}",
+            f"structured-tree-{name.replace(' ', '-').lower()}",
             dependency_tree(
                 shown.words, found[id(shown)], other=shown.dependency.heads, names=(name, "parse"), tags=shown.tags
             ),
         )
-        right = [head == true for one in gold for head, true in zip(found[id(one)], one.dependency.heads, strict=True)]
-        agree = {tag: [hit for hit, its in zip(right, tags, strict=True) if its == tag] for tag in common}
-        series.append(Series(f"{name} ({fmean(right):.1%})", [], [fmean(agree[tag]) for tag in common]))
-    yield (
-        "structured-attachment",
-        bar_chart(common, series, title="heads that agree with the parse", value_label="share of words", percent=True),
-    )
+        agreement[f"trained on {name}"] = [
+            float(head == true) for one in gold for head, true in zip(found[id(one)], one.dependency.heads, strict=True)
+        ]
+    # The last word would have no next one: it is the root.
+    following = [0 if place == len(one) else place + 1 for one in gold for place in range(1, len(one) + 1)]
+    true_heads = [head for one in gold for head in one.dependency.heads]
+    agreement["next word"] = [float(head == true) for head, true in zip(following, true_heads, strict=True)]
+    agreement["random projective tree"] = [chance for one in gold for chance in chances(one.dependency.heads)]
+    series = []
+    for name, right in agreement.items():
+        by_tag = {tag: [hit for hit, its in zip(right, tags, strict=True) if its == tag] for tag in common}
+        series.append(Series(name, [], [fmean(right), *(fmean(by_tag[tag]) for tag in common)]))
+    title = f"Heads that agree with the parse: {len(tags):,} words, one seed each"
+    chart = bar_chart(["all words", *common], series, title=title, value_label="share of words", percent=True)
+    yield "structured-attachment", chart
+
+
+def chances(heads: Sequence[int]) -> list[float]:
+    """For each word how probable its head is in a projective tree with one root that is drawn uniformly."""
+    trees = sa.distributions.DependencyCRF(torch.zeros(len(heads), len(heads) + 1), single_root=True)
+    return trees.marginals()[range(len(heads)), list(heads)].tolist()
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.inspection import AttentionMap, attention_maps
+from structattn.inspection.figures import attention_panels
 from structattn.inspection.items import sentences_of
 from structattn.inspection.names import gate_names
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
@@ -363,7 +364,7 @@ def test_figures_6_and_7_of_disan() -> None:
     maps = attention_maps(encoder, batch_of(KIDS, DOG))
     svg = inspection.attention_figure(maps)
     assert svg.count("<title>") == 2 * (64 + 9)
-    assert "nothing allowed" in svg
+    assert "not allowed</text>" in svg
     gates = [found for found in maps if found.kind == "gate"]
     assert len(gates) == 4
     assert "12 features" in inspection.features_figure(gates[0])
@@ -453,6 +454,19 @@ def test_every_format_has_every_figure(name: str, tmp_path: Path) -> None:
     for file in files:
         if file.suffix == ".svg":
             ET.fromstring(file.read_text(encoding="utf-8"))
+
+
+def test_what_may_not_be_attended_to_is_hatched_and_bears_no_mark() -> None:
+    allowed = torch.tensor([[[True, False], [True, True]]])
+    weights = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    sentence = Sentence(["dogs", "bark"], dependency=DependencyTree([2, 0]))
+    for head, marks in ((allowed, []), (None, [(0, 1)])):
+        found = AttentionMap(
+            "a", sentence.words, sentence.words, weights, "attention", ("forward",), allowed=head, sentence=sentence
+        )
+        (panel,) = attention_panels([found])
+        assert panel.marks == marks
+        assert panel.matrix() == ([[1.0, None], [0.0, 1.0]] if head is not None else [[1.0, 0.0], [0.0, 1.0]])
 
 
 def test_folder_and_model_the_other_way_round(tmp_path: Path) -> None:

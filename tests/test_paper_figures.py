@@ -56,16 +56,21 @@ def test_figure_3_of_ms_san_shows_two_distances() -> None:
     assert texts[end : end + 8] == list("21332021")
 
 
-def test_figure_8_of_disan_folds_vectors_and_compares_them() -> None:
-    compare = importlib.import_module("feature_images").vector_comparison
-    svg = compare([1.0, *[0.0] * 599], [0.6, 0.8, *[0.0] * 598], ("first", "second"), title="kids")
+def test_figure_8_of_disan_has_a_point_for_each_feature() -> None:
+    scatter = importlib.import_module("feature_scatter").feature_scatter
+    svg = scatter([1.0, *[0.0] * 599], [0.6, 0.8, *[0.0] * 598], ("first", "second"), title="kids")
     assert "cosine 0.600" in svg
-    assert "cosine 0.000" in compare([0.0, 0.0], [0.0, 1.0], ("a", "b"), title="")
-    paths = [path for path in re.findall("<path [^>]*>", svg) if "crispEdges" in path]
-    # Three images of twenty rows and thirty columns.
-    assert sum(path.count("h8") for path in paths) == 3 * 600
+    assert "cosine 0.000" in scatter([0.0, 0.0], [0.0, 1.0], ("a", "b"), title="")
+    points = re.findall(r'<circle cx="([^"]+)" cy="([^"]+)"', svg)
+    assert len(points) == 600
+    ((x, y), (zero_x, high_y), *rest) = [(float(x), float(y)) for x, y in points]
+    (origin,) = set(rest)
+    # Both axes have the same scale: 1 across is as far as 0.6 up is three fifths of.
+    assert zero_x == origin[0]
+    assert (origin[1] - y) / (x - origin[0]) == pytest.approx(0.6, abs=1e-3)
+    assert (origin[1] - high_y) / (x - origin[0]) == pytest.approx(0.8, abs=1e-3)
     with pytest.raises(ValueError, match="two vectors of one size; got 1 and 2 values"):
-        compare([1.0], [1.0, 2.0], ("a", "b"), title="")
+        scatter([1.0], [1.0, 2.0], ("a", "b"), title="")
 
 
 def test_heads_gates_and_pooling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

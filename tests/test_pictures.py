@@ -110,14 +110,14 @@ def test_what_is_not_allowed_is_hatched(nothing: float | None) -> None:
         SEQUENTIAL.light[LEVELS],
     ]
     assert cells[1][0].endswith("not allowed")
-    assert "nothing allowed" in svg
+    assert "not allowed</text>" in svg
 
 
 def test_a_row_that_attends_to_nothing_is_hatched_and_named_in_the_legend() -> None:
     svg = pictures.heatmap(["x", "y"], ["x", "y"], [[0, 0], [1, 0]])
     assert [colour for _, colour in _cells(svg)][:2] == [INKS["chip"][0]] * 2
-    assert "nothing allowed" in svg
-    assert "nothing allowed" not in pictures.heatmap(["x", "y"], ["x", "y"], [[0, 1], [1, 0]])
+    assert "not allowed</text>" in svg
+    assert "not allowed</text>" not in pictures.heatmap(["x", "y"], ["x", "y"], [[0, 1], [1, 0]])
 
 
 def test_a_diverging_heat_map_is_symmetric_around_zero() -> None:
@@ -137,6 +137,49 @@ def test_a_grid_draws_every_panel_on_one_scale_and_marks_cells() -> None:
         assert text in svg
     # One outline in the panel, one in the legend.
     assert svg.count(f'stroke="{INKS["mark"][0]}"') == 2
+
+
+def test_labels_that_all_panels_share_stand_once() -> None:
+    words = ["kids", "wash", "hands"]
+    svg = pictures.heatmap_grid([Panel(words, words, UNIFORM_OF_3, title=f"head {i}") for i in range(6)], columns=3)
+    texts = [text.text for text in ET.fromstring(svg).iter(f"{SVG}text")]
+    # Columns above the three panels of the first row, rows before the first panel of both rows.
+    assert [texts.count(word) for word in words] == [3 + 2] * 3
+    assert (texts.count("key →"), texts.count("← query")) == (1, 2)
+    other = Panel(words, [*words[:2], "feet"], UNIFORM_OF_3, title="other")
+    mixed = pictures.heatmap_grid([Panel(words, words, UNIFORM_OF_3), other], columns=1)
+    assert [text.text for text in ET.fromstring(mixed).iter(f"{SVG}text")].count("kids") == 2 + 2
+
+
+@pytest.mark.parametrize("size", [1, 5, 12, 25, 40, 57, 90])
+def test_labels_of_columns_do_not_touch(size: int) -> None:
+    words = [f"Wort{number}" for number in range(size)]
+    grid = pictures.heatmap_grid([Panel(words, words, _identity(size))])
+    for svg in (pictures.heatmap(words, words, _identity(size)), grid):
+        texts = ET.fromstring(svg).iter(f"{SVG}text")
+        tilted = [text for text in texts if text.text in words and text.get("transform")]
+        places = [float(text.attrib["x"]) for text in tilted]
+        for text, left, right in zip(tilted, places, places[1:], strict=False):
+            angle = -float(text.attrib["transform"].split("(")[1].split()[0])
+            assert (right - left) * math.sin(math.radians(angle)) >= float(text.attrib["font-size"])
+
+
+def test_by_row_each_row_reaches_the_highest_colour_and_keeps_its_values() -> None:
+    weights = [[0.1, 0.2, 0.2], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    cells = _cells(pictures.heatmap(list("abc"), list("xyz"), weights, by_row=True))
+    half, whole, nothing = (SEQUENTIAL.light[level] for level in (LEVELS // 2, LEVELS, 0))
+    hatched = INKS["chip"][0]
+    assert [colour for _, colour in cells] == [half, whole, whole, nothing, nothing, whole, *[hatched] * 3]
+    assert cells[0][0] == "a → x: 0.1"
+    assert "share of row&#x27;s max." in pictures.heatmap(["a"], ["x"], [[1]], by_row=True)
+
+
+def test_faded_rows_are_lighter_and_in_the_legend() -> None:
+    svg = pictures.heatmap_grid([Panel(["a", "b"], ["x"], [[1], [1]], faded=[1])], names=Names(faded="no relation"))
+    (cells,) = _of_class(ET.fromstring(svg), "sa-cells sa-s-paper")
+    assert [cell.get("opacity") for cell in cells] == [None, "0.3"]
+    assert svg.count("no relation") == 1
+    assert "no relation" not in pictures.heatmap(["a"], ["x"], [[1]], names=Names(faded="no relation"))
 
 
 def test_every_cell_has_a_place_of_its_own_beside_its_words() -> None:
@@ -226,9 +269,20 @@ def test_two_trees_are_compared_arc_by_arc() -> None:
     svg = pictures.dependency_tree(WORDS, HEADS, other=other, names=("gold", "predicted"))
     root = ET.fromstring(svg)
     assert len(_of_class(root, "sa-arc")) == 16
-    assert "predicted · 6 of 8 heads agree" in svg
+    assert ">predicted<" in svg
+    assert ">6 of 8 agree<" in svg
     assert sum(path.get("stroke") == INKS["mark"][0] for path in root.iter(f"{SVG}path")) == 2
     assert sum(path.get("stroke") == INKS["series0"][0] for path in root.iter(f"{SVG}path")) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "faint"), [([2, 5, 5, 5, 6, 0, 8, 6], "shared"), ([2, 3, 0, 3, 4, 5, 6, 7], "others")]
+)
+def test_of_two_trees_the_rarer_arcs_stand_out(other: list[int], faint: str) -> None:
+    root = ET.fromstring(pictures.dependency_tree(WORDS, HEADS, other=other))
+    for arc in _of_class(root, "sa-arc"):
+        is_shared = arc[1].get("stroke") == INKS["ink"][0]
+        assert ((arc.get("opacity") or "1") < "1") == (is_shared == (faint == "shared"))
 
 
 def test_labels_of_arcs_never_share_a_place_even_if_arcs_cross() -> None:

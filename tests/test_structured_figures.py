@@ -46,14 +46,27 @@ def test_heads_of_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert sum(rounded) == pytest.approx(2 * 9, abs=0.2)
 
 
+def bars(chart: str, name: str) -> list[float]:
+    """The per cents of a series."""
+    return [float(value) for value in re.findall(rf"<title>[^<]*, {name}: ([\d.]+)%</title>", chart)]
+
+
 def test_trees_beside_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gold = sa.Sentence(["a", "dog", "barks"], ["DET", "NOUN", "VERB"], sa.DependencyTree([2, 3, 0]))
     sa.write_conllu(tmp_path / "gold.conllu", [gold])
     run = f"ours={saved(tmp_path / 'run', 'projective')}"
     drawn = draw(monkeypatch, tmp_path, "--trees", run, "--data", str(tmp_path / "gold.conllu"))
-    agree = re.search(r"parse · (\d) of 3 heads agree", drawn["structured-tree-ours"])
+    agree = re.search(r">(\d) of 3 agree<", drawn["structured-tree-ours"])
     assert agree is not None
-    assert drawn["structured-attachment"].count("100%<") >= int(agree[1])
+    chart = drawn["structured-attachment"]
+    assert bars(chart, "trained on ours")[0] == pytest.approx(100 * int(agree[1]) / 3, abs=0.06)
+    # "a" and "dog" have the next word as head here, and the last word is the root.
+    assert bars(chart, "next word") == [100.0] * 4
+    # Seven projective trees of three words have one root: "barks" in three, "dog" under it in three, "a" under "dog" in
+    # two.
+    assert bars(chart, "random projective tree") == pytest.approx(
+        [100 * 8 / 21, 100 * 2 / 7, 100 * 3 / 7, 100 * 3 / 7], abs=0.06
+    )
 
 
 def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

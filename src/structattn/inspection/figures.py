@@ -35,8 +35,9 @@ HEAD_MARKS = Names(marks="syntactic head")
 
 
 def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
-    """One panel per head, titled by module and head where there are several; syntactic heads are marked.
+    """One panel per head, titled by module and head where there are several.
 
+    Keys that a query may not attend to are hatched; the syntactic head of a word is marked where it may attend to it.
     Only maps of kind ``"attention"`` are taken.
 
     Example:
@@ -50,21 +51,26 @@ def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
     panels = []
     for found, names in zip(chosen, titles_of(chosen), strict=True):
         tree = tree_of(found)
-        marks = [] if tree is None else [(word, head - 1) for word, head in enumerate(tree.heads) if head]
-        # Forbidden is not the same as a weight of zero: such cells are hatched.
-        shown = found.weights if found.allowed is None else found.weights.masked_fill(~found.allowed, -torch.inf)
-        for name, weights in zip(names, shown, strict=True):
-            panels.append(Panel(found.rows, found.columns, weights, title=name, marks=marks))
+        heads = [] if tree is None else [(word, head - 1) for word, head in enumerate(tree.heads) if head]
+        for number, (name, weights) in enumerate(zip(names, found.weights, strict=True)):
+            allowed = torch.ones_like(weights, dtype=torch.bool) if found.allowed is None else found.allowed[number]
+            # Forbidden is not the same as a weight of zero: such cells are hatched.
+            shown = weights.masked_fill(~allowed, -torch.inf)
+            marks = [cell for cell in heads if allowed[cell]]
+            panels.append(Panel(found.rows, found.columns, shown, title=name, marks=marks))
     return panels
 
 
-def attention_figure(maps: Sequence[AttentionMap], *, columns: int | None = None, title: str | None = None) -> str:
+def attention_figure(
+    maps: Sequence[AttentionMap], *, columns: int | None = None, title: str | None = None, by_row: bool = False
+) -> str:
     """The heads of one or more modules side by side: MS-SAN's figure 4, DiSAN's figure 6.
 
     Args:
         maps: maps of one sentence, or of several.
         columns: how many heads stand side by side; three or four by default.
         title: a heading.
+        by_row: as in ``heatmap``.
 
     Raises:
         ValueError: if none of the maps is of kind ``"attention"``.
@@ -73,7 +79,7 @@ def attention_figure(maps: Sequence[AttentionMap], *, columns: int | None = None
     if not panels:
         raise ValueError(f"expected at least one map of kind 'attention'; got {[found.kind for found in maps]}")
     wide = columns if columns is not None else (3 if len(panels) in (1, 2, 3, 5, 6, 9) else 4)
-    return heatmap_grid(panels, columns=wide, title=title, names=HEAD_MARKS)
+    return heatmap_grid(panels, columns=wide, title=title, names=HEAD_MARKS, by_row=by_row)
 
 
 def tree_figure(
@@ -173,7 +179,11 @@ def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) ->
 
 
 def sentence_figures(
-    sentence: Sentence, maps: Sequence[AttentionMap], attribution: WordAttribution | None = None
+    sentence: Sentence,
+    maps: Sequence[AttentionMap],
+    attribution: WordAttribution | None = None,
+    *,
+    by_row: bool = False,
 ) -> dict[str, str]:
     """Every figure of one sentence, by what it shows.
 
@@ -181,10 +191,11 @@ def sentence_figures(
         sentence: the sentence.
         maps: its maps.
         attribution: of the answer to its words.
+        by_row: as in ``heatmap``, for the heads.
     """
     figures = {}
     if any(found.kind == "attention" for found in maps):
-        figures["attention"] = attention_figure(maps)
+        figures["attention"] = attention_figure(maps, by_row=by_row)
     for found in maps:
         if found.layer == LATENT:
             figures["induced"] = induced_tree_figure(found, sentence)

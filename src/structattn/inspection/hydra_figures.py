@@ -16,7 +16,7 @@ from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.training import Pretraining
 
-_RELATED = Names(marks="related")
+_RELATED = Names(marks="related", faded="no relation")
 
 
 def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: Sentence) -> dict[str, str]:
@@ -62,20 +62,28 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
     figures = {}
     if len(config.relations) > 1:
         every = [
-            Panel(names, names, weights[head], title=config.relations[relation], marks=related[relation])
+            Panel(
+                names,
+                names,
+                weights[head],
+                title=relation_title(config.relations[relation]),
+                marks=related[relation],
+                faded=sorted(set(range(len(names))) - {row for row, _ in related[relation]}),
+            )
             for head, relation in enumerate(config.assignment)
         ]
-        figures["heads"] = heatmap_grid(every, names=_RELATED)
+        figures["heads"] = heatmap_grid(every, columns=4, names=_RELATED)
     for number, name in enumerate(config.relations):
         own = [head for head, relation in enumerate(config.assignment) if relation == number]
         before = f"{number + 1}-" if len(config.relations) > 1 else ""
         marks = related[number]
-        matrices = {f"{name}: target": targets[number], "scores, mean of heads": scores[own].mean(0)}
+        matrices = {f"{relation_title(name)}: target": targets[number], "scores, mean of heads": scores[own].mean(0)}
         panels = [Panel(names, names, matrix, title=title, marks=marks) for title, matrix in matrices.items()]
         figures[f"{before}relation"] = heatmap_grid(
             panels, columns=2, limits=Limits(diverging=True), names=Names(marks="related", values="score")
         )
-        panel = Panel(names, names, weights[own].mean(0), title=f"{name}: weights, mean of heads", marks=marks)
+        title = f"{relation_title(name)}: weights, mean of heads"
+        panel = Panel(names, names, weights[own].mean(0), title=title, marks=marks)
         figures[f"{before}attention"] = heatmap_grid([panel], names=_RELATED)
         if name in ("arc", "head", "child"):
             heads = tree_heads(words[:, own].mean(1), subwords.num_words, kind=name)[0].tolist()
@@ -88,9 +96,21 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
                 other=sentence.dependency,
                 names=("in the scores", "given"),
                 tags=sentence.tags,
-                title=f"Maximum spanning tree of {name} scores",
+                title=f"Maximum spanning tree of {relation_title(name)} scores",
             )
     return figures
+
+
+def relation_title(name: str) -> str:
+    """The name of a relation as a reader has it: from what attends to what is attended to.
+
+    Example:
+        >>> relation_title("head:det,case"), relation_title("child:nsubj"), relation_title("arc")
+        ('det, case → head', 'head → nsubj', 'arc')
+    """
+    direction, _, labels = name.partition(":")
+    shown = labels.replace(",", ", ")
+    return {"head": f"{shown} → head", "child": f"head → {shown}"}.get(direction, name) if labels else name
 
 
 def hang_from(heads: Sequence[int], root: int) -> list[int]:

@@ -29,6 +29,9 @@ from structattn.pictures.svg import (
 _WORD = 14.0
 _LABEL = 10.5
 _LEVEL = 24.0
+# Up to this width a name stands in front of its arcs.
+_NAME = 110.0
+_FAINT = 0.45
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Arc:
         label: text on the arc.
         weight: between 0 and 1, shown as width and opacity; ``None`` for a plain arc.
         role: the ink, a key of ``colours.INKS``.
+        faint: draw a plain arc thin and light, where others are the news.
 
     Example:
         >>> Arc(1, 0, label="det").weight is None
@@ -52,6 +56,7 @@ class Arc:
     label: str = ""
     weight: Number | None = None
     role: str = "ink"
+    faint: bool = False
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -76,7 +81,7 @@ def arc_diagram(
         words: the sentence.
         above: arcs over the words.
         below: arcs under the words.
-        names: what the arcs above and below are.
+        names: what the arcs above and below are; short ones, of a line or more, stand in front of their arcs.
         notes: rows of small text under the words, each with its name; for example tags or distances.
         emphasis: positions of words to emphasise.
         title: a heading.
@@ -95,7 +100,9 @@ def arc_diagram(
     _check(words, [*above, *below], notes)
     label = title or " ".join(visible(word) for word in words)
     places = _place(words, [*above, *below], notes)
-    gutter = max((text_width(name, 11) + 18 for name, _ in notes), default=0.0)
+    in_front = all(_name_width(name) <= _NAME for name in names)
+    asides = [name for name, _ in notes] + [line for name in names for line in name.split("\n") if in_front]
+    gutter = max((text_width(aside, 11) + 18 for aside in asides if aside), default=0.0)
     span = (places[-1] + text_width(visible(words[-1]), _WORD) / 2 if words else 40.0) + 8
     if is_right_to_left(words):
         places = [span - place for place in places]
@@ -103,8 +110,8 @@ def arc_diagram(
     top = _Side(words, above, places, up=True)
     bottom = _Side(words, below, places, up=False)
 
-    line = top_of(title) + (16 if names[0] else 0) + top.height + _WORD
-    body = [text(MARGIN, top_of(title) + 11, names[0], size=11, role="soft")] if names[0] else []
+    line = top_of(title) + (16 if names[0] and not in_front else 0) + top.height + _WORD
+    body = _lines(names[0], line - _WORD - top.height / 2 if in_front else top_of(title) + 7)
     for index, (word, place) in enumerate(zip(words, places, strict=True)):
         width = text_width(visible(word), _WORD)
         if index in emphasis:
@@ -124,11 +131,24 @@ def arc_diagram(
     body += top.draw(line - _WORD - 2)
     body += bottom.draw(floor + 6)
     height = floor + 6 + bottom.height
-    if names[1]:
+    if names[1] and in_front:
+        body += _lines(names[1], floor + 6 + bottom.height / 2)
+    elif names[1]:
         height += 12
-        body.append(text(MARGIN, height, names[1], size=11, role="soft"))
-    width = max([gutter + span, *(text_width(name, 11) for name in names)])
+        body += _lines(names[1], height - 4)
+    width = max([gutter + span, *(text_width(name, 11) for name in names if not in_front)])
     return picture(2 * MARGIN + width, height + MARGIN, body, label=label, title=title)
+
+
+def _name_width(name: str) -> Number:
+    return max(text_width(line, 11) for line in name.split("\n"))
+
+
+def _lines(name: str, middle: Number) -> list[str]:
+    """The lines of a name at the left margin, around a height."""
+    lines = name.split("\n") if name else []
+    first = middle + 4 - 7 * (len(lines) - 1)
+    return [text(MARGIN, first + 14 * i, line, size=11, role="soft") for i, line in enumerate(lines)]
 
 
 class _Side:
@@ -202,10 +222,13 @@ class _Side:
             reach = base + (peak - base) * 4 / 3
             path = f"M{number(start)} {number(base)}C{number(start)} {number(reach)} "
             path += f"{number(end)} {number(reach)} {number(end)} {number(tip)}"
-        width = 1.3 if arc.weight is None else 0.8 + 3.4 * strength
+        plain = 1.0 if arc.faint else 1.5
+        width = plain if arc.weight is None else 0.8 + 3.4 * strength
         head = 3.2 + width / 2
         arrow = f"M{number(end)} {number(base)}l{number(-head)} {number(sign * head * 2)}h{number(2 * head)}z"
-        opacity = None if arc.weight is None else round(0.25 + 0.75 * strength, 3)
+        opacity = _FAINT if arc.faint else None
+        if arc.weight is not None:
+            opacity = round(0.25 + 0.75 * strength, 3)
         body = tooltip(self._hint(arc)) + element("path", d=path, **stroke(arc.role, width))
         drawn = element("g", body + element("path", d=arrow, **fill(arc.role)), class_="sa-arc", opacity=opacity)
         if not arc.label:

@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from structattn.pictures.colours import LEVELS, Scale
+from structattn.pictures.colours import Scale
 from structattn.pictures.numbers import Matrix, Number, matrix, tick
 from structattn.pictures.svg import (
     colour,
     element,
     fill,
     isolated,
-    level_colour,
     level_stroke,
     number,
     stroke,
@@ -23,7 +22,7 @@ from structattn.pictures.svg import (
 )
 
 LABEL_LIMIT = 130.0
-TILT = 50.0
+FADED = 0.3
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Panel:
         weights: the matrix, as nested sequences, an array or a tensor; ``None`` or minus infinity means "not allowed".
         title: what the matrix shows.
         marks: cells ``(row, column)`` to outline, for example the syntactic head of each word.
+        faded: rows to draw lightly, for example queries that the matrix was not trained for.
 
     Raises:
         ValueError: from the functions that draw it, if the sizes disagree or a value is NaN or plus infinity.
@@ -50,6 +50,7 @@ class Panel:
     weights: Any
     title: str = ""
     marks: Sequence[tuple[int, int]] = ()
+    faded: Sequence[int] = ()
 
     def matrix(self) -> Matrix:
         """The weights as checked rows of floats."""
@@ -70,20 +71,32 @@ class Panel:
 
 
 def draw_cells(
-    panel: Panel, x: Number, y: Number, *, cell: Number, scale: Scale, values_size: Number | None
+    panel: Panel, x: Number, y: Number, *, cell: Number, scale: Scale, values_size: Number | None, by_row: bool = False
 ) -> list[str]:
-    """The cells of a panel with tooltips; ``values_size`` is the letter size of written values, ``None`` for none."""
+    """The cells of a panel with tooltips.
+
+    Args:
+        panel: the matrix.
+        x: of its left side.
+        y: of its top.
+        cell: side of a cell.
+        scale: from values to colours.
+        values_size: letter size of written values, ``None`` for none.
+        by_row: the largest value of each row has the highest colour.
+    """
     rows = panel.matrix()
     boxes, values, hatches = [], [], []
     whole = is_whole(rows)
     for r, row in enumerate(rows):
         empty = is_empty(row, scale)
+        shades = replace(scale, maximum=max(filter(None, row), default=0.0)) if by_row and not empty else scale
+        opacity = FADED if r in panel.faded else None
         for c, value in enumerate(row):
             left, top = x + c * cell, y + r * cell
             blank = empty or value is None
-            paint = fill("chip") if blank else colour(scale, value or 0.0)
+            paint = fill("chip") if blank else colour(shades, value or 0.0)
             hint = tooltip(f"{_name(panel.rows, r)} → {_name(panel.columns, c)}: {_hint_of_value(value)}")
-            boxes.append(element("rect", hint, x=left, y=top, width=cell, height=cell, **paint))
+            boxes.append(element("rect", hint, x=left, y=top, width=cell, height=cell, opacity=opacity, **paint))
             if blank:
                 hatches.append(hatch(left, top, cell))
             elif values_size is not None and value is not None:
@@ -92,7 +105,7 @@ def draw_cells(
                     continue
                 middle = (left + cell / 2, top + cell / 2 + values_size * 0.36)
                 values.append(
-                    text(*middle, shown, size=values_size, anchor="middle", role=scale.text_role(value), inert=True)
+                    text(*middle, shown, size=values_size, anchor="middle", role=shades.text_role(value), inert=True)
                 )
     width, height = cell * max(map(len, rows), default=0), cell * len(rows)
     parts = [
@@ -126,13 +139,13 @@ def draw_row_labels(labels: Sequence[str], x: Number, y: Number, *, cell: Number
 
 
 def draw_column_labels(
-    labels: Sequence[str], x: Number, y: Number, *, cell: Number, size: Number, tilted: bool
+    labels: Sequence[str], x: Number, y: Number, *, cell: Number, size: Number, tilt: Number
 ) -> list[str]:
-    """Column labels above ``y``, tilted if they would not fit side by side."""
-    if not tilted:
+    """Column labels above ``y``, tilted by so many degrees."""
+    if not tilt:
         return [text(x + (c + 0.5) * cell, y - 7, label, size=size, anchor="middle") for c, label in enumerate(labels)]
     return [
-        text(x + (c + 0.5) * cell + size * 0.3, y - 6, label, size=size, rotate=-TILT, width=LABEL_LIMIT)
+        text(x + (c + 0.5) * cell + size * 0.3, y - 6, label, size=size, rotate=-tilt, width=LABEL_LIMIT)
         for c, label in enumerate(labels)
     ]
 
@@ -140,42 +153,6 @@ def draw_column_labels(
 def label_width(label: str, size: Number) -> Number:
     """The room that a row or column label takes, at most ``LABEL_LIMIT``."""
     return min(text_width(visible(label), size), LABEL_LIMIT)
-
-
-def draw_colour_bar(scale: Scale, x: Number, y: Number, *, length: Number, label: str) -> list[str]:
-    """A vertical colour bar, ``length`` high from ``y``, with its name above it and three ticks."""
-    step = length / (LEVELS + 1)
-    bar = [
-        element("rect", x=x, y=y + (LEVELS - level) * step, width=11, height=step + 0.5, **level_colour(scale, level))
-        for level in range(LEVELS + 1)
-    ]
-    ticks = [
-        text(
-            x + 17,
-            y + length * (1 - share) + 3.5,
-            tick(scale.minimum + share * (scale.maximum - scale.minimum)),
-            size=10,
-            role="soft",
-        )
-        for share in (0.0, 0.5, 1.0)
-    ]
-    outline = element("rect", x=x, y=y, width=11, height=length, **stroke("rule", 0.8))
-    return [text(x, y - 9, label, size=10.5, role="soft"), *bar, outline, *ticks]
-
-
-def draw_legend(
-    panels: Sequence[Panel], scale: Scale, x: Number, y: Number, *, marks_label: str
-) -> tuple[list[str], Number]:
-    """The keys that the panels need (hatching, outlines), stacked from ``y``; and the width they take."""
-    keys: list[tuple[str, str]] = []
-    if any(is_empty(row, scale) or None in row for panel in panels for row in panel.matrix()):
-        box = element("rect", x=x, y=y, width=11, height=11, **fill("chip"))
-        keys.append((box + element("path", d=hatch(x, y, 11), **stroke("hatch", 0.8)), "nothing allowed"))
-    if any(panel.marks for panel in panels):
-        top = y + 20 * len(keys)
-        keys.append((element("rect", x=x + 1, y=top + 1, width=9, height=9, **stroke("mark", 1.8)), marks_label))
-    parts = [sign + text(x + 17, y + 20 * i + 9.5, label, size=10, role="soft") for i, (sign, label) in enumerate(keys)]
-    return parts, max((17 + text_width(label, 10) for _, label in keys), default=0.0)
 
 
 def hatch(x: Number, y: Number, size: Number) -> str:
@@ -229,11 +206,18 @@ def _hint_of_value(value: Number | None) -> str:
     return "not allowed" if value is None else f"{value + 0.0:.4g}".replace("-", "−")
 
 
-def tilt_height(width: Number, size: Number) -> Number:
+def tilt_for(width: Number, cell: Number, size: Number) -> Number:
+    """By how many degrees column labels of this width are tilted, so that none touches its neighbour."""
+    if width <= cell - 4:
+        return 0.0
+    return 50.0 if cell * math.sin(math.radians(50.0)) >= size else 90.0
+
+
+def tilt_height(width: Number, size: Number, tilt: Number) -> Number:
     """How high a tilted label reaches."""
-    return width * math.sin(math.radians(TILT)) + size * 0.7
+    return width * math.sin(math.radians(tilt)) + size * 0.7
 
 
-def tilt_reach(width: Number) -> Number:
+def tilt_reach(width: Number, tilt: Number) -> Number:
     """How far a tilted label reaches to the right."""
-    return width * math.cos(math.radians(TILT))
+    return width * math.cos(math.radians(tilt))

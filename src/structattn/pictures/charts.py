@@ -240,7 +240,9 @@ def _bar(
         hint += f" ± {rounded(error, percent=percent)}"
     tip, anchor = (at(value + error) + 6, "start") if value >= 0 else (at(value - error) - 6, "end")
     place = (tip, y + thick / 2 + 3.8)
-    written = text(*place, rounded(value, percent=percent), size=10.5, anchor=anchor, role="soft", halo=True)
+    written = text(
+        *place, rounded(value, percent=percent, trim=False), size=10.5, anchor=anchor, role="soft", halo=True
+    )
     return [element("g", tooltip(hint) + bar, class_="sa-bar"), written]
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from structattn.pictures.cells import draw_colour_bar
 from structattn.pictures.colours import Limits, Scale
+from structattn.pictures.legend import draw_colour_bar
 from structattn.pictures.numbers import Number, tick, vector
 from structattn.pictures.svg import (
     MARGIN,

@@ -1,6 +1,7 @@
 """Dependency trees as arcs over the words, one tree or two for comparison."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from structattn.pictures.arcs import Arc, arc_diagram
 from structattn.pictures.numbers import Number, vector, vector_of
@@ -22,8 +23,9 @@ def dependency_tree(
 ) -> str:
     """A dependency tree as arcs from each head to its dependents; a second tree, if given, hangs below for comparison.
 
-    Arcs that the two trees do not share are coloured, and the share of equal heads is written beside the second tree.
-    Crossing arcs (non-projective trees) are drawn as they are.
+    Arcs that the two trees do not share are coloured, and the number of equal heads is written beside the second tree.
+    The rarer kind of arcs, shared or not, stands out; the others are faint. Crossing arcs (non-projective trees) are
+    drawn as they are.
 
     Args:
         words: the sentence.
@@ -49,11 +51,13 @@ def dependency_tree(
     second = None if other is None else _heads(words, other)
     shared = [True] * len(words) if second is None else [a == b for a, b in zip(first, second, strict=True)]
     above = tree_arcs(first, _labels(heads, labels), weights, roles=["ink" if same else "series0" for same in shared])
+    faint = 2 * sum(shared) > len(shared)  # the shared ones, where they are more than half
     below: list[Arc] = []
     captions = ("", "")
     if second is not None and other is not None:
         below = tree_arcs(second, _labels(other, None), roles=["ink" if same else "mark" for same in shared])
-        captions = (names[0], f"{names[1]} · {sum(shared)} of {len(words)} heads agree")
+        captions = (names[0], f"{names[1]}\n{sum(shared)} of {len(words)} agree")
+        above, below = ([replace(arc, faint=shared[arc.end] == faint) for arc in arcs] for arcs in (above, below))
     rows: list[tuple[str, Sequence[object]]] = [] if tags is None else [("tag", tags)]
     return arc_diagram(
         words,

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from structattn.pictures.cells import LABEL_LIMIT, draw_colour_bar, draw_image, label_width
+from structattn.pictures.cells import LABEL_LIMIT, draw_image, label_width
 from structattn.pictures.colours import Limits
+from structattn.pictures.legend import draw_colour_bar
 from structattn.pictures.numbers import matrix, tick
 from structattn.pictures.svg import (
     MARGIN,

@@ -11,16 +11,16 @@ from typing import Any
 from structattn.pictures.cells import (
     Panel,
     draw_cells,
-    draw_colour_bar,
     draw_column_labels,
-    draw_legend,
     draw_row_labels,
     is_whole,
     label_width,
+    tilt_for,
     tilt_height,
     tilt_reach,
 )
 from structattn.pictures.colours import Limits, Scale
+from structattn.pictures.legend import draw_colour_bar, draw_legend
 from structattn.pictures.numbers import Number
 from structattn.pictures.svg import BOLD, MARGIN, picture, text, text_width, top_of
 
@@ -37,6 +37,7 @@ class Names:
         columns: the column axis.
         values: the quantity, above the colour bar.
         marks: what an outlined cell means, in the legend.
+        faded: what a faded row means, likewise.
 
     Example:
         >>> svg = heatmap(["NP"], ["dogs"], [[1]], names=Names(rows="phrase", columns="word"))
@@ -48,6 +49,7 @@ class Names:
     columns: str = "key"
     values: str = "weight"
     marks: str = "marked"
+    faded: str = "faded"
 
 
 def heatmap(
@@ -60,6 +62,7 @@ def heatmap(
     limits: Limits | None = None,
     names: Names | None = None,
     show_values: bool = False,
+    by_row: bool = False,
 ) -> str:
     """A matrix as coloured cells, with its words, a colour bar, and the value of each cell in a tooltip.
 
@@ -75,6 +78,7 @@ def heatmap(
         limits: the ends of the colour scale; from 0 (or the smallest value, if negative) to the largest by default.
         names: the names of axes, values and marks.
         show_values: also write the numbers into the cells.
+        by_row: give the largest value of each row the highest colour, so that diffuse rows can be read as well.
 
     Returns:
         A self-contained SVG document.
@@ -90,7 +94,7 @@ def heatmap(
     panel = Panel(rows, columns, weights, "", marks)
     cell = round(min(30, max(9, 560 / max(len(rows), len(columns), 1))))
     layout = _layout([panel], 1, max(cell, 36) if show_values else cell, names or Names())
-    return _figure([panel], layout, limits=limits or Limits(), title=title, show_values=show_values)
+    return _figure([panel], layout, limits=limits or Limits(), title=title, show_values=show_values, by_row=by_row)
 
 
 def heatmap_grid(
@@ -101,8 +105,11 @@ def heatmap_grid(
     limits: Limits | None = None,
     names: Names | None = None,
     show_values: bool = False,
+    by_row: bool = False,
 ) -> str:
     """Several matrices side by side on one shared scale, for example the heads of a layer.
+
+    Labels that all panels share stand once, in front of the first panel of each row and above the first row.
 
     Args:
         panels: the matrices, row by row.
@@ -111,6 +118,7 @@ def heatmap_grid(
         limits: as in ``heatmap``, over all panels.
         names: as in ``heatmap``.
         show_values: as in ``heatmap``.
+        by_row: as in ``heatmap``.
 
     Raises:
         ValueError: if there is no panel, ``columns`` is below one, or a panel is malformed.
@@ -124,11 +132,12 @@ def heatmap_grid(
     if not panels or columns < 1:
         raise ValueError(f"a grid needs panels and columns; got {len(panels)} panels in {columns} columns")
     size = max(max(len(panel.rows), len(panel.columns)) for panel in panels)
-    cell = round(min(24, max(9, 260 / max(size, 1))))
+    # Of many panels each may be smaller.
+    cell = round(min(24, max(9, (260 if len(panels) < 9 else 200) / max(size, 1))))
     if show_values:
         cell = max(cell, 24 if all(is_whole(panel.matrix()) for panel in panels) else 30)
     layout = _layout(panels, columns, cell, names or Names())
-    return _figure(panels, layout, limits=limits or Limits(), title=title, show_values=show_values)
+    return _figure(panels, layout, limits=limits or Limits(), title=title, show_values=show_values, by_row=by_row)
 
 
 @dataclass(frozen=True)
@@ -142,18 +151,20 @@ class _Layout:
     left: Number
     above: Number
     overhang: Number
-    tilted: bool
+    tilt: Number
     heading: Number
     panel_width: Number
     panel_height: Number
     same_rows: bool
+    same_columns: bool
 
     @property
     def pitch(self) -> tuple[Number, Number]:
         """From the corner of one panel to the next, across and down."""
         labels = 0.0 if self.same_rows else self.left
+        above = 6.0 if self.same_columns else self.above
         across = max(self.panel_width + 24, round(self.panel_width + self.overhang - self.cell / 2 + 10))
-        return across + labels, self.heading + self.above + self.panel_height + 22
+        return across + labels, self.heading + above + self.panel_height + 22
 
     @property
     def columns(self) -> int:
@@ -165,7 +176,7 @@ def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names) -
     letters = min(12.5, max(7.0, cell * 0.56))
     row_width = max((label_width(word, letters) for panel in panels for word in panel.rows), default=0.0)
     column_width = max((label_width(word, letters) for panel in panels for word in panel.columns), default=0.0)
-    tilted = column_width > cell - 4
+    tilt = tilt_for(column_width, cell, letters)
     widest = max(cell * max(len(panel.columns), 1) for panel in panels)
     titles = max(min(text_width(panel.title, 13), 230.0) for panel in panels)
     return _Layout(
@@ -175,17 +186,20 @@ def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names) -
         letters=letters,
         # Whole pixels keep the cells sharp.
         left=round(max(row_width + 8, text_width(names.columns, 11) + 26)),
-        above=round(max(tilt_height(column_width, letters), letters) + 10 if tilted else letters + 10),
-        overhang=tilt_reach(column_width) if tilted else 0.0,
-        tilted=tilted,
+        above=round(max(tilt_height(column_width, letters, tilt), letters) + 10 if tilt else letters + 10),
+        overhang=tilt_reach(column_width, tilt) if tilt else 0.0,
+        tilt=tilt,
         heading=20.0 if any(panel.title for panel in panels) else 0.0,
         panel_width=round(max(widest, titles if len(panels) > 1 else 0.0)),
         panel_height=max(cell * max(len(panel.rows), 1) for panel in panels),
         same_rows=all(list(panel.rows) == list(panels[0].rows) for panel in panels),
+        same_columns=all(list(panel.columns) == list(panels[0].columns) for panel in panels),
     )
 
 
-def _figure(panels: Sequence[Panel], layout: _Layout, *, limits: Limits, title: str | None, show_values: bool) -> str:
+def _figure(
+    panels: Sequence[Panel], layout: _Layout, *, limits: Limits, title: str | None, show_values: bool, by_row: bool
+) -> str:
     scale = limits.scale(value for panel in panels for row in panel.matrix() for value in row)
     cell, names = layout.cell, layout.names
     across, down = layout.pitch
@@ -196,38 +210,46 @@ def _figure(panels: Sequence[Panel], layout: _Layout, *, limits: Limits, title: 
     for index, panel in enumerate(panels):
         row, column = divmod(index, layout.columns)
         x, y = x_first + column * across, y_first + row * down
-        body += _panel(panel, x, y, layout, scale=scale, show_values=show_values, is_first=column == 0)
+        size = layout.letters - 2.5 if show_values else None
+        cells = draw_cells(panel, x, y, cell=cell, scale=scale, values_size=size, by_row=by_row)
+        body += _panel(panel, cells, x, y, layout, row=row, column=column)
 
     drawn = layout.panel_width if len(panels) > 1 else cell * max(len(panels[0].columns), 1)
     right = x_first + (layout.columns - 1) * across + drawn + 22
     reach = right - 22 + max(layout.overhang - cell / 2 + layout.letters, 0.0)
     length = min(max(layout.panel_height - 16, 64.0), 150.0)
-    body += draw_colour_bar(scale, right, y_first + 16, length=length, label=names.values)
-    keys, keys_width = draw_legend(panels, scale, right, y_first + 16 + length + 16, marks_label=names.marks)
+    shades, values = (scale, names.values) if not by_row else (Scale(0.0, 1.0, scale.colours), "share of row's max.")
+    body += draw_colour_bar(shades, right, y_first + 16, length=length, label=values)
+    below = y_first + 16 + length + 16
+    keys, keys_width = draw_legend(panels, scale, right, below, marks_label=names.marks, faded_label=names.faded)
     num_rows = math.ceil(len(panels) / layout.columns)
-    height = max(top + num_rows * down, y_first + length + 32 + 20 * len(keys)) + 2
-    width = max(right + max(keys_width, text_width(names.values, 10.5), 48.0), reach) + MARGIN
+    height = max(y_first + (num_rows - 1) * down + layout.panel_height + 22, below + 20 * len(keys)) + 2
+    width = max(right + max(keys_width, text_width(values, 10.5), 48.0), reach) + MARGIN
     return picture(width, height, body + keys, label=_description(panels, title), title=title)
 
 
 def _panel(
-    panel: Panel, x: Number, y: Number, layout: _Layout, *, scale: Scale, show_values: bool, is_first: bool
+    panel: Panel, cells: list[str], x: Number, y: Number, layout: _Layout, *, row: int, column: int
 ) -> list[str]:
-    """One matrix with its labels; the first of a row also names the axes."""
+    """One matrix with its labels, as far as no other panel has them; the first of a row also names the axes."""
     cell, letters = layout.cell, layout.letters
+    has_columns = row == 0 or not layout.same_columns
     body = []
     if panel.title:
         width = max(layout.panel_width + 16, 230.0)
-        body.append(text(x, y - layout.above - 5, panel.title, size=13, weight=BOLD, width=width))
+        above = layout.above + 5 if has_columns else 9.0
+        body.append(text(x, y - above, panel.title, size=13, weight=BOLD, width=width))
     if not (panel.rows and panel.columns):
         body.append(text(x + 4, y + 16, "no words", size=12, role="soft"))
-    body += draw_cells(panel, x, y, cell=cell, scale=scale, values_size=letters - 2.5 if show_values else None)
-    body += draw_column_labels(panel.columns, x, y, cell=cell, size=letters, tilted=layout.tilted)
-    if is_first or not layout.same_rows:
+    body += cells
+    if has_columns:
+        body += draw_column_labels(panel.columns, x, y, cell=cell, size=letters, tilt=layout.tilt)
+    if column == 0 or not layout.same_rows:
         body += draw_row_labels(panel.rows, x, y, cell=cell, size=letters)
-    if is_first:
+    if column == 0:
         place = (MARGIN + 9, y + cell * max(len(panel.rows), 1) / 2)
-        body.append(text(x - 7, y - 7, f"{layout.names.columns} →", size=11, role="soft", anchor="end"))
+        if has_columns:
+            body.append(text(x - 7, y - 7, f"{layout.names.columns} →", size=11, role="soft", anchor="end"))
         body.append(text(*place, f"← {layout.names.rows}", size=11, role="soft", anchor="middle", rotate=-90))
     return body
 

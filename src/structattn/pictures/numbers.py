@@ -58,15 +58,21 @@ def tick(value: Number) -> str:
     return _minus(f"{value + 0.0:.2g}" if abs(value) < 100 else f"{value:.0f}")
 
 
-def rounded(value: Number, *, percent: bool = False) -> str:
-    """A value to three significant digits, from 1,000 as a whole number, or as a percentage.
+def rounded(value: Number, *, percent: bool = False, trim: bool = True) -> str:
+    """A value to three significant digits, from 1,000 as a whole number, or as a percentage with one decimal.
+
+    Args:
+        value: what is shown.
+        percent: as a percentage.
+        trim: without the decimal of a whole percentage, as on an axis; not beside others that have one.
 
     Example:
         >>> rounded(0.8562, percent=True), rounded(0.8562), rounded(-20.0), rounded(1500)
         ('85.6%', '0.856', '−20', '1,500')
     """
     if percent:
-        return _minus(f"{100 * value:.1f}".removesuffix(".0") + "%")
+        digits = f"{100 * value:.1f}"
+        return _minus((digits.removesuffix(".0") if trim else digits) + "%")
     # Not 1e+03.
     return _minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
 
