@@ -56,6 +56,8 @@ WRITE_A_RUN = ("train", "parser train", "hydra pretrain", "squad")
 WITHOUT_MODEL = {"demo", "doctor", "list", "reproduce", "reproduce tables", "sweep"}
 # What is traced runs where no function checks its arguments: ``unchecked/test_export.py``.
 TRACED = {"export"}
+# A server runs until it is interrupted: ``test_explorer_server.py``.
+SERVES = {"explore"}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,7 @@ def words_of(command: str, out: Path) -> list[str]:
 
 
 def test_the_table_has_every_command() -> None:
-    assert set(COMMANDS) | WITHOUT_MODEL | TRACED == set(VERBS)
+    assert set(COMMANDS) | WITHOUT_MODEL | TRACED | SERVES == set(VERBS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -25,6 +25,7 @@ VERBS = {
     "predict": "one JSON line for each example of a file",
     "export": "a trained run as one program that runs without this package",
     "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
+    "explore": "edit the trees of a sentence in a browser and watch a trained run's heads and answers",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
     "phrases": "share of attention on phrases of a trained model, against uniform attention",
     "parse": "raw text to CoNLL-U with trees, by a parser of your choice",

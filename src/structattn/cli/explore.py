@@ -1,0 +1,151 @@
+"""``structattn explore``: a page on this machine, in which one edits a sentence's trees and watches trained models."""
+
+import itertools
+import logging
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from structattn import training
+from structattn.cli.inputs import check_inputs
+from structattn.explorer.protocol import MOST_WORDS
+from structattn.layers.devices import Hardware
+from structattn.parsing.names import check_parser
+from structattn.syntax.errors import ConfigError, StructAttnError
+from structattn.syntax.folders import read_json_lines
+from structattn.training.config import load_config
+from structattn.training.folder import RunFolder
+
+if TYPE_CHECKING:
+    from structattn.data import Example
+    from structattn.tasks import TaskModel
+
+LOGGER = logging.getLogger("structattn.cli")
+_MOST_EXAMPLES = 50
+_SEARCHED = 500
+
+
+def command(
+    runs: list[str],
+    *,
+    parser: str | None = None,
+    data: str | None = None,
+    data_format: str | None = None,
+    port: int = 0,
+    no_browser: bool = False,
+    hardware: Hardware,
+    trust_code: bool = False,
+) -> Iterator[str]:
+    """Open a page in the browser: type a sentence, edit its tree, watch the heads and the answers of trained models.
+
+    The page is for this machine only, and for whoever has its address, which holds a secret. Ctrl-C ends it.
+
+    Args:
+        runs: run folders, or folders of saved models, of tasks with as many sentences; two are shown side by side.
+        parser: finds the trees of what is typed, as for structattn parse; by default the one that a run remembers, if a
+            parser found the trees it learnt from. Without any, words become a chain where a model needs a tree.
+        data: a file whose examples can be chosen; by default the test data of the first run, or its development data.
+            What the first model gets wrong comes first.
+        data_format: the data format of that file; recognised from the file by default.
+        port: where the page is; a free port by default.
+        no_browser: print the address only.
+        hardware: where the models run, and in which numbers.
+        trust_code: import and run an encoder module:function that a folder names.
+    """
+    for run in runs:
+        check_inputs(run, data, format=data_format, trust_code=trust_code)
+    if parser is not None:
+        check_parser(parser)
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"--port: expected a number from 0 to 65535, got {port}")
+    names = _names(runs)
+
+    from structattn.explorer import Answers
+    from structattn.explorer.server import ExplorerServer
+    from structattn.parsing.missing import STRUCTURES, MissingTrees
+
+    models = {
+        name: hardware.place(training.load(run, trust_code=trust_code)) for name, run in zip(names, runs, strict=True)
+    }
+    finder = None if parser is None else MissingTrees(parser, structures=STRUCTURES)
+    answers = Answers(models, finder)
+
+    def ask(request: Any) -> Mapping[str, Any]:
+        with hardware.autocast():
+            return answers.ask(request)
+
+    with hardware.autocast():
+        examples = _examples(runs[0], next(iter(models.values())), data=data, data_format=data_format)
+        boot = answers.boot(examples, host="server", title=f"structattn explore: {', '.join(names)}")
+    with ExplorerServer(ask, boot, port=port) as server:
+        yield server.url
+        if not no_browser and _has_screen():
+            webbrowser.open(server.url)
+        LOGGER.info("%d examples to choose from; Ctrl-C ends the server", len(examples))
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            LOGGER.info("the server has ended")
+
+
+def _examples(run: str, model: "TaskModel", *, data: str | None, data_format: str | None) -> "list[Example]":
+    """Examples to choose from, those first that the model gets most wrong."""
+    if data is not None:
+        found = list(itertools.islice(model.task.read(data, format=data_format), _SEARCHED))
+        predicted = [one.answer for one in model.predict(found)]
+    else:
+        found, predicted = _of_run(run)
+    mistakes = [_mistake(example.label, answer) for example, answer in zip(found, predicted, strict=True)]
+    order = sorted(range(len(found)), key=lambda place: -mistakes[place])
+    short = [found[place] for place in order if all(1 <= len(one) <= MOST_WORDS for one in found[place].sentences)]
+    return short[:_MOST_EXAMPLES]
+
+
+def _of_run(run: str) -> "tuple[list[Example], list[Any]]":
+    """The test data of a run, or else its development data, and what the run predicted; none without a run."""
+    from structattn.training.examples import examples_of, read_split, task_of
+
+    folder = RunFolder(run)
+    if not folder.config.is_file():
+        return [], []
+    config = load_config(folder.config)
+    name = "test" if config.folds is not None or config.data.test is not None else "dev"
+    try:
+        path = getattr(config.data, name)
+        if path is None or config.folds is not None:
+            found = list(getattr(read_split(config, task_of(config)), name))
+        else:
+            found = list(map(task_of(config).limited, examples_of(task_of(config), path, config.data)))
+        rows = {row["id"]: row["predicted"] for row in read_json_lines(folder.predictions(name))}
+    except StructAttnError as error:
+        LOGGER.warning("no examples to choose from: %s", error)
+        return [], []
+    return found, [rows.get(example.id) for example in found]
+
+
+def _mistake(gold: str | float | None, predicted: str | float | None) -> float:
+    """How wrong a prediction is: the difference of scores, one for another label, nothing where nothing is known."""
+    if gold is None or predicted is None:
+        return 0.0
+    if isinstance(gold, str) or isinstance(predicted, str):
+        return float(gold != predicted)
+    return abs(gold - predicted)
+
+
+def _names(runs: Sequence[str]) -> list[str]:
+    """The shortest ends of the folders' paths that tell them apart."""
+    parts = [Path(run).resolve().parts for run in runs]
+    if len(set(parts)) < len(parts):
+        raise ConfigError(f"expected different runs, got {' '.join(runs)}")
+    length = 1
+    while len({one[-length:] for one in parts}) < len(parts):
+        length += 1
+    return ["/".join(one[-length:]) for one in parts]
+
+
+def _has_screen() -> bool:
+    """Whether a browser would open in a window: where there is none, one may open in the terminal."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
