@@ -1,6 +1,8 @@
 """Rows, their queue and their records; the runs are a stub that leaves run folders at once."""
 
+import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
@@ -9,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from structattn.cli import arguments
 from structattn.cli.train import command as train_command
 from structattn.encoders.table import builder
 from structattn.reproduction import Queue, Row, all_rows, golden_output, parse_places, read_records, read_rows, selected
+from structattn.reproduction.golden import same_output
 from structattn.reproduction.queue import Progress
 from structattn.reproduction.records import Record, append_record, recorded
 from structattn.syntax.errors import ConfigError
@@ -307,3 +311,44 @@ def test_a_golden_output_changes_with_the_model_only() -> None:
     changed = Row(row.folder, row.name, row.command, options={**row.options, "options.alpha": 0.5})
     longer = Row(row.folder, row.name, row.command, options={**row.options, "optimization.epochs": 99})
     assert golden_output(changed) != golden_output(row) == golden_output(longer)
+
+
+# For each kind of model a row, and an option that makes it another model.
+KINDS = (
+    ("disan/trec-disan", {"options.masks": ["forward"]}),
+    ("ms-san/trec-bert", {"options.dim": 24}),
+    ("hydra/rte", {"options.heads": "random"}),
+    ("hydra/rte-sgnet", {"embedder.is_frozen": True}),
+    ("hydra/rte-dependency", {"options.alpha": 1.0}),
+    ("hydra/squad", {"heads": "random"}),
+    ("hydra/heads", {"heads.relation": "head"}),
+    ("structured-attention/babi-memn2n-2", {"options.num_steps": 3}),
+    ("structured-attention/babi-binary-2", {"options.dim": 10}),
+    ("tree-transformer/parser", {"trees": "projective"}),
+)
+
+
+@pytest.mark.parametrize(("name", "options"), KINDS, ids=[name for name, _ in KINDS])
+def test_every_kind_of_model_has_a_golden_output_of_its_own(
+    name: str, options: dict[str, object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    row = ROWS[name]
+    state = torch.get_rng_state()
+    found = golden_output(row)
+    assert found is not None
+    assert all(math.isfinite(value) for value in found)
+    assert min(found[:2]) > 0, "a loss, and a gradient"
+    assert same_output(golden_output(row), found)
+    changed = dataclasses.replace(row, options={**row.options, **options})
+    longer = dataclasses.replace(row, options={**row.options, "optimization.epochs": 99})
+    assert not same_output(golden_output(changed), found)
+    assert same_output(golden_output(longer), found)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_is_no_model_of_this_package_has_no_golden_output() -> None:
+    parse = next(row for row in ROWS.values() if row.command == "parse")
+    row = ROWS["disan/trec-disan"]
+    other = dataclasses.replace(row, options={**row.options, "encoder": "mine:encoder", "options.dim": 8})
+    assert (golden_output(parse), golden_output(other)) == (None, None)

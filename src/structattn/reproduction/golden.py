@@ -1,21 +1,24 @@
 """The golden output of a row: a few numbers that its model gives without data, and that change when the model does.
 
 The encoder, the classifier and the loss of the row are built with a fixed seed for a fixed vocabulary of random
-vectors, and read two fixed examples with trees. A record keeps the numbers of its time.
+vectors, and read two fixed examples with trees. A pretrained backbone is replaced by a small random one, and so are the
+heads that another row trains. A record keeps the numbers of its time.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from structattn.data import Example
 from structattn.encoders.table import needs_backbone
-from structattn.reproduction.rows import Row
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.tasks import Task, get_task
+from structattn.reproduction.golden_inputs import golden_backbone, golden_examples, golden_treebank
+from structattn.reproduction.rows import Row, read_rows
+from structattn.tasks import get_task
 from structattn.training.config import RunConfig
 from structattn.training.examples import Split
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 DIM = 48
 """Width of the random word vectors of rows whose own are read from a file."""
@@ -29,16 +32,21 @@ def golden_output(row: Row) -> list[float] | None:
     """The loss of the fixed examples, the norm of its gradient, and up to six scores.
 
     Returns:
-        ``None`` where there is no model without data: for other commands than ``train``, for models of facts, and for
-        encoders that are a pretrained backbone. There the configuration alone decides whether a record is present.
+        ``None`` where there is no model of this package: for files that a row writes, and for an encoder that is named
+        as ``module:function``. There the configuration alone decides whether a record is present.
+
+    Raises:
+        MissingExtra: if the row has a backbone and transformers is not installed.
     """
-    if row.command != "train":
+    made = _MAKERS.get(row.command)
+    if made is None or ":" in row.config().get("encoder", ""):
         return None
-    config = row.config()
-    task = get_task(config["task"])
-    if task.answer == "facts" or ":" in config["encoder"] or needs_backbone(config["encoder"]):
-        return None
-    return _output(task, config)
+    # What a command line says is checked before torch is imported.
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)
+        return made(row)
 
 
 def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -> bool:
@@ -56,62 +64,117 @@ def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -
     )
 
 
-def _output(task: Task, config: Mapping[str, Any]) -> list[float]:
-    # What a command line says is checked before torch is imported.
+def _of_training(row: Row) -> list[float]:
+    config = row.config()
+    has_encoder = get_task(config["task"]).answer != "facts"
+    is_backbone = config["embedder"].get("name") == "backbone" or (has_encoder and needs_backbone(config["encoder"]))
+    if not is_backbone:
+        return _of_task(config, {"dim": DIM} if config["data"]["vectors"] is not None else config["embedder"])
+    with golden_backbone(_heads_of(row)) as (folder, adapter):
+        options = config["options"] if adapter is None else {**config["options"], "adapter": adapter}
+        return _of_task({**config, "options": options}, {**config["embedder"], "folder": folder})
+
+
+def _of_task(config: Mapping[str, Any], embedder: Mapping[str, Any]) -> list[float]:
     import torch
 
     from structattn.training.preparation import prepare_model
 
-    run = RunConfig.from_dict(dict(config))
-    if run.data.vectors is not None or run.embedder.get("name", "words") != "words":
-        run = dataclasses.replace(run, embedder={"dim": DIM})
+    run = RunConfig.from_dict({**config, "embedder": dict(embedder)})
     # Every word of the two sentences counts, with its own value drawn as the vectors of a file would be.
     run = dataclasses.replace(
         run,
         data=dataclasses.replace(run.data, vectors=None, min_count=1),
         optimization=dataclasses.replace(run.optimization, initial_range=None),
     )
-    examples = _examples(task, has_syntax=bool(run.options.get("num_labels")))
-    with torch.random.fork_rng(devices=[]):
+    task = get_task(run.task)
+    examples = golden_examples(task, has_syntax=bool(run.options.get("num_labels")))
+    torch.manual_seed(_SEED)
+    model = prepare_model(run, task, Split(examples, examples, examples)).eval()
+    batch = model.collate(examples)
+    with torch.enable_grad():
+        scores = model(batch)
+        return _numbers(model.loss_of(scores, batch), scores, model.parameters())
+
+
+def _of_questions(row: Row) -> list[float]:
+    import torch
+
+    from structattn.pretrained import Question, make_windows
+    from structattn.training.questions import build_model
+    from structattn.training.questions_config import QuestionRun
+
+    config = row.config()
+    with golden_backbone(_heads_of(row)) as (folder, adapter):
         torch.manual_seed(_SEED)
-        model = prepare_model(run, task, Split(examples, examples, examples)).eval()
-        batch = model.collate(examples)
-        with torch.enable_grad():
-            scores = model(batch)
-            loss = model.loss_of(scores, batch)
-            parameters = [one for one in model.parameters() if one.requires_grad]
-            gradient = torch.autograd.grad(loss, parameters, allow_unused=True)
+        chosen = {name: config[name] for name in ("heads", "frozen")}
+        model, tokenizer = build_model(QuestionRun("train", "dev", folder, "out", adapter=adapter, **chosen))
+        question = Question("who sees the dog", "the old dog saw cats and cats see the dog", ("cats",), (25,))
+        windows = make_windows([question], tokenizer, max_length=config["max_length"], stride=config["stride"])
+        output = model.eval()(**windows.inputs, start_positions=windows.starts, end_positions=windows.ends)
+        return _numbers(output.loss, output.start_logits, model.parameters())
+
+
+def _of_heads(row: Row) -> list[float]:
+    import torch
+
+    from structattn.layers import PretrainedBackbone
+    from structattn.pretrained import HydraConfig, HydraModel
+    from structattn.pretrained.evaluation import heads_loss
+    from structattn.pretrained.relation_batches import RelationBatches, backbone_below
+
+    with golden_backbone() as (folder, _):
+        backbone = PretrainedBackbone.from_folder(folder, is_frozen=True)
+        torch.manual_seed(_SEED)
+        hydra = HydraModel(backbone.model, HydraConfig(**row.config()["heads"])).eval()
+        reader = backbone_below(backbone, hydra.hydra_config)
+        batches = RelationBatches(golden_treebank(), reader, hydra.hydra_config)
+        subwords = batches.batch([0, 1])
+        states = batches.states(subwords)
+        loss = heads_loss(hydra.hydra.heads, hydra.hydra_config, subwords, states)
+        return _numbers(loss, states, hydra.hydra.heads.parameters())
+
+
+def _of_parser(row: Row) -> list[float]:
+    from structattn.parsing.saved import build_parser
+
+    config, treebank = row.config(), golden_treebank()
+    parser = build_parser(
+        treebank,
+        encoder=config["encoder"],
+        scorer=config["scorer"],
+        parser={name: config[name] for name in ("trees", "loss")},
+        min_count=1,
+    ).eval()
+    batch = parser.collate(treebank)
+    scores = parser(batch.given)
+    return _numbers(parser.loss_of(scores, batch), scores, parser.parameters())
+
+
+_MAKERS: Mapping[str, Callable[[Row], list[float]]] = {
+    "train": _of_training,
+    "squad": _of_questions,
+    "hydra pretrain": _of_heads,
+    "parser train": _of_parser,
+}
+
+
+def _heads_of(row: Row) -> dict[str, Any] | None:
+    """The heads that another row trains for this one."""
+    address = {**row.config(), **row.config().get("options", {})}.get("adapter")
+    if address is None:
+        return None
+    found = read_rows(row.records.parent.parent / "rows.yaml")
+    heads: dict[str, Any] = found[row.needs[0]].config()["heads"]
+    return heads
+
+
+def _numbers(loss: "Tensor", scores: object, parameters: "Iterable[nn.Parameter]") -> list[float]:
+    import torch
+
+    trained = [one for one in parameters if one.requires_grad]
+    gradient = torch.autograd.grad(loss, trained, allow_unused=True)
     norm = torch.stack([one.norm() for one in gradient if one is not None]).norm()
     shown = scores.detach().flatten() if isinstance(scores, torch.Tensor) else torch.zeros(0)
     shown = shown[torch.linspace(0, len(shown) - 1, min(_SHOWN, len(shown))).long()]
     return [float(f"{value:.5g}") for value in (loss.item(), norm.item(), *shown.tolist())]
-
-
-def _examples(task: Task, *, has_syntax: bool) -> list[Example]:
-    """Two examples of a task, of sentences with both kinds of trees.
-
-    The labels of phrases are those of the task, as in SST, or syntactic ones for encoders that read them.
-    """
-    labels = task.classes or ("a", "b")
-    names = [name for name, label in task.relabel.items() if label in labels] or list(labels)
-    first, last = ("NP", "S") if has_syntax else (names[0], names[-1])
-    texts = (
-        (f"({last} ({first} the) ({last} ({first} old) ({last} dog)))", [3, 3, 0]),
-        (f"({first} ({first} ({last} cats) ({first} see)) ({last} ({last} the) ({first} dog)))", [2, 0, 4, 2]),
-    )
-    sentences = []
-    for brackets, heads in texts:
-        tree = ConstituencyTree.from_brackets(brackets)
-        sentences.append(Sentence(tree.words, dependency=DependencyTree(heads), constituency=tree))
-    answers: list[Any] = [labels[0], labels[-1]]
-    if task.score_range is not None:
-        answers = [task.score_range[0], task.score_range[1] - 0.5]
-    elif task.answer == "text":
-        answers = ["der alte Hund", "Katzen sehen den Hund"]
-    elif task.answer == "tree":
-        answers = [None, None]
-    pairs = [sentences, sentences[::-1]] if task.arity == 2 else [sentences[:1], sentences[1:]]
-    return [
-        Example(parts[: task.arity], answer, id=str(number))
-        for number, (parts, answer) in enumerate(zip(pairs, answers, strict=True))
-    ]

@@ -88,7 +88,7 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
 def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:
     questions, asked = _spread(read_squad(run.train), run.limit), _spread(read_squad(run.dev), run.dev_limit)
     torch.manual_seed(run.seed)
-    model, tokenizer = _build(run)
+    model, tokenizer = build_model(run)
     windows = make_windows(questions, tokenizer, max_length=run.max_length, stride=run.stride)
     learner = _QuestionLearner(model, windows)
     sampler = batch_sampler(learner.lengths.tolist(), run.optimization, seed=run.seed)
@@ -121,8 +121,12 @@ def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str
     }
 
 
-def _build(run: QuestionRun) -> tuple[nn.Module, Any]:
-    """A backbone with a span classifier, and its tokenizer."""
+def build_model(run: QuestionRun) -> tuple[nn.Module, Any]:
+    """A backbone with a fresh span classifier, and its tokenizer.
+
+    Raises:
+        ConfigError: if the heads do not fit the backbone.
+    """
     model: nn.Module
     if run.adapter is None:
         model, tokenizer = load_backbone(run.backbone, reader="AutoModelForQuestionAnswering")
