@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "structattn"
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted([*(ROOT / "docs").rglob("[!_]*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 
 
 def names_in(path: Path) -> set[str]:

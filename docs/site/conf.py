@@ -20,11 +20,13 @@ project = "structattn"
 version = release = structattn.__version__
 root_doc = "docs/index"
 include_patterns = ["README.md", "CONTRIBUTING.md", "docs/**", "src/structattn/parsing/english/README.md"]
-exclude_patterns = [".*", "docs/_build", "docs/site", "docs/figures", "runs", "demo", "src/structattn/kernels"]
+exclude_patterns = [".*", "docs/_build", "docs/site", "docs/figures/*.md", "runs", "demo", "src/structattn/kernels"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 templates_path = [str(HERE / "templates")]
 html_extra_path = [str(HERE / "extra")]
 html_theme = "furo"
+html_static_path = [str(HERE / "static")]
+html_css_files = ["site.css"]
 html_title = f"structattn {release}"
 html_show_sourcelink = html_copy_source = html_show_copyright = False
 html_math_renderer = "mathml"
@@ -44,6 +46,8 @@ default_role = "py:obj"
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 nb_execution_mode = "cache"
+nb_execution_in_temp = True
+nb_merge_streams = True
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 
