@@ -495,14 +495,14 @@ function hatch(context, colour) {
   return context.createPattern(tile, "repeat");
 }
 
-/** A canvas of one pixel a cell, `colour(i)` giving red, green, blue and opacity. */
-function pixels(rows, columns, colour) {
+/** A canvas of one pixel a cell; `paint(data)` fills in red, green, blue and opacity. */
+function pixels(rows, columns, paint) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
-  for (let i = 0; i < rows * columns; i++) image.data.set(colour(i), 4 * i);
+  paint(image.data);
   context.putImageData(image, 0, 0);
   return canvas;
 }
@@ -513,10 +513,16 @@ function shownValues(head, change) {
   return head.before ? head.values.map((value, i) => value - head.before[i]) : new Float32Array(head.values.length);
 }
 
-/** As many heads side by side as fit, or a few less if then all rows are full. */
+/** The largest absolute value of all heads, the end of their common scale. */
+function largest(heads, change) {
+  let most = 0;
+  for (const head of heads) for (const value of shownValues(head, change)) most = Math.max(most, Math.abs(value));
+  return most;
+}
+
+/** As many heads side by side as fit, or fewer if that takes no more lines. */
 function perLine(number, fits) {
-  const full = Array.from({ length: Math.max(fits - 1, 0) }, (_, i) => fits - i).find((size) => size <= number && number % size === 0);
-  return full ?? Math.max(fits, 1);
+  return Math.ceil(number / Math.ceil(number / Math.max(fits, 1)));
 }
 
 /** The largest absolute value of each row. */
@@ -540,18 +546,25 @@ function paintHead(canvas, head, { scale, change, perRow, theme, room, sentences
   if (!rows || !columns) return cell / ratio;
   const values = shownValues(head, change);
   const limits = perRow ? rowLimits(values, columns) : null;
-  const colour = (i) => [...scale.rgb(values[i], limits ? limits[Math.floor(i / columns)] || 1 : undefined), 255];
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
   if (head.allowed) {
     context.fillStyle = hatch(context, INKS[theme].hatch);
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.globalCompositeOperation = "destination-in";
-    context.drawImage(pixels(rows, columns, (i) => [0, 0, 0, head.allowed[i] ? 0 : 255]), 0, 0, canvas.width, canvas.height);
+    const forbidden = (data) => head.allowed.forEach((may, i) => (data[4 * i + 3] = may ? 0 : 255));
+    context.drawImage(pixels(rows, columns, forbidden), 0, 0, canvas.width, canvas.height);
     context.globalCompositeOperation = "destination-over";
   }
-  const clear = (i) => (head.allowed && !head.allowed[i] ? [0, 0, 0, 0] : colour(i));
-  context.drawImage(pixels(rows, columns, clear), 0, 0, canvas.width, canvas.height);
+  const colours = (data) => values.forEach((value, i) => {
+    if (head.allowed && !head.allowed[i]) return;
+    const [red, green, blue] = scale.rgb(value, limits ? limits[Math.floor(i / columns)] || 1 : undefined);
+    data[4 * i] = red;
+    data[4 * i + 1] = green;
+    data[4 * i + 2] = blue;
+    data[4 * i + 3] = 255;
+  });
+  context.drawImage(pixels(rows, columns, colours), 0, 0, canvas.width, canvas.height);
   context.globalCompositeOperation = "source-over";
   if (cell >= FRAME) {
     context.strokeStyle = INKS[theme].mark;
@@ -563,13 +576,15 @@ function paintHead(canvas, head, { scale, change, perRow, theme, room, sentences
 
 /** Cells in which a word, or a token of it, looks at its syntactic head, where it may. */
 function syntacticCells(head, sentences) {
-  const columns = head.columns.map((unit, i) => [unit, i]).filter(([unit]) => unit.word !== null);
-  return head.rows
-    .flatMap((unit, row) => {
-      const above = unit.word === null ? 0 : (sentences[unit.sentence]?.heads?.[unit.word] ?? 0);
-      return columns.filter(([other]) => above && other.word === above - 1 && other.sentence === unit.sentence).map(([, column]) => [row, column]);
-    })
-    .filter(([row, column]) => !head.allowed || head.allowed[row * head.columns.length + column]);
+  const columns = new Map();
+  head.columns.forEach(({ sentence, word: place }, j) => {
+    if (place !== null) columns.set(`${sentence} ${place}`, [...(columns.get(`${sentence} ${place}`) ?? []), j]);
+  });
+  const cells = head.rows.flatMap(({ sentence, word: place }, i) => {
+    const above = place === null ? 0 : (sentences[sentence]?.heads?.[place] ?? 0);
+    return above ? (columns.get(`${sentence} ${above - 1}`) ?? []).map((j) => [i, j]) : [];
+  });
+  return cells.filter(([i, j]) => !head.allowed || head.allowed[i * head.columns.length + j]);
 }
 
 // --------------------------------------------------------------------------------------------------- state and asking
@@ -884,12 +899,15 @@ class Explorer {
     this.mark();
   }
 
-  /** The heads of each model that is shown, joined to those before. */
+  /** The heads of each model that is shown, joined to those before; worked out once for what is painted. */
   get heads() {
-    if (!this.now) return [];
-    const tokens = this.view.by === "tokens";
-    return this.now.map(({ look, sentences }, i) =>
-      joined(headsOf(look, sentences, tokens), headsOf(this.earlier[i].look, this.earlier[i].sentences, tokens)));
+    const { now, earlier, view, known } = this;
+    if (!now) return [];
+    if (known?.now !== now || known.earlier !== earlier || known.by !== view.by) {
+      const of = ({ look, sentences }) => headsOf(look, sentences, view.by === "tokens");
+      this.known = { now, earlier, by: view.by, heads: now.map((reply, i) => joined(of(reply), of(earlier[i]))) };
+    }
+    return this.known.heads;
   }
 
   get isEdited() {
@@ -921,8 +939,11 @@ class Explorer {
   /** Whether the last edit changed neither a weight nor the answer of a model. */
   cannotSee(i) {
     const [{ look }, { look: last }] = [this.now[i], this.last[i]];
-    const weights = (one) => one.maps.map((map) => [map.name, map.sentence, ...map.weights]);
-    return same(look.answer, last.answer) && same(weights(look), weights(last));
+    if (!same(look.answer, last.answer) || look.maps.length !== last.maps.length) return false;
+    return look.maps.every(({ weights }, number) => {
+      const other = last.maps[number].weights;
+      return weights.length === other.length && weights.every((value, place) => value === other[place]);
+    });
   }
 
   blindness(i, tree, number) {
@@ -1106,7 +1127,7 @@ class Trees {
   influence(what) {
     const { app } = this;
     const names = { influence: "influence of words", arcs: "influence of arcs" };
-    if (!app.live && !app.state.models.some((model) => app.extra(what, model))) return null;
+    if (!app.live && !app.state.models.some((model) => app.extra(what, model)?.values.some(Boolean))) return null;
     app.wanted ??= new Set(app.live ? [] : ["influence", "arcs"]);
     const on = app.wanted.has(what);
     const toggle = () => {
@@ -1444,11 +1465,12 @@ class Answers {
     const name = this.app.now.length > 1 ? [make("h3", {}, word(look.model))] : [];
     if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} gives no answer, only weights.`)];
     const probabilities = Object.entries(answer.probabilities ?? {});
-    if (!probabilities.length) {
+    if (answer.label === null) {
       const was = before && answerText(before) !== answerText(answer) ? make("span", { class: "soft" }, ` before ${answerText(before)}`) : null;
-      return [...name, make("p", { class: "score" }, word(answerText(answer)), was)];
-    }
-    const shown = probabilities.sort((one, other) => other[1] - one[1]).slice(0, 8);
+      name.push(make("p", { class: "score" }, word(answerText(answer)), was));
+    } else probabilities.sort((one, other) => other[1] - one[1]); // the whole scores stay in their order
+    if (!probabilities.length) return name;
+    const shown = probabilities.slice(0, 8);
     const rows = shown.map(([label, share]) => this.row(label, share, before?.probabilities?.[label], label === answer.label));
     const left = probabilities.length - shown.length;
     return [...name, make("div", { class: "classes" }, rows.flat()), left ? make("p", { class: "soft" }, `and ${count(left, "class")}`.replace(/classs$/, "classes")) : null].filter(Boolean);
@@ -1500,7 +1522,8 @@ class Flips {
     const { app } = this;
     const parts = app.state.models.flatMap((model) => this.of(model));
     this.element.hidden = !parts.length;
-    this.element.replaceChildren(make("h2", {}, "An edit that flips"), ...parts);
+    const scored = app.now?.every(({ look }) => look.answer?.label === null);
+    this.element.replaceChildren(make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the answer"), ...parts);
   }
 
   of(model) {
@@ -1576,12 +1599,11 @@ class Matrices {
     if (this.element.hidden) return;
     const change = app.view.mode === "change" && app.isEdited;
     const lists = this.shown;
-    const limit = lists.flat().reduce((most, head) => shownValues(head, change).reduce((a, b) => Math.max(a, Math.abs(b)), most), 0);
-    const scale = new Scale(limit, change, app.theme);
+    const scale = new Scale(largest(lists.flat(), change), change, app.theme);
     const width = this.element.clientWidth || 600;
     const narrow = width < 480;
     const room = narrow ? (width - 20) / 2 : lists.length > 1 ? Math.min(230, width / 4 - 14) : 208;
-    const options = { scale, change, perRow: app.view.scale === "row", theme: app.theme, room, sentences: app.state.sentences };
+    const options = { scale, change, perRow: app.view.scale === "row", theme: app.theme, room, sentences: app.state.sentences, chosen: this.chosen()?.key };
     const grid = (heads) => {
       const box = make("div", { class: "grid" }, heads.map((head) => this.panel(head, options)));
       if (!narrow) box.style.maxWidth = `${perLine(heads.length, Math.floor(width / lists.length / (room + 16))) * (room + 17)}px`;
@@ -1623,7 +1645,7 @@ class Matrices {
     const attention = this.shown.flat();
     return make("p", { class: "legend" }, low, bar, high,
       attention.some((head) => head.allowed) && make("span", {}, make("i", { class: "swatch hatch" }), "forbidden"),
-      this.app.state.sentences.some((sentence) => sentence.heads) && make("span", {}, make("i", { class: "swatch framed" }), "syntactic head"),
+      attention.some((head) => syntacticCells(head, this.app.state.sentences).length) && make("span", {}, make("i", { class: "swatch framed" }), "syntactic head"),
       make("span", { class: "soft" }, "row: the word that looks; column: the word looked at"));
   }
 
@@ -1631,7 +1653,7 @@ class Matrices {
     const { app } = this;
     const canvas = make("canvas", { role: "img", "aria-label": `${head.title}: ${count(head.rows.length, "row")}, moved by ${short(head.moved)}` });
     const cell = paintHead(canvas, head, options);
-    const chosen = this.chosen()?.key === head.key;
+    const chosen = options.chosen === head.key;
     const moved = head.moved > MOVED;
     const title = button([word(head.title), moved ? make("span", { class: "number" }, short(head.moved)) : ""], () => app.change({ head: head.key }),
       { class: "title", "aria-pressed": String(chosen) });
@@ -1951,8 +1973,7 @@ function treePicture(sentence, before) {
 function headsPicture(app) {
   const change = app.view.mode === "change" && app.isEdited;
   const heads = app.matrices.shown.flat();
-  const limit = heads.reduce((most, head) => shownValues(head, change).reduce((a, b) => Math.max(a, Math.abs(b)), most), 0);
-  const scale = new Scale(limit, change, "light");
+  const scale = new Scale(largest(heads, change), change, "light");
   const longest = Math.max(...heads.map((head) => Math.max(head.rows.length, head.columns.length)));
   const cell = clamp(Math.floor(260 / longest), 2, 18);
   const names = Math.max(...heads.flatMap((head) => [...head.rows, ...head.columns].map((unit) => textWidth(unit.text, 10)))) + 8;
@@ -2071,7 +2092,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .bars i{position:absolute;border-radius:2px 2px 0 0;background:var(--accent)}
 .bars i.bar-down{background:var(--mark);border-radius:0 0 2px 2px}
 .bars-note{font-size:12px;color:var(--soft);height:16px;margin-top:-6px}
-.bars-note span{position:sticky;inset-inline-start:14px}
+.bars-note span{white-space:nowrap;position:sticky;inset-inline-start:14px}
 .brackets{position:relative;margin-top:6px}
 .phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:hidden;background:var(--chip);border-radius:5px}
 .notes{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}

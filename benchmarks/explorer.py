@@ -1,0 +1,127 @@
+"""The explorer: milliseconds from an edit of an arc to its picture, in Chromium; bytes and seconds of a frozen page.
+
+An edit is a word moved in the page, the request to a server on this machine, MS-SAN's six heads, the reply, and the
+frame after the one that draws it. Words hang on random heads; the influence of words is switched off.
+
+    python -m benchmarks.explorer [--words 20 30 60 200 256] [--edits 9]
+"""
+
+import argparse
+import contextlib
+import json
+import random
+import shutil
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import torch
+from playwright.sync_api import Page, sync_playwright
+
+import structattn as sa
+from benchmarks.markdown import header, line
+from benchmarks.sentences import WORDS, random_sentence
+from structattn.explorer import Answers, frozen_page, live_page
+
+_TIMED = """async ([word, head]) => {
+    const app = [...document.querySelectorAll('div')].find((element) => element.explorer).explorer;
+    const begun = performance.now();
+    await app.move(0, word, head);
+    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+    return [performance.now() - begun, app.state.sentences[0].heads[word] === head];
+}"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--words", type=int, nargs="+", default=[20, 30, 60, 200, 256])
+    parser.add_argument("--edits", type=int, default=9)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    answers = {count: Answers({f"model {i}": _model() for i in range(count)}) for count in (1, 2)}
+    print(header(["words", "models", "edit to redraw, ms", "longest", "frozen page, KB", "made in, s"]), flush=True)
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for size in options.words:
+            for count, answer in answers.items():
+                generator = random.Random(size)
+                sentence = random_sentence(generator, size)
+                times = _edits(chromium, answer, sentence, options.edits, generator)
+                begun = time.perf_counter()
+                page = frozen_page(answer.boot([sentence], host="frozen", frozen=True))
+                made = time.perf_counter() - begun
+                shown = [
+                    f"{statistics.median(times):.0f}",
+                    f"{max(times):.0f}",
+                    f"{len(page) / 1000:.0f}",
+                    f"{made:.2f}",
+                ]
+                print(line([size, count, *shown]), flush=True)
+        chromium.close()
+
+
+def _model() -> sa.tasks.SentenceModel:
+    vocabulary = sa.Vocabulary(WORDS)
+    encoder = sa.encoders.build("ms_san", vocab_size=len(vocabulary), dim=48)
+    return sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary).eval()
+
+
+def _edits(chromium: Any, answer: Answers, sentence: sa.Sentence, edits: int, generator: random.Random) -> list[float]:
+    """Milliseconds of each edit; the first is not counted."""
+    tree = sentence.dependency
+    assert tree is not None
+    times = []
+    with _serving(answer, sentence) as address:
+        page: Page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(address)
+        page.locator(".explorer:not([aria-busy])").first.wait_for()
+        while len(times) <= edits:
+            word, head = generator.randrange(len(tree)), generator.randrange(1, len(tree) + 1)
+            if tree.heads[word] in (0, head) or word + 1 in tree.path_to_root(head - 1):
+                continue
+            tree = tree.moved(word, head)
+            milliseconds, done = page.evaluate(_TIMED, [word, head])
+            assert done
+            times.append(milliseconds)
+        page.close()
+    return times[1:]
+
+
+@contextlib.contextmanager
+def _serving(answer: Answers, sentence: sa.Sentence) -> Iterator[str]:
+    page = live_page(answer.boot([sentence], host="server")).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._send("text/html; charset=utf-8", page)
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._send("application/json", json.dumps(answer.ask(request)).encode())
+
+        def _send(self, kind: str, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *parts: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+if __name__ == "__main__":
+    main()

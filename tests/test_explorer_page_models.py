@@ -1,0 +1,68 @@
+"""Models of every kind in a frozen page: what a browser shows is what Python finds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from backbones import minilm_tokenizer, tiny
+from explorer_live import explorer
+from explorer_pages import browser, missing, opened
+from structattn.data import Example
+from structattn.explorer import Answers
+from structattn.explorer.page import frozen_page
+from structattn.inspection import look
+from test_explorer_answers import DOG, KIDS, KINDS
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("shown")
+    tiny("bert").save_pretrained(found)
+    minilm_tokenizer().save_pretrained(found)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_names_and_answers_are_those_of_python(chromium: Any, folder: Path, tmp_path: Path, kind: str) -> None:
+    torch.manual_seed(0)
+    model = KINDS[kind](folder).eval()
+    example = Example((DOG, KIDS)[: model.task.arity])
+    path = tmp_path / "page.html"
+    boot = Answers({"mine": model}).boot([example], host="frozen", frozen=True, influence=True, flips=True)
+    path.write_text(frozen_page(boot), encoding="utf-8")
+    found = look(model, example)
+    with opened(chromium, path, viewport={"width": 400, "height": 800}) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        explorer(page, 'app.change({ by: "tokens" })')
+        texts = "rows: head.rows.map(unit => unit.text), columns: head.columns.map(unit => unit.text)"
+        shown = explorer(page, f"app.heads[0].map(head => ({{values: [...head.values], kind: head.kind, {texts}}}))")
+        latent = explorer(page, "app.now[0].look.latent.map(tree => [...tree.weights])")
+        labels = dict(
+            zip(
+                page.locator(".classes .class, .classes strong").all_inner_texts(),
+                page.locator(".classes .number:not(.soft)").all_inner_texts(),
+                strict=True,
+            )
+        )
+    heads = [(one, weights) for one in found.maps for weights in one.weights]
+    assert len(shown) == len(heads)
+    for record, (one, weights) in zip(shown, heads, strict=True):
+        assert (record["kind"], record["rows"], record["columns"]) == (one.kind, list(one.rows), list(one.columns))
+        assert np.abs(np.array(record["values"]) - weights.flatten().numpy()).max(initial=0) < 1e-5
+    for values, tree in zip(latent, [tree for tree in found.latent if tree is not None], strict=True):
+        assert np.abs(np.array(values) - tree.probabilities.flatten().numpy()).max() < 1e-5
+    wanted = sorted(found.answer.probabilities.items(), key=lambda pair: -pair[1])[:8]
+    assert set(labels) == {name for name, _ in wanted}
+    assert all(abs(float(labels[name]) - 100 * share) < 0.051 for name, share in wanted)
