@@ -38,6 +38,7 @@ ASKS_FOR_EXTENSIONS = {("encoders", "table.py")}
 NO_TORCH = {"syntax", "pictures"}
 EXTRAS = {
     "accelerate",
+    "anywidget",
     "datasets",
     "gradio",
     "matplotlib",
@@ -49,7 +50,7 @@ EXTRAS = {
     "transformers",
 }
 # Files that are themselves loaded only where the extra is needed: they subclass its classes.
-LAZY_FILES = {("training", "hugging_face.py")}
+LAZY_FILES = {("training", "hugging_face.py"), ("explorer", "widget.py")}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 UNKNOWN = "a name made at run time"
 

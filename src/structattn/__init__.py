@@ -28,6 +28,7 @@ _NOUNS = {
     "predict": "training",
     "compare": "training",
     "parse": "parsing",
+    "explore": "explorer",
 }
 _EXTENSIONS = ("pretrained",)
 _ROOMS = (
@@ -35,6 +36,7 @@ _ROOMS = (
     "distributions",
     "encoders",
     "evaluate",
+    "explorer",
     "functional",
     "inspection",
     "layers",
@@ -64,6 +66,8 @@ __all__ = [
     "distributions",
     "encoders",
     "evaluate",
+    "explore",
+    "explorer",
     "functional",
     "inspection",
     "layers",
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
         data,
         distributions,
         encoders,
+        explorer,
         functional,
         inspection,
         layers,
@@ -104,6 +109,7 @@ if TYPE_CHECKING:
     )
     from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate, read_examples
     from structattn.encoders.build import build
+    from structattn.explorer import explore
     from structattn.parsing import parse
     from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
     from structattn.training import evaluate, load, predict, train

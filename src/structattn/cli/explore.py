@@ -65,12 +65,12 @@ def command(
 
     from structattn.explorer import Answers
     from structattn.explorer.server import ExplorerServer
-    from structattn.parsing.missing import STRUCTURES, MissingTrees
+    from structattn.parsing.missing import MissingTrees
 
     models = {
         name: hardware.place(training.load(run, trust_code=trust_code)) for name, run in zip(names, runs, strict=True)
     }
-    finder = None if parser is None else MissingTrees(parser, structures=STRUCTURES)
+    finder = None if parser is None else MissingTrees(parser)
     answers = Answers(models, finder)
 
     def ask(request: Any) -> Mapping[str, Any]:

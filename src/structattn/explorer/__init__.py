@@ -6,8 +6,9 @@ from structattn.syntax.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.explorer.answers import Answers
+    from structattn.explorer.notebook import explore
     from structattn.explorer.page import explorer_element, frozen_page, live_page
 
-__all__ = ["Answers", "explorer_element", "frozen_page", "live_page"]
+__all__ = ["Answers", "explore", "explorer_element", "frozen_page", "live_page"]
 
 load_lazily(__name__)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+from structattn.pictures.display import Document
 from structattn.pictures.svg import escape
 
 SCRIPT = resources.files(__package__).joinpath("explorer.js").read_text(encoding="utf-8")
@@ -27,7 +28,7 @@ _STYLE = (
 )
 
 
-def frozen_page(boot: Mapping[str, Any]) -> str:
+def frozen_page(boot: Mapping[str, Any]) -> Document:
     """A whole HTML document that shows the explorer without a model: it holds the replies for its own items.
 
     Nothing is fetched, and the content security policy says so: scripts are named by their SHA-256.
@@ -45,7 +46,7 @@ def frozen_page(boot: Mapping[str, Any]) -> str:
     """
     command = boot.get("command")
     note = f"<p>To edit trees and try other sentences: <code>{escape(command)}</code></p>" if command else ""
-    return _document({**boot, "host": "frozen"}, "'none'", note)
+    return Document(_document({**boot, "host": "frozen"}, "'none'", note))
 
 
 def live_page(boot: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from structattn.pictures.display import Document
 from structattn.pictures.svg import escape
 
 _STYLE = """
@@ -106,7 +107,7 @@ class Section:
     note: str = ""
 
 
-def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str = "") -> str:
+def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str = "") -> Document:
     """A whole HTML document in one string: no network, light and dark, and it prints.
 
     Args:
@@ -126,7 +127,7 @@ def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str
         f"{_framed(part.body)}</section>"
         for i, part in enumerate(parts, start=1)
     )
-    return (
+    return Document(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>"

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from structattn.pictures.colours import DIVERGING, INKS, SEQUENTIAL, Scale
+from structattn.pictures.display import Picture
 from structattn.pictures.numbers import Number
 
 MARGIN = 16.0
@@ -207,7 +208,7 @@ def top_of(title: str | None) -> Number:
     return MARGIN + (30.0 if title else 0.0)
 
 
-def picture(width: Number, height: Number, body: Sequence[str], *, label: str, title: str | None = None) -> str:
+def picture(width: Number, height: Number, body: Sequence[str], *, label: str, title: str | None = None) -> Picture:
     """A whole SVG document on its own paper, with the rules for dark screens that it uses.
 
     Args:
@@ -229,7 +230,7 @@ def picture(width: Number, height: Number, body: Sequence[str], *, label: str, t
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'role="img" aria-label="{escape(label)}" font-family="{escape(FONT)}">'
     )
-    return f"{head}<style>{style}</style>{drawing}</svg>"
+    return Picture(f"{head}<style>{style}</style>{drawing}</svg>")
 
 
 def _dark_rule(kind: str, role: str) -> str:

@@ -1,0 +1,54 @@
+"""``structattn.explore``: the explorer wherever Python displays things."""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from torch import nn
+
+from structattn.explorer.answers import Answers
+from structattn.explorer.page import frozen_page
+from structattn.inspection.items import items_of
+from structattn.parsing.missing import MissingTrees
+from structattn.tasks.model import Item
+
+
+def explore(
+    model: nn.Module | Mapping[str, nn.Module], items: Item | Sequence[Item], *, parser: str | None = None
+) -> Any:
+    """Edit the trees of a sentence and watch the attention and the answer of a model, in a notebook.
+
+    With the extra ``notebook`` (anywidget) this is a widget: trees can be edited and sentences typed. Without it, it is
+    a page that shows these items and their attention, and answers nothing new.
+
+    Args:
+        model: answers a task, as ``structattn.load`` reads one; or several, by the names that are shown.
+        items: an example, a sentence, a text, or a pair of these; or a list.
+        parser: finds the trees of texts, as for ``structattn.parse``; by default the one that a model remembers.
+            Without any, words become a chain where a model needs a tree.
+
+    Returns:
+        What a notebook displays; the page without anywidget is a string, HTML.
+
+    Raises:
+        ConfigError: for a model that answers no task, or has no sentence encoder; for an unknown parser.
+        RequestError: for a sentence of more than 256 words.
+        ValueError: for an item with another number of sentences.
+        TypeError: for an item that is none of the above.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("ms_san", vocab_size=len(vocabulary), dim=12)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> shown = sa.explore(model, "A fine film.", parser="en")
+    """
+    models = dict(model) if isinstance(model, Mapping) else {"model": model}
+    answers = Answers(models, None if parser is None else MissingTrees(parser))
+    given = items_of(items)
+    frozen = answers.boot(given, host="frozen", title=", ".join(models), frozen=True, influence=True)
+    if find_spec("anywidget") is None:
+        return frozen_page(frozen)
+    from structattn.explorer.widget import ExplorerWidget
+
+    return ExplorerWidget(answers, answers.boot(given, host="widget", title=", ".join(models)), frozen=frozen)
