@@ -1,5 +1,7 @@
 """What a live page shows beside its trees, and how its state is kept, in a browser."""
 
+import base64
+import html
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +10,10 @@ import pytest
 
 from explorer_live import (
     HEADS,
+    TREE,
+    WORDS,
+    ask,
+    born,
     by_mouse,
     explorer,
     heads,
@@ -17,6 +23,7 @@ from explorer_live import (
     weights,
 )
 from explorer_pages import browser, missing
+from structattn.explorer.page import SCRIPT, frozen_page
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -77,3 +84,80 @@ def test_a_file_that_is_no_state_is_refused(chromium: Any, content: str) -> None
         page.locator(".status.error").wait_for()
         assert status(page).startswith("Expected")
         assert heads(page) == HEADS
+
+
+def test_by_keyboard_alone_a_picture_is_exported(chromium: Any, tmp_path: Any) -> None:
+    def drawing(request: dict[str, Any]) -> dict[str, Any]:
+        data = base64.b64encode(json.dumps(request["figure"]).encode()).decode()
+        return {"v": 1, "id": request["id"], "type": "application/pdf", "data": data}
+
+    with live(chromium, lambda request: drawing(request) if request["do"] == "draw" else ask(request)) as page:
+        page.locator("summary", has_text="Export").focus()
+        page.keyboard.press("Enter")
+        for _ in range(3):
+            page.keyboard.press("Tab")
+        with page.expect_download() as download:
+            page.keyboard.press("Enter")
+        download.value.save_as(tmp_path / "tree.pdf")
+        assert status(page) == "Saved structattn-tree.pdf."
+        assert json.loads((tmp_path / "tree.pdf").read_text()) == {"what": "tree", "format": "pdf"}
+        by_mouse(page, 1, 2)
+        settle(page)
+        page.get_by_role("button", name="Change").click()
+        page.locator("summary", has_text="Export").click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Heads as PNG").click()
+        download.value.save_as(tmp_path / "heads.png")
+    asked = json.loads((tmp_path / "heads.png").read_text())
+    assert asked == {"what": "heads", "format": "png", "before": [TREE]}
+
+
+def test_a_link_holds_the_state_after_its_sign_and_sends_none_of_it(chromium: Any) -> None:
+    with live(chromium, permissions=["clipboard-read", "clipboard-write"]) as page:
+        by_mouse(page, 1, 2)
+        settle(page)
+        page.locator("summary", has_text="Share").click()
+        page.get_by_role("button", name="Copy link").click()
+        page.locator(".status", has_text="Link copied").wait_for()
+        link = page.evaluate("navigator.clipboard.readText()")
+        address, _, fragment = link.partition("#")
+        assert address == "http://localhost:1/"
+        state = json.loads(base64.urlsafe_b64decode(fragment + "=" * (-len(fragment) % 4)))
+        assert state["sentences"][0]["heads"] == [2, 0, 2, 5, 2]
+        page.goto("about:blank")
+        page.goto(link)
+        page.locator(".arcs path[stroke-dasharray]").wait_for()
+        assert heads(page) == [2, 0, 2, 5, 2]
+
+
+def test_a_widget_asks_its_kernel_and_lets_go(chromium: Any) -> None:
+    """A stand-in for anywidget's model: ``get``, ``send`` and messages."""
+    page = chromium.new_context().new_page()
+    page.expose_function("kernel", lambda request: {**ask(request)})
+    page.set_content(f'<div id="cell"></div><script type="module">{SCRIPT}\nglobalThis.render = render;</script>')
+    page.evaluate(
+        """boot => {
+            const listeners = new Set();
+            globalThis.model = { get: () => boot, on: (_, f) => listeners.add(f), off: (_, f) => listeners.delete(f),
+                send: async request => { const reply = await kernel(request); listeners.forEach(f => f(reply)); } };
+            globalThis.listeners = listeners;
+            globalThis.stop = globalThis.render({ model, el: document.getElementById("cell") }); }""",
+        {**born(), "host": "widget", "token": None},
+    )
+    settle(page)
+    by_mouse(page, 1, 2)
+    assert "keys → near. 1 head moved" in status(page)
+    assert heads(page) == [2, 0, 2, 5, 2]
+    page.evaluate("stop()")
+    assert page.evaluate("listeners.size") == 0
+    page.context.close()
+
+
+def test_a_frozen_page_runs_in_a_sandboxed_frame(chromium: Any) -> None:
+    page = chromium.new_context().new_page()
+    frame = f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(frozen_page(born()))}" width="900"></iframe>'
+    page.set_content(frame)
+    inside = page.frame_locator("iframe")
+    inside.locator(".explorer:not([aria-busy]) .word").first.wait_for()
+    assert inside.locator(".word").all_inner_texts() == WORDS
+    page.context.close()

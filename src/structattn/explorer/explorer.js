@@ -49,7 +49,6 @@ async function unpackLook(look) {
   return { ...look, maps, latent };
 }
 
-const copy = (value) => JSON.parse(JSON.stringify(value));
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
@@ -138,20 +137,40 @@ function distances(heads) {
 
 const PALETTES = {
   sequential: {
-    light: "f6fbfd dcf2f7 c1e9ef a5e0e7 8ad0de 71c1d7 5ab2d0 48a4ca 3e96c4 3788bd 347bb7 326db0 3260a7 305098 2d4088 2a3078 262067",
+    light:
+      "f6fbfd dcf2f7 c1e9ef a5e0e7 8ad0de 71c1d7 5ab2d0 48a4ca 3e96c4 3788bd 347bb7 326db0 3260a7 305098 2d4088 2a3078 262067",
     dark: "1b1e24 20293b 273253 2f3b6a 344d84 32649d 2a79b1 218bba 1c9cc1 21adc6 31bfca 4ccbc6 6cd6bf 8de0ba aee9b7 d0f1b8 f1fac0",
   },
   diverging: {
-    light: "1e3f7f 2c599a 3b75b6 4f90cf 6ea8db 8fc1e9 b2d9f5 d4e7f6 f6f6f6 f5e1d0 f3ceac ecb689 e49c68 dd824a ca6632 a84822 852a12",
+    light:
+      "1e3f7f 2c599a 3b75b6 4f90cf 6ea8db 8fc1e9 b2d9f5 d4e7f6 f6f6f6 f5e1d0 f3ceac ecb689 e49c68 dd824a ca6632 a84822 852a12",
     dark: "97ddf9 72c0e9 54a5db 3b8ccd 3973ad 395d87 344863 2c3442 232323 45312a 663e2e 864a31 a75631 c56533 d7884d e7aa6d f7cc91",
   },
 };
 
 const INKS = {
-  light: { paper: "#ffffff", ground: "#f4f6f8", ink: "#1b1f24", soft: "#5b6470", rule: "#d5dae0", hatch: "#b4bbc4",
-    chip: "#f1f4f7", mark: "#c2410c", accent: "#2b5fa8" },
-  dark: { paper: "#14171c", ground: "#0d0f12", ink: "#e8eaed", soft: "#a3abb6", rule: "#39404a", hatch: "#4a525d",
-    chip: "#21262d", mark: "#fb923c", accent: "#6fb1f0" },
+  light: {
+    paper: "#ffffff",
+    ground: "#f4f6f8",
+    ink: "#1b1f24",
+    soft: "#5b6470",
+    rule: "#d5dae0",
+    hatch: "#b4bbc4",
+    chip: "#f1f4f7",
+    mark: "#c2410c",
+    accent: "#2b5fa8",
+  },
+  dark: {
+    paper: "#14171c",
+    ground: "#0d0f12",
+    ink: "#e8eaed",
+    soft: "#a3abb6",
+    rule: "#39404a",
+    hatch: "#4a525d",
+    chip: "#21262d",
+    mark: "#fb923c",
+    accent: "#6fb1f0",
+  },
 };
 
 const LEVELS = 256;
@@ -161,7 +180,9 @@ const tables = new Map();
 function levels(palette, theme) {
   const key = `${palette} ${theme}`;
   if (!tables.has(key)) {
-    const stops = PALETTES[palette][theme].split(" ").map((stop) => [0, 2, 4].map((i) => parseInt(stop.slice(i, i + 2), 16)));
+    const stops = PALETTES[palette][theme]
+      .split(" ")
+      .map((stop) => [0, 2, 4].map((i) => parseInt(stop.slice(i, i + 2), 16)));
     const table = Array.from({ length: LEVELS + 1 }, (_, level) => {
       const place = (level / LEVELS) * (stops.length - 1);
       const step = Math.min(Math.floor(place), stops.length - 2);
@@ -189,7 +210,12 @@ class Scale {
   }
 
   hex(value, limit) {
-    return "#" + this.rgb(value, limit).map((part) => part.toString(16).padStart(2, "0")).join("");
+    return (
+      "#" +
+      this.rgb(value, limit)
+        .map((part) => part.toString(16).padStart(2, "0"))
+        .join("")
+    );
   }
 
   /** Ink that can be read on the colour of a value. */
@@ -226,14 +252,23 @@ function dress(element, attributes, children) {
 const button = (label, onclick, attributes = {}) => make("button", { type: "button", onclick, ...attributes }, label);
 
 /** Text of either direction within other text. */
-const word = (text, attributes = {}) => make("bdi", attributes, text);
+const isolated = (text, attributes = {}) => make("bdi", attributes, text);
 
 /** A row of buttons of which one is pressed. */
 function segmented(name, options, chosen, choose) {
   const buttons = options.map(([value, label, off]) =>
-    button(label, () => choose(value), { "aria-pressed": String(value === chosen), disabled: Boolean(off), title: off }),
+    button(label, () => choose(value), {
+      "aria-pressed": String(value === chosen),
+      disabled: Boolean(off),
+      title: off,
+    }),
   );
-  return make("span", { class: "segments", role: "group", "aria-label": name }, make("span", { class: "soft" }, name), buttons);
+  return make(
+    "span",
+    { class: "segments", role: "group", "aria-label": name },
+    make("span", { class: "soft" }, name),
+    buttons,
+  );
 }
 
 let measuring = null;
@@ -319,7 +354,18 @@ function headsOf(look, sentences, tokens) {
       const values = map.weights.subarray(number * size, (number + 1) * size);
       const allowed = map.allowed && map.allowed.subarray(number * size, (number + 1) * size);
       const key = `${look.model}/${map.name}/${map.sentence}/${number}`;
-      const head = { key, path, title, kind: map.kind, model: look.model, sentence: map.sentence, rows, columns, values, allowed };
+      const head = {
+        key,
+        path,
+        title,
+        kind: map.kind,
+        model: look.model,
+        sentence: map.sentence,
+        rows,
+        columns,
+        values,
+        allowed,
+      };
       return map.words && !tokens ? byWords(head, sentences) : head;
     });
   });
@@ -355,12 +401,15 @@ function placeWords(widths, arcs, rightToLeft) {
     for (let i = left + 1; i <= right; i++) shift += shifts[i];
     shifts[right] += Math.max(0, textWidth(arc.label, LABEL) + 26 - (centres[right] - centres[left] + shift));
   }
-  let moved = 0;
-  const placed = centres.map((centre, i) => centre + (moved += shifts[i]));
+  let shifted = 0;
+  const placed = centres.map((centre, i) => centre + (shifted += shifts[i]));
   const line = widths.length ? placed.at(-1) + widths.at(-1) / 2 + 2 : 0;
   const finalCentres = rightToLeft ? placed.map((centre) => line - centre) : placed;
   const roots = arcs.filter((arc) => arc.from === null && arc.label);
-  const width = Math.max(line, ...roots.map((arc) => finalCentres[arc.to] + widths[arc.to] / 2 + 8 + textWidth(arc.label, LABEL)));
+  const width = Math.max(
+    line,
+    ...roots.map((arc) => finalCentres[arc.to] + widths[arc.to] / 2 + 8 + textWidth(arc.label, LABEL)),
+  );
   return { width, centres: finalCentres };
 }
 
@@ -421,7 +470,8 @@ function layArcs(arcs, centres, widths, below = false) {
     const { from, to } = ports.get(arc);
     const peak = sign * (level.get(arc) * step + 6);
     const tip = `M${to} 0l-3.6 ${sign * 7}h7.2z`;
-    if (arc.from === null) return { arc, d: `M${to} ${peak - sign * 2}V${sign * 5}`, tip, label: [to + 6, peak + 6, "start"] };
+    if (arc.from === null)
+      return { arc, d: `M${to} ${peak - sign * 2}V${sign * 5}`, tip, label: [to + 6, peak + 6, "start"] };
     const turn = Math.min(9, Math.abs(to - from) / 2, Math.abs(peak) / 2);
     const way = Math.sign(to - from);
     const d =
@@ -437,16 +487,41 @@ function layArcs(arcs, centres, widths, below = false) {
 function drawArcs({ paths }, ink) {
   const lines = paths.map(({ arc, d, tip }) => {
     const colour = ink(arc.role ?? "soft");
-    const line = drawn("path", { d, fill: "none", stroke: colour, "stroke-width": arc.width ?? 1.3,
-      "stroke-dasharray": arc.dashed ? "4 3" : null });
-    const group = drawn("g", { class: "arc", opacity: arc.opacity ?? null }, line, drawn("path", { d: tip, fill: colour }));
+    const line = drawn("path", {
+      d,
+      fill: "none",
+      stroke: colour,
+      "stroke-width": arc.width ?? 1.3,
+      "stroke-dasharray": arc.dashed ? "4 3" : null,
+    });
+    const group = drawn(
+      "g",
+      { class: "arc", opacity: arc.opacity ?? null },
+      line,
+      drawn("path", { d: tip, fill: colour }),
+    );
     if (arc.said) group.append(drawn("title", {}, arc.said));
     return group;
   });
-  const labels = paths.filter(({ arc, label }) => label && arc.label).map(({ arc, label: [x, y, anchor] }) =>
-    drawn("text", { x, y, "text-anchor": anchor, "font-size": LABEL, fill: ink(arc.role ?? "soft"), stroke: ink("paper"),
-      "stroke-width": 3.5, "stroke-linejoin": "round", "paint-order": "stroke" }, arc.label),
-  );
+  const labels = paths
+    .filter(({ arc, label }) => label && arc.label)
+    .map(({ arc, label: [x, y, anchor] }) =>
+      drawn(
+        "text",
+        {
+          x,
+          y,
+          "text-anchor": anchor,
+          "font-size": LABEL,
+          fill: ink(arc.role ?? "soft"),
+          stroke: ink("paper"),
+          "stroke-width": 3.5,
+          "stroke-linejoin": "round",
+          "paint-order": "stroke",
+        },
+        arc.label,
+      ),
+    );
   return [...lines, ...labels];
 }
 
@@ -455,21 +530,34 @@ function treeArcs(sentence, before) {
   if (!sentence.heads) return [];
   const name = (head) => (head ? sentence.words[head - 1] : "root");
   const known = before?.heads && same(before.words, sentence.words) ? before : null;
-  const arc = (head, to, label, more) => ({ from: head ? head - 1 : null, to, label: label ?? (head ? "" : "root"),
-    said: `${name(head)} → ${sentence.words[to]}${label ? ` (${label})` : ""}`, ...more });
+  const arc = (head, to, label, more) => ({
+    from: head ? head - 1 : null,
+    to,
+    label: label ?? (head ? "" : "root"),
+    said: `${name(head)} → ${sentence.words[to]}${label ? ` (${label})` : ""}`,
+    ...more,
+  });
   const arcs = sentence.heads.map((head, to) => {
     const label = sentence.labels?.[to];
     const other = known && (known.heads[to] !== head || known.labels?.[to] !== label);
     return arc(head, to, label, other ? { role: "mark", width: 2.4 } : {});
   });
-  const gone = known ? known.heads.map((head, to) => [head, to]).filter(([head, to]) => head !== sentence.heads[to]) : [];
-  return [...arcs, ...gone.map(([head, to]) => arc(head, to, "", { dashed: true, said: `before: ${name(head)} → ${sentence.words[to]}` }))];
+  const gone = known
+    ? known.heads.map((head, to) => [head, to]).filter(([head, to]) => head !== sentence.heads[to])
+    : [];
+  return [
+    ...arcs,
+    ...gone.map(([head, to]) =>
+      arc(head, to, "", { dashed: true, said: `before: ${name(head)} → ${sentence.words[to]}` }),
+    ),
+  ];
 }
 
 /** How deep each phrase lies over the words: 0 if it holds no other. */
 function phraseLevels(phrases) {
-  const order = phrases.map((phrase, i) => i).sort((one, other) =>
-    phrases[one][2] - phrases[one][1] - (phrases[other][2] - phrases[other][1]) || other - one);
+  const order = phrases
+    .map((phrase, i) => i)
+    .sort((one, other) => phrases[one][2] - phrases[one][1] - (phrases[other][2] - phrases[other][1]) || other - one);
   const level = Array(phrases.length).fill(0);
   order.forEach((i, rank) => {
     for (const j of order.slice(0, rank))
@@ -490,7 +578,7 @@ function hatch(context, colour) {
   pen.strokeStyle = colour;
   pen.lineWidth = 1.2;
   pen.beginPath();
-  for (const offset of [-6, 0, 6]) pen.moveTo(offset, 6), pen.lineTo(offset + 6, 0);
+  for (const offset of [-6, 0, 6]) (pen.moveTo(offset, 6), pen.lineTo(offset + 6, 0));
   pen.stroke();
   return context.createPattern(tile, "repeat");
 }
@@ -556,20 +644,22 @@ function paintHead(canvas, head, { scale, change, perRow, theme, room, sentences
     context.drawImage(pixels(rows, columns, forbidden), 0, 0, canvas.width, canvas.height);
     context.globalCompositeOperation = "destination-over";
   }
-  const colours = (data) => values.forEach((value, i) => {
-    if (head.allowed && !head.allowed[i]) return;
-    const [red, green, blue] = scale.rgb(value, limits ? limits[Math.floor(i / columns)] || 1 : undefined);
-    data[4 * i] = red;
-    data[4 * i + 1] = green;
-    data[4 * i + 2] = blue;
-    data[4 * i + 3] = 255;
-  });
+  const colours = (data) =>
+    values.forEach((value, i) => {
+      if (head.allowed && !head.allowed[i]) return;
+      const [red, green, blue] = scale.rgb(value, limits ? limits[Math.floor(i / columns)] || 1 : undefined);
+      data[4 * i] = red;
+      data[4 * i + 1] = green;
+      data[4 * i + 2] = blue;
+      data[4 * i + 3] = 255;
+    });
   context.drawImage(pixels(rows, columns, colours), 0, 0, canvas.width, canvas.height);
   context.globalCompositeOperation = "source-over";
   if (cell >= FRAME) {
     context.strokeStyle = INKS[theme].mark;
     context.lineWidth = Math.max(1, ratio);
-    for (const [row, column] of syntacticCells(head, sentences)) context.strokeRect(column * cell + 0.5, row * cell + 0.5, cell - 1, cell - 1);
+    for (const [row, column] of syntacticCells(head, sentences))
+      context.strokeRect(column * cell + 0.5, row * cell + 0.5, cell - 1, cell - 1);
   }
   return cell / ratio;
 }
@@ -604,8 +694,17 @@ class Explorer {
     this.state = { sentences, before: sentences, models: models.length ? models : [boot.models[0].name], item };
     this.past = [];
     this.future = [];
-    this.view = { mode: "weights", sort: "layer", scale: "shared", by: "words", path: null, head: null, pinned: null,
-      threshold: 0.2, numbers: false };
+    this.view = {
+      mode: "weights",
+      sort: "layer",
+      scale: "shared",
+      by: "words",
+      path: null,
+      head: null,
+      pinned: null,
+      threshold: 0.2,
+      numbers: false,
+    };
     this.painted = null;
     this.hover = null;
     this.hand = null;
@@ -621,15 +720,31 @@ class Explorer {
     sheet.replaceSync(STYLE);
     this.root.adoptedStyleSheets = [sheet];
     this.status = make("p", { class: "status", role: "status", "aria-live": "polite" });
-    const [bar, answers, moved, flips, strips, latent] = [Bar, Answers, Moved, Flips, Strips, Latent].map((View) => new View(this));
+    const [bar, answers, ranking, flips, strips, latent] = [Bar, Answers, Ranking, Flips, Strips, Latent].map(
+      (View) => new View(this),
+    );
     this.trees = new Trees(this);
     this.matrices = new Matrices(this);
-    this.views = [bar, this.trees, answers, moved, flips, this.matrices, strips, latent];
-    this.box = make("div", { class: "explorer", onkeydown: (event) => this.key(event) }, bar.element,
-      make("div", { class: "columns" },
-        make("div", { class: "main" }, this.trees.element, this.status, this.matrices.element,
-          latent.element, make("div", { class: "lower" }, this.matrices.large, strips.element)),
-        make("aside", {}, answers.element, moved.element, flips.element)));
+    this.views = [bar, this.trees, answers, ranking, flips, this.matrices, strips, latent];
+    this.box = make(
+      "div",
+      { class: "explorer", onkeydown: (event) => this.key(event) },
+      bar.element,
+      make(
+        "div",
+        { class: "columns" },
+        make(
+          "div",
+          { class: "main" },
+          this.trees.element,
+          this.status,
+          this.matrices.element,
+          latent.element,
+          make("div", { class: "lower" }, this.matrices.large, strips.element),
+        ),
+        make("aside", {}, answers.element, ranking.element, flips.element),
+      ),
+    );
     this.root.replaceChildren(this.box);
     const media = globalThis.matchMedia("(prefers-color-scheme: dark)");
     const redraw = () => this.draw();
@@ -679,14 +794,23 @@ class Explorer {
   }
 
   closeMenus(except) {
-    for (const menu of this.root.querySelectorAll("details[open].menu")) if (menu !== except) menu.open = false;
+    for (const open of this.root.querySelectorAll("details[open].menu")) if (open !== except) open.open = false;
   }
 
   // Asking ..........................................................................................................
 
   async request(what, fields = {}) {
     const { models, sentences } = this.state;
-    const reply = await this.ask({ v: 1, id: ++this.id, do: what, models, sentences, text: null, figure: null, ...fields });
+    const reply = await this.ask({
+      v: 1,
+      id: ++this.id,
+      do: what,
+      models,
+      sentences,
+      text: null,
+      figure: null,
+      ...fields,
+    });
     if (reply.error) throw Object.assign(new Error(reply.error.message), { place: reply.error });
     return reply;
   }
@@ -694,10 +818,16 @@ class Explorer {
   /** The replies of some models for some sentences; what was answered before is not asked again. */
   looks(models, sentences) {
     const key = (model) => JSON.stringify([model, sentences]);
-    const missing = models.filter((model) => !this.replies.has(key(model)) && !this.fromBirth(model, sentences, key(model)));
+    const missing = models.filter(
+      (model) => !this.replies.has(key(model)) && !this.fromBirth(model, sentences, key(model)),
+    );
     if (missing.length) {
       const asked = this.request("look", { models: missing, sentences });
-      for (const model of missing) this.remember(key(model), asked.then((reply) => pick(reply, model)));
+      for (const model of missing)
+        this.remember(
+          key(model),
+          asked.then((reply) => pick(reply, model)),
+        );
       asked.catch(() => missing.forEach((model) => this.replies.delete(key(model))));
     }
     return Promise.all(models.map((model) => this.replies.get(key(model))));
@@ -705,7 +835,7 @@ class Explorer {
 
   /** Whether the page was born with this reply. */
   fromBirth(model, sentences, key) {
-    const item = this.boot.items.find((item) => item.replies?.look && same(item.sentences, sentences));
+    const item = this.boot.items.find((one) => one.replies?.look && same(one.sentences, sentences));
     const known = item?.replies.look.looks.some((look) => look.model === model);
     if (known) this.remember(key, pick(item.replies.look, model));
     return Boolean(known);
@@ -732,7 +862,10 @@ class Explorer {
     if (this.painted) this.trees.draw();
     this.box.setAttribute("aria-busy", "true");
     try {
-      const [now, before] = await Promise.all([this.looks(next.models, next.sentences), this.looks(next.models, next.before)]);
+      const [now, before] = await Promise.all([
+        this.looks(next.models, next.sentences),
+        this.looks(next.models, next.before),
+      ]);
       if (turn !== this.turn) return;
       this.paint(now, before, edit);
     } catch (error) {
@@ -790,7 +923,8 @@ class Explorer {
       this.extras.set(JSON.stringify([what, model, sentences]), reply);
       if (!same(sentences, this.state.sentences)) return;
       this.draw();
-      if (reply.values && !reply.values.some(Boolean)) this.say(`${model} has none: it answers no label${what === "arcs" ? ", or reads no dependency tree" : ""}.`);
+      if (reply.values && !reply.values.some(Boolean))
+        this.say(`${model} has none: it answers no label${what === "arcs" ? ", or reads no dependency tree" : ""}.`);
     } catch (error) {
       this.say(error.message, true);
     }
@@ -929,8 +1063,10 @@ class Explorer {
       const before = this.earlier[i].look.answer;
       const name = this.now.length > 1 ? `${look.model}: ` : "";
       if (tree && this.cannotSee(i)) return this.blindness(i, tree, number ?? 0);
-      const changed = answerText(before, false) === answerText(look.answer, false) ? "answer unchanged" :
-        `answer ${answerText(before, false)} → ${answerText(look.answer, false)}`;
+      const changed =
+        answerText(before, false) === answerText(look.answer, false)
+          ? "answer unchanged"
+          : `answer ${answerText(before, false)} → ${answerText(look.answer, false)}`;
       return `${name}${heads.length ? count(heads.length, "head") : "no head"} moved; ${changed}.`;
     });
     return `${said} ${perModel.join(" ")}`;
@@ -951,7 +1087,8 @@ class Explorer {
     const reads = look.reads ?? [];
     if (!reads.includes(tree)) return `${look.model} cannot see this: it reads ${readsText(reads)}.`;
     const [one, other] = [this.last[i].sentences[number], this.state.sentences[number]];
-    if (tree === "dependency" && same(one.heads, other.heads)) return `${look.model} cannot see this: relations alone changed.`;
+    if (tree === "dependency" && same(one.heads, other.heads))
+      return `${look.model} cannot see this: relations alone changed.`;
     if (tree === "dependency" && same(distances(one.heads), distances(other.heads)))
       return `${look.model} cannot see this: distances are undirected, and all are as before.`;
     return `${look.model} did not change: all its weights and its answer are as before.`;
@@ -974,8 +1111,14 @@ function answerText(answer, exact = true) {
   return exact && share !== undefined ? `${answer.label}, ${(100 * share).toFixed(1)} %` : answer.label;
 }
 
-const READS = { dependency: "the dependency tree", constituency: "the phrases", order: "the order of words", labels: "relations",
-  tags: "parts of speech", distance: "distances between words" };
+const READS = {
+  dependency: "the dependency tree",
+  constituency: "the phrases",
+  order: "the order of words",
+  labels: "relations",
+  tags: "parts of speech",
+  distance: "distances between words",
+};
 const readsText = (reads) => reads.map((name) => READS[name] ?? name).join(" and ") || "the words alone";
 
 // --------------------------------------------------------------------------------------------------- the bar at the top
@@ -992,7 +1135,8 @@ class Bar {
     if (isTyping(this.element)) return;
     const focused = app.root.activeElement?.dataset.key;
     this.element.replaceChildren(
-      ...[this.items(), this.models(), this.texts(), this.history(), this.share(), this.export()].filter(Boolean));
+      ...[this.items(), this.models(), this.texts(), this.history(), this.share(), this.export()].filter(Boolean),
+    );
     if (focused) this.element.querySelector(`[data-key="${focused}"]`)?.focus();
   }
 
@@ -1000,71 +1144,131 @@ class Bar {
     const { items } = this.app.boot;
     if (items.length < 2) return null;
     const options = items.map((item, i) =>
-      make("option", { value: i, selected: i === this.app.state.item }, itemName(item, this.app.state.models[0])));
+      make("option", { value: i, selected: i === this.app.state.item }, itemName(item, this.app.state.models[0])),
+    );
     if (this.app.state.item === null) options.unshift(make("option", { selected: true, disabled: true }, "your own"));
-    return make("label", { class: "item" }, make("span", { class: "soft" }, "Sentence"),
-      make("select", { "data-key": "item", onchange: (event) => this.app.choose(Number(event.target.value)) }, options));
+    return make(
+      "label",
+      { class: "item" },
+      make("span", { class: "soft" }, "Sentence"),
+      make("select", { "data-key": "item", onchange: (event) => this.app.choose(Number(event.target.value)) }, options),
+    );
   }
 
   models() {
     const { boot, state } = this.app;
     const names = boot.models.map((model) => model.name);
     const select = (chosen, choose, name) =>
-      make("select", { "aria-label": name, "data-key": name, onchange: (event) => choose(event.target.value) },
-        names.map((model) => make("option", { value: model, selected: model === chosen }, model)));
+      make(
+        "select",
+        { "aria-label": name, "data-key": name, onchange: (event) => choose(event.target.value) },
+        names.map((model) => make("option", { value: model, selected: model === chosen }, model)),
+      );
     const [first, second] = state.models;
     const set = (...models) => this.app.setModels(models);
-    if (names.length === 1) return make("strong", {}, word(first));
+    if (names.length === 1) return make("strong", {}, isolated(first));
     const other = names.find((name) => name !== first);
-    return make("span", { class: "models" },
+    return make(
+      "span",
+      { class: "models" },
       select(first, (name) => (second ? set(name, second === name ? first : second) : set(name)), "model"),
       second
-        ? [make("span", { class: "soft" }, "and"), select(second, (name) => (name === first ? set(second, first) : set(first, name)), "second model"),
-            button("×", () => set(first), { "aria-label": "one model only", "data-key": "one" })]
-        : button("+ compare", () => set(first, other), { "data-key": "compare" }));
+        ? [
+            make("span", { class: "soft" }, "and"),
+            select(second, (name) => (name === first ? set(second, first) : set(first, name)), "second model"),
+            button("×", () => set(first), { "aria-label": "one model only", "data-key": "one" }),
+          ]
+        : button("+ compare", () => set(first, other), { "data-key": "compare" }),
+    );
   }
 
   texts() {
     const { app } = this;
     const { sentences } = app.state;
     const fields = sentences.map((sentence, i) =>
-      make("input", { type: "text", dir: "auto", value: sentence.words.join(" "), "aria-label": sentences.length > 1 ? `text ${i + 1}` : "text",
-        "data-key": `text${i}`, spellcheck: "false", autocomplete: "off" }));
+      make("input", {
+        type: "text",
+        dir: "auto",
+        value: sentence.words.join(" "),
+        "aria-label": sentences.length > 1 ? `text ${i + 1}` : "text",
+        "data-key": `text${i}`,
+        spellcheck: "false",
+        autocomplete: "off",
+      }),
+    );
     const submit = (event) => {
       event.preventDefault();
       const texts = fields.map((field) => field.value.trim());
       const empty = texts.findIndex((text) => !text);
-      if (empty >= 0) return app.say(`Expected a text to parse, got none${texts.length > 1 ? ` in field ${empty + 1}` : ""}.`, true);
+      if (empty >= 0)
+        return app.say(`Expected a text to parse, got none${texts.length > 1 ? ` in field ${empty + 1}` : ""}.`, true);
       const long = texts.find((text) => text.split(/\s+/).length > MOST_WORDS);
       if (long) return app.say(`Expected at most ${MOST_WORDS} words, got ${long.split(/\s+/).length}.`, true);
       fields.forEach((field) => field.blur());
       return app.parse(texts);
     };
-    return make("form", { class: "texts", onsubmit: submit }, fields, make("button", { type: "submit", "data-key": "parse" }, "Parse"));
+    return make(
+      "form",
+      { class: "texts", onsubmit: submit },
+      fields,
+      make("button", { type: "submit", "data-key": "parse" }, "Parse"),
+    );
   }
 
   history() {
     const { app } = this;
-    return make("span", { class: "group" },
-      button("↶", () => app.undo(), { "aria-label": "undo", title: "Undo (Ctrl+Z)", disabled: !app.past.length, "data-key": "undo" }),
-      button("↷", () => app.redo(), { "aria-label": "redo", title: "Redo (Ctrl+Shift+Z)", disabled: !app.future.length, "data-key": "redo" }));
+    return make(
+      "span",
+      { class: "group" },
+      button("↶", () => app.undo(), {
+        "aria-label": "undo",
+        title: "Undo (Ctrl+Z)",
+        disabled: !app.past.length,
+        "data-key": "undo",
+      }),
+      button("↷", () => app.redo(), {
+        "aria-label": "redo",
+        title: "Redo (Ctrl+Shift+Z)",
+        disabled: !app.future.length,
+        "data-key": "redo",
+      }),
+    );
   }
 
   share() {
     const { app } = this;
-    const file = make("input", { type: "file", accept: "application/json,.json", hidden: true,
-      onchange: async (event) => openState(app, await event.target.files[0].text()) });
-    return menu(app, "Share",
-      button("Save state", () => save("structattn-state.json", "application/json", JSON.stringify(stateOf(app), null, 1))),
-      button("Open state…", () => file.click()), file,
-      button("Copy link", () => copyLink(app)));
+    const file = make("input", {
+      type: "file",
+      accept: "application/json,.json",
+      hidden: true,
+      onchange: async (event) => openState(app, await event.target.files[0].text()),
+    });
+    return menu(
+      app,
+      "Share",
+      button("Save state", () =>
+        save("structattn-state.json", "application/json", JSON.stringify(stateOf(app), null, 1)),
+      ),
+      button("Open state…", () => file.click()),
+      file,
+      button("Copy link", () => copyLink(app)),
+    );
   }
 
   export() {
     const { app } = this;
     const formats = app.live ? ["svg", "png", "pdf"] : ["svg", "png"];
-    const row = ([what, label]) => make("div", { class: "group" }, make("span", { class: "soft" }, label),
-      formats.map((format) => button(format.toUpperCase(), () => exportPicture(app, what, format), { "aria-label": `${label} as ${format.toUpperCase()}` })));
+    const row = ([what, label]) =>
+      make(
+        "div",
+        { class: "group" },
+        make("span", { class: "soft" }, label),
+        formats.map((format) =>
+          button(format.toUpperCase(), () => exportPicture(app, what, format), {
+            "aria-label": `${label} as ${format.toUpperCase()}`,
+          }),
+        ),
+      );
     return menu(app, "Export", exportable(app).map(row));
   }
 }
@@ -1078,10 +1282,17 @@ function itemName(item, model) {
   return `${wrong ? "✗ " : ""}${name}${text.length > 80 ? `${text.slice(0, 79)}…` : text}`;
 }
 
-const isTyping = (element) => element.getRootNode().activeElement?.matches?.("input[type=text]") && element.contains(element.getRootNode().activeElement);
+const isTyping = (element) =>
+  element.getRootNode().activeElement?.matches?.("input[type=text]") &&
+  element.contains(element.getRootNode().activeElement);
 
 function menu(app, name, ...children) {
-  const box = make("details", { class: "menu" }, make("summary", { "data-key": name }, `${name} ▾`), make("div", {}, ...children));
+  const box = make(
+    "details",
+    { class: "menu" },
+    make("summary", { "data-key": name }, `${name} ▾`),
+    make("div", {}, ...children),
+  );
   box.addEventListener("toggle", () => box.open && app.closeMenus(box));
   box.addEventListener("click", (event) => event.target.tagName === "BUTTON" && (box.open = false));
   return box;
@@ -1118,9 +1329,15 @@ class Trees {
   notesOf() {
     const { app } = this;
     const models = app.boot.models.filter((model) => app.state.models.includes(model.name));
-    const chips = models.map((model) => make("span", { class: "chip" }, word(model.name), ` reads ${readsText(model.reads ?? [])}`));
+    const chips = models.map((model) =>
+      make("span", { class: "chip" }, isolated(model.name), ` reads ${readsText(model.reads ?? [])}`),
+    );
     const known = ["influence", "arcs"].map((what) => this.influence(what));
-    return [...chips, ...known, app.live && app.isEdited && button("Compare from here", () => app.compareFromHere())].filter(Boolean);
+    return [
+      ...chips,
+      ...known,
+      app.live && app.isEdited && button("Compare from here", () => app.compareFromHere()),
+    ].filter(Boolean);
   }
 
   /** Switch of the bars under the words. */
@@ -1150,10 +1367,26 @@ class Trees {
     const { width, centres } = placeWords(widths, arcs, rightToLeft);
     const laid = layArcs(arcs, centres, widths);
     const ink = (role) => `var(--${role})`;
-    const svg = drawn("svg", { class: "arcs", width: Math.max(width, 1), height: laid.height, viewBox: `0 ${-laid.height} ${Math.max(width, 1)} ${laid.height}`, "aria-hidden": "true" },
-      drawArcs(laid, ink));
-    const words = make("div", { class: "words", role: "group", "aria-label": app.state.sentences.length > 1 ? `sentence ${number + 1}` : "words" },
-      sentence.words.map((text, i) => this.word(sentence, number, i, centres[i] - widths[i] / 2, widths[i])));
+    const svg = drawn(
+      "svg",
+      {
+        class: "arcs",
+        width: Math.max(width, 1),
+        height: laid.height,
+        viewBox: `0 ${-laid.height} ${Math.max(width, 1)} ${laid.height}`,
+        "aria-hidden": "true",
+      },
+      drawArcs(laid, ink),
+    );
+    const words = make(
+      "div",
+      {
+        class: "words",
+        role: "group",
+        "aria-label": app.state.sentences.length > 1 ? `sentence ${number + 1}` : "words",
+      },
+      sentence.words.map((text, i) => this.word(sentence, number, i, centres[i] - widths[i] / 2, widths[i])),
+    );
     this.listen(words, number, centres);
     const bars = this.bars(number, centres, widths);
     const brackets = this.brackets(sentence, number, centres, widths);
@@ -1164,15 +1397,31 @@ class Trees {
 
   word(sentence, number, i, left, width) {
     const { app } = this;
-    const head = sentence.heads ? (sentence.heads[i] ? sentence.words[sentence.heads[i] - 1] : "none, it is the root") : null;
+    const head = sentence.heads
+      ? sentence.heads[i]
+        ? sentence.words[sentence.heads[i] - 1]
+        : "none, it is the root"
+      : null;
     const label = sentence.labels?.[i];
     const look = app.now?.[0]?.look;
     const unknown = look?.unknown?.[number]?.includes(i);
     const name = `${sentence.words[i]}${head === null ? "" : `, head ${head}`}${label ? `, ${label}` : ""}${unknown ? ", unknown to the model" : ""}`;
-    const element = make("button", { type: "button", class: unknown ? "word unknown" : "word", "data-word": i, "aria-label": name,
-      tabindex: number === this.focus[0] && i === Math.min(this.focus[1], sentence.words.length - 1) ? 0 : -1,
-      title: sentence.tags?.[i] ? `${sentence.tags[i]}${unknown ? ", unknown word" : ""}` : unknown ? "unknown word" : null },
-      word(sentence.words[i] || "∅"));
+    const element = make(
+      "button",
+      {
+        type: "button",
+        class: unknown ? "word unknown" : "word",
+        "data-word": i,
+        "aria-label": name,
+        tabindex: number === this.focus[0] && i === Math.min(this.focus[1], sentence.words.length - 1) ? 0 : -1,
+        title: sentence.tags?.[i]
+          ? `${sentence.tags[i]}${unknown ? ", unknown word" : ""}`
+          : unknown
+            ? "unknown word"
+            : null,
+      },
+      isolated(sentence.words[i] || "∅"),
+    );
     element.style.left = `${left}px`;
     element.style.width = `${width}px`;
     (this.buttons[number] ??= [])[i] = element;
@@ -1185,7 +1434,10 @@ class Trees {
       const found = event.composedPath().find((element) => element.dataset?.word !== undefined);
       return found ? Number(found.dataset.word) : null;
     };
-    words.addEventListener("pointerover", (event) => event.pointerType !== "touch" && at(event) !== null && app.point([number, at(event)]));
+    words.addEventListener(
+      "pointerover",
+      (event) => event.pointerType !== "touch" && at(event) !== null && app.point([number, at(event)]),
+    );
     words.addEventListener("pointerleave", () => app.point(null));
     words.addEventListener("focusin", (event) => {
       this.focus = [number, at(event)];
@@ -1196,7 +1448,8 @@ class Trees {
     words.addEventListener("click", (event) => at(event) !== null && this.press(number, at(event), event.shiftKey));
     words.addEventListener("keydown", (event) => at(event) !== null && this.key(event, number, at(event)));
     words.addEventListener("pointerdown", (event) => {
-      if (event.pointerType !== "touch" && event.button === 0 && at(event) !== null) this.startDrag(event, number, at(event), centres, words);
+      if (event.pointerType !== "touch" && event.button === 0 && at(event) !== null)
+        this.startDrag(event, number, at(event), centres, words);
     });
   }
 
@@ -1232,7 +1485,7 @@ class Trees {
   /** Press a word: it is pinned and offered as a head; the next word pressed becomes its dependent. */
   press(number, i, extend) {
     const { app } = this;
-    if (extend) return this.select(number, app.stretch?.number === number ? app.stretch.anchor : this.anchor ?? i, i);
+    if (extend) return this.select(number, app.stretch?.number === number ? app.stretch.anchor : (this.anchor ?? i), i);
     this.anchor = i;
     const { hand } = app;
     if (hand && hand.number === number && hand.word !== i) {
@@ -1260,9 +1513,18 @@ class Trees {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const { words } = app.state.sentences[number];
     const forward = isRightToLeft(words) ? "ArrowLeft" : "ArrowRight";
-    const steps = { [forward]: 1, [forward === "ArrowLeft" ? "ArrowRight" : "ArrowLeft"]: -1, Home: -words.length, End: words.length };
-    const letters = { r: () => app.reroot(number, i), l: () => this.askLabel(number, i), n: () => this.askPhrase(number, i),
-      p: () => app.change({ pinned: same(app.view.pinned, [number, i]) ? null : [number, i] }) };
+    const steps = {
+      [forward]: 1,
+      [forward === "ArrowLeft" ? "ArrowRight" : "ArrowLeft"]: -1,
+      Home: -words.length,
+      End: words.length,
+    };
+    const letters = {
+      r: () => app.reroot(number, i),
+      l: () => this.askLabel(number, i),
+      n: () => this.askPhrase(number, i),
+      p: () => app.change({ pinned: same(app.view.pinned, [number, i]) ? null : [number, i] }),
+    };
     const letter = event.key.toLowerCase();
     if (event.key in steps) {
       const next = clamp(i + steps[event.key], 0, words.length - 1);
@@ -1293,8 +1555,11 @@ class Trees {
 
   /** One word of all takes the tab key. */
   rove() {
-    this.buttons.forEach((line, number) => line.forEach((element, i) =>
-      element.setAttribute("tabindex", number === this.focus[0] && i === this.focus[1] ? "0" : "-1")));
+    this.buttons.forEach((line, number) =>
+      line.forEach((element, i) =>
+        element.setAttribute("tabindex", number === this.focus[0] && i === this.focus[1] ? "0" : "-1"),
+      ),
+    );
   }
 
   // Bars and brackets ...............................................................................................
@@ -1302,37 +1567,64 @@ class Trees {
   bars(number, centres, widths) {
     const { app } = this;
     const rows = [];
-    for (const [what, title] of [["influence", "influence of each word on the answer"], ["arcs", "influence of each arc on the answer, under its dependent"]])
+    for (const [what, title] of [
+      ["influence", "influence of each word on the answer"],
+      ["arcs", "influence of each arc on the answer, under its dependent"],
+    ])
       for (const model of app.state.models) {
         const found = app.wanted?.has(what) ? app.extra(what, model) : null;
         const values = found?.values[number];
         if (!values) continue;
         const limit = Math.max(...values.map((value) => Math.abs(value ?? 0)), 1e-9);
         const bars = values.map((value, i) => {
-          const bar = make("i", { class: (value ?? 0) < 0 ? "bar-down" : "bar-up", title: value === null ? "not defined" : signed(value) });
+          const bar = make("i", {
+            class: (value ?? 0) < 0 ? "bar-down" : "bar-up",
+            title: value === null ? "not defined" : signed(value),
+          });
           const height = (18 * Math.abs(value ?? 0)) / limit;
-          Object.assign(bar.style, { left: `${centres[i] - Math.min(widths[i] / 2, 9)}px`, width: `${Math.min(widths[i], 18)}px`, height: `${height}px`,
-            top: `${(value ?? 0) < 0 ? 20 : 20 - height}px` });
+          Object.assign(bar.style, {
+            left: `${centres[i] - Math.min(widths[i] / 2, 9)}px`,
+            width: `${Math.min(widths[i], 18)}px`,
+            height: `${height}px`,
+            top: `${(value ?? 0) < 0 ? 20 : 20 - height}px`,
+          });
           return bar;
         });
-        const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: at most ${signed(values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0), 2)}`;
-        rows.push(make("div", { class: "bars", role: "img", "aria-label": note }, bars), make("div", { class: "bars-note" }, make("span", {}, note)));
+        const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: at most ${signed(
+          values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0),
+          2,
+        )}`;
+        rows.push(
+          make("div", { class: "bars", role: "img", "aria-label": note }, bars),
+          make("div", { class: "bars-note" }, make("span", {}, note)),
+        );
       }
     return rows;
   }
 
   brackets(sentence, number, centres, widths) {
     if (!sentence.phrases?.length) return null;
-    const levels = phraseLevels(sentence.phrases);
-    const box = make("div", { class: "brackets", role: "group", "aria-label": "phrases" }, sentence.phrases.map((phrase, i) => {
-      const [label, start, end] = phrase;
-      const lefts = [start, end - 1].map((place) => centres[place] - widths[place] / 2 + 2);
-      const rights = [start, end - 1].map((place) => centres[place] + widths[place] / 2 - 2);
-      const element = button(word(label), () => this.askRename(number, phrase), { class: "phrase", "aria-label": `phrase ${label}: ${stretch(sentence, phrase)}` });
-      Object.assign(element.style, { left: `${Math.min(...lefts)}px`, width: `${Math.max(...rights) - Math.min(...lefts)}px`, top: `${levels[i] * 22}px` });
-      return element;
-    }));
-    box.style.height = `${(Math.max(...levels) + 1) * 22}px`;
+    const depths = phraseLevels(sentence.phrases);
+    const box = make(
+      "div",
+      { class: "brackets", role: "group", "aria-label": "phrases" },
+      sentence.phrases.map((phrase, i) => {
+        const [label, start, end] = phrase;
+        const lefts = [start, end - 1].map((place) => centres[place] - widths[place] / 2 + 2);
+        const rights = [start, end - 1].map((place) => centres[place] + widths[place] / 2 - 2);
+        const element = button(isolated(label), () => this.askRename(number, phrase), {
+          class: "phrase",
+          "aria-label": `phrase ${label}: ${stretch(sentence, phrase)}`,
+        });
+        Object.assign(element.style, {
+          left: `${Math.min(...lefts)}px`,
+          width: `${Math.max(...rights) - Math.min(...lefts)}px`,
+          top: `${depths[i] * 22}px`,
+        });
+        return element;
+      }),
+    );
+    box.style.height = `${(Math.max(...depths) + 1) * 22}px`;
     return box;
   }
 
@@ -1340,7 +1632,14 @@ class Trees {
 
   /** A small form under the tree; an empty name changes nothing. */
   ask(title, value, known, buttons) {
-    const field = make("input", { type: "text", value, "aria-label": title, list: "known-names", autocomplete: "off", maxlength: 60 });
+    const field = make("input", {
+      type: "text",
+      value,
+      "aria-label": title,
+      list: "known-names",
+      autocomplete: "off",
+      maxlength: 60,
+    });
     const close = () => {
       this.hint();
       this.focusWord(...this.focus);
@@ -1352,10 +1651,24 @@ class Trees {
       return action(name);
     };
     const [[label, action], ...others] = buttons;
-    this.prompt.replaceChildren(make("form", { onsubmit: (event) => (event.preventDefault(), run(action)),
-      onkeydown: (event) => event.key === "Escape" && close() },
-      make("label", {}, title, " ", field), make("datalist", { id: "known-names" }, [...new Set(known)].map((name) => make("option", { value: name }))),
-      make("button", { type: "submit" }, label), others.map(([name, action]) => button(name, () => (close(), action()))), button("Cancel", close)));
+    this.prompt.replaceChildren(
+      make(
+        "form",
+        {
+          onsubmit: (event) => (event.preventDefault(), run(action)),
+          onkeydown: (event) => event.key === "Escape" && close(),
+        },
+        make("label", {}, title, " ", field),
+        make(
+          "datalist",
+          { id: "known-names" },
+          [...new Set(known)].map((name) => make("option", { value: name })),
+        ),
+        make("button", { type: "submit" }, label),
+        others.map(([name, other]) => button(name, () => (close(), other()))),
+        button("Cancel", close),
+      ),
+    );
     field.focus();
     field.select();
   }
@@ -1366,8 +1679,16 @@ class Trees {
     if (!app.live) return app.refuse("An answer for an edited tree");
     if (!sentence.labels) return app.say("The arcs of this tree have no labels.", true);
     const text = sentence.words[i];
-    return this.ask(`Relation of “${text}” to its head`, sentence.labels[i], sentence.labels, [["Rename", (name) =>
-      app.edit(number, (tree) => relabelled(tree, i, name), { said: `${text} is now ${name}.`, tree: "dependency" })]]);
+    return this.ask(`Relation of “${text}” to its head`, sentence.labels[i], sentence.labels, [
+      [
+        "Rename",
+        (name) =>
+          app.edit(number, (tree) => relabelled(tree, i, name), {
+            said: `${text} is now ${name}.`,
+            tree: "dependency",
+          }),
+      ],
+    ]);
   }
 
   askPhrase(number, i) {
@@ -1376,8 +1697,21 @@ class Trees {
     const chosen = app.stretch?.number === number ? app.stretch : { start: i, end: i + 1 };
     const sentence = app.state.sentences[number];
     const text = stretch(sentence, ["", chosen.start, chosen.end]);
-    return this.ask(`Phrase over “${text}”`, "NP", (sentence.phrases ?? []).map(([label]) => label), [["Add", (name) =>
-      app.edit(number, (tree) => withPhrase(tree, name, chosen.start, chosen.end), { said: `${name} “${text}” added.`, tree: "constituency" })]]);
+    return this.ask(
+      `Phrase over “${text}”`,
+      "NP",
+      (sentence.phrases ?? []).map(([label]) => label),
+      [
+        [
+          "Add",
+          (name) =>
+            app.edit(number, (tree) => withPhrase(tree, name, chosen.start, chosen.end), {
+              said: `${name} “${text}” added.`,
+              tree: "constituency",
+            }),
+        ],
+      ],
+    );
   }
 
   askRename(number, phrase) {
@@ -1386,9 +1720,23 @@ class Trees {
     const text = stretch(app.state.sentences[number], phrase);
     const without = (tree) => ({ ...tree, phrases: tree.phrases.filter((other) => !same(other, phrase)) });
     const [label, start, end] = phrase;
-    return this.ask(`Phrase over “${text}”`, label, app.state.sentences[number].phrases.map(([name]) => name), [
-      ["Rename", (name) => name !== label && app.edit(number, (tree) => withPhrase(without(tree), name, start, end), { said: `${label} “${text}” is now ${name}.`, tree: "constituency" })],
-      ["Delete", () => app.edit(number, without, { said: `${label} “${text}” deleted.`, tree: "constituency" })]]);
+    return this.ask(
+      `Phrase over “${text}”`,
+      label,
+      app.state.sentences[number].phrases.map(([name]) => name),
+      [
+        [
+          "Rename",
+          (name) =>
+            name !== label &&
+            app.edit(number, (tree) => withPhrase(without(tree), name, start, end), {
+              said: `${label} “${text}” is now ${name}.`,
+              tree: "constituency",
+            }),
+        ],
+        ["Delete", () => app.edit(number, without, { said: `${label} “${text}” deleted.`, tree: "constituency" })],
+      ],
+    );
   }
 
   /** What the next press or key does. */
@@ -1396,14 +1744,27 @@ class Trees {
     const { app } = this;
     const words = app.state.sentences[app.hand?.number ?? app.stretch?.number ?? 0]?.words ?? [];
     const say = (...parts) => this.prompt.replaceChildren(make("span", { class: "soft" }, ...parts));
-    if (app.hand) say("“", word(words[app.hand.word]), "” is the head: press its dependent. R makes it the root, L names its relation, Esc lets go.");
-    else if (app.stretch) say("“", word(words.slice(app.stretch.start, app.stretch.end).join(" ")), "” is selected: N makes it a phrase, Esc lets go.");
+    if (app.hand)
+      say(
+        "“",
+        isolated(words[app.hand.word]),
+        "” is the head: press its dependent. R makes it the root, L names its relation, Esc lets go.",
+      );
+    else if (app.stretch)
+      say(
+        "“",
+        isolated(words.slice(app.stretch.start, app.stretch.end).join(" ")),
+        "” is selected: N makes it a phrase, Esc lets go.",
+      );
     else if (app.live) say("Press a head, then its dependent, or drag. Shift selects a stretch for a phrase.");
     else say("Press a word to pin it.");
-    if (app.stretch) this.prompt.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
+    if (app.stretch)
+      this.prompt.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
     if (app.hand && app.live)
-      this.prompt.append(button("Make it the root", () => app.reroot(app.hand.number, app.hand.word)),
-        button("Name its relation", () => this.askLabel(app.hand.number, app.hand.word)));
+      this.prompt.append(
+        button("Make it the root", () => app.reroot(app.hand.number, app.hand.word)),
+        button("Name its relation", () => this.askLabel(app.hand.number, app.hand.word)),
+      );
   }
 
   /** Shade the words by the weights of the word that is looked at, in the chosen head. */
@@ -1412,24 +1773,28 @@ class Trees {
     const head = app.matrices.chosen();
     const row = head && app.spot ? rowOf(head, app.spot) : null;
     const scale = new Scale(row ? Math.max(...row.values()) : 1, false, app.theme);
-    this.buttons.forEach((line, number) => line.forEach((element, i) => {
-      const value = row?.get(`${number} ${i}`);
-      element.style.background = value === undefined ? "" : scale.css(value);
-      element.style.color = value === undefined ? "" : scale.inkOn(value);
-      const at = (place) => same(place, [number, i]);
-      element.classList.toggle("spot", at(app.spot));
-      element.classList.toggle("hand", app.hand?.number === number && app.hand.word === i);
-      element.classList.toggle("key", at(app.keyWord));
-      const { stretch: chosen } = app;
-      element.classList.toggle("chosen", chosen?.number === number && chosen.start <= i && i < chosen.end);
-      element.setAttribute("aria-pressed", String(at(app.view.pinned)));
-    }));
+    this.buttons.forEach((line, number) =>
+      line.forEach((element, i) => {
+        const value = row?.get(`${number} ${i}`);
+        element.style.background = value === undefined ? "" : scale.css(value);
+        element.style.color = value === undefined ? "" : scale.inkOn(value);
+        const at = (place) => same(place, [number, i]);
+        element.classList.toggle("spot", at(app.spot));
+        element.classList.toggle("hand", app.hand?.number === number && app.hand.word === i);
+        element.classList.toggle("key", at(app.keyWord));
+        const { stretch: chosen } = app;
+        element.classList.toggle("chosen", chosen?.number === number && chosen.start <= i && i < chosen.end);
+        element.setAttribute("aria-pressed", String(at(app.view.pinned)));
+      }),
+    );
   }
 }
 
 /** Weights from a word to the words, by sentence and place; over several rows the mean. */
 function rowOf(head, [sentence, place]) {
-  const rows = head.rows.map((unit, i) => [unit, i]).filter(([unit]) => unit.sentence === sentence && unit.word === place);
+  const rows = head.rows
+    .map((unit, i) => [unit, i])
+    .filter(([unit]) => unit.sentence === sentence && unit.word === place);
   if (!rows.length) return null;
   const found = new Map();
   head.columns.forEach((unit, j) => {
@@ -1455,25 +1820,39 @@ class Answers {
     const item = app.boot.items[app.state.item];
     const expected = item && same(item.sentences, app.state.sentences) ? item.expected : null;
     const parts = (app.now ?? []).map(({ look }, i) => this.answer(look, app.earlier[i].look.answer));
-    this.element.replaceChildren(make("h2", {}, "Answer"), ...parts.flat(),
-      ...(expected === null || expected === undefined ? [] : [make("p", { class: "soft" }, "expected ", word(String(expected)))]),
-      ...(app.isEdited ? [make("p", { class: "soft" }, "▏ before the edit")] : []));
+    this.element.replaceChildren(
+      make("h2", {}, "Answer"),
+      ...parts.flat(),
+      ...(expected === null || expected === undefined
+        ? []
+        : [make("p", { class: "soft" }, "expected ", isolated(String(expected)))]),
+      ...(app.isEdited ? [make("p", { class: "soft" }, "▏ before the edit")] : []),
+    );
   }
 
   answer(look, before) {
     const { answer } = look;
-    const name = this.app.now.length > 1 ? [make("h3", {}, word(look.model))] : [];
+    const name = this.app.now.length > 1 ? [make("h3", {}, isolated(look.model))] : [];
     if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} gives no answer, only weights.`)];
     const probabilities = Object.entries(answer.probabilities ?? {});
     if (answer.label === null) {
-      const was = before && answerText(before) !== answerText(answer) ? make("span", { class: "soft" }, ` before ${answerText(before)}`) : null;
-      name.push(make("p", { class: "score" }, word(answerText(answer)), was));
+      const was =
+        before && answerText(before) !== answerText(answer)
+          ? make("span", { class: "soft" }, ` before ${answerText(before)}`)
+          : null;
+      name.push(make("p", { class: "score" }, isolated(answerText(answer)), was));
     } else probabilities.sort((one, other) => other[1] - one[1]); // the whole scores stay in their order
     if (!probabilities.length) return name;
     const shown = probabilities.slice(0, 8);
-    const rows = shown.map(([label, share]) => this.row(label, share, before?.probabilities?.[label], label === answer.label));
+    const rows = shown.map(([label, share]) =>
+      this.row(label, share, before?.probabilities?.[label], label === answer.label),
+    );
     const left = probabilities.length - shown.length;
-    return [...name, make("div", { class: "classes" }, rows.flat()), left ? make("p", { class: "soft" }, `and ${count(left, "class")}`.replace(/classs$/, "classes")) : null].filter(Boolean);
+    return [
+      ...name,
+      make("div", { class: "classes" }, rows.flat()),
+      left ? make("p", { class: "soft" }, `and ${count(left, "class")}`.replace(/classs$/, "classes")) : null,
+    ].filter(Boolean);
   }
 
   row(label, share, before, first) {
@@ -1485,13 +1864,17 @@ class Answers {
       tick.style.insetInlineStart = `${100 * before}%`;
       bar.append(tick);
     }
-    return [make(first ? "strong" : "span", { class: "class" }, word(label)), bar, make("span", { class: "number" }, (100 * share).toFixed(1)),
-      make("span", { class: "number soft" }, changed ? signed(100 * (share - before), 1) : "")];
+    return [
+      make(first ? "strong" : "span", { class: "class" }, isolated(label)),
+      bar,
+      make("span", { class: "number" }, (100 * share).toFixed(1)),
+      make("span", { class: "number soft" }, changed ? signed(100 * (share - before), 1) : ""),
+    ];
   }
 }
 
 /** Heads by how far they moved. */
-class Moved {
+class Ranking {
   constructor(app) {
     this.app = app;
     this.element = make("section", { class: "card", "aria-label": "heads that moved" });
@@ -1499,14 +1882,29 @@ class Moved {
 
   draw() {
     const { app } = this;
-    const heads = app.matrices.attention.flat().filter((head) => head.moved > MOVED).sort((one, other) => other.moved - one.moved);
+    const heads = app.matrices.attention
+      .flat()
+      .filter((head) => head.moved > MOVED)
+      .sort((one, other) => other.moved - one.moved);
     this.element.hidden = !app.isEdited;
-    const rows = heads.slice(0, 8).map((head) =>
-      button([word(app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title), make("span", { class: "number" }, short(head.moved))],
-        () => app.change({ head: head.key, path: null }), { class: "line-button" }));
+    const rows = heads
+      .slice(0, 8)
+      .map((head) =>
+        button(
+          [
+            isolated(app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title),
+            make("span", { class: "number" }, short(head.moved)),
+          ],
+          () => app.change({ head: head.key, path: null }),
+          { class: "line-button" },
+        ),
+      );
     const more = heads.length > 8 ? [make("p", { class: "soft" }, `and ${count(heads.length - 8, "head")}`)] : [];
-    this.element.replaceChildren(make("h2", { title: "½ Σ|Δ| of a row, as a mean over the rows" }, "Heads that moved"),
-      ...(rows.length ? rows : [make("p", { class: "soft" }, "none")]), ...more);
+    this.element.replaceChildren(
+      make("h2", { title: "½ Σ|Δ| of a row, as a mean over the rows" }, "Heads that moved"),
+      ...(rows.length ? rows : [make("p", { class: "soft" }, "none")]),
+      ...more,
+    );
   }
 }
 
@@ -1523,12 +1921,15 @@ class Flips {
     const parts = app.state.models.flatMap((model) => this.of(model));
     this.element.hidden = !parts.length;
     const scored = app.now?.every(({ look }) => look.answer?.label === null);
-    this.element.replaceChildren(make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the answer"), ...parts);
+    this.element.replaceChildren(
+      make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the answer"),
+      ...parts,
+    );
   }
 
   of(model) {
     const { app } = this;
-    const name = app.state.models.length > 1 ? [make("h3", {}, word(model))] : [];
+    const name = app.state.models.length > 1 ? [make("h3", {}, isolated(model))] : [];
     const found = app.extra("flip", model);
     const reads = app.boot.models.find((one) => one.name === model)?.reads ?? [];
     if (!reads.includes("dependency") || (!found && !app.live)) return [];
@@ -1539,10 +1940,13 @@ class Flips {
       app.draw();
     };
     if (!found) return [...name, button("Find an edit that flips", search)];
-    if (!found.edits.length) return [...name, make("p", { class: "soft" }, "No single edit of the tree changes the answer.")];
+    if (!found.edits.length)
+      return [...name, make("p", { class: "soft" }, "No single edit of the tree changes the answer.")];
     const shown = found.edits.slice(0, 8).map((edit) => this.edit(edit));
     const left = (found.found ?? found.edits.length) - shown.length;
-    return [...name, ...shown, left > 0 ? make("p", { class: "soft" }, `and ${count(left, "edit")}`) : null].filter(Boolean);
+    return [...name, ...shown, left > 0 ? make("p", { class: "soft" }, `and ${count(left, "edit")}`) : null].filter(
+      Boolean,
+    );
   }
 
   edit({ sentence = 0, word: place, head, heads, labels, label, p, score }) {
@@ -1550,8 +1954,12 @@ class Flips {
     const { words } = app.state.sentences[sentence];
     const what = head ? `${words[head - 1]} → ${words[place]}` : `${words[place]} as the root`;
     const value = p === undefined || p === null ? short(score ?? 0, 2) : `${label} ${(100 * p).toFixed(0)} %`;
-    const apply = () => app.edit(sentence, (tree) => ({ ...tree, heads, labels: labels ?? tree.labels }), { said: `${what}.`, tree: "dependency" });
-    return button([word(what), make("span", { class: "number" }, value)], apply, { class: "line-button" });
+    const apply = () =>
+      app.edit(sentence, (tree) => ({ ...tree, heads, labels: labels ?? tree.labels }), {
+        said: `${what}.`,
+        tree: "dependency",
+      });
+    return button([isolated(what), make("span", { class: "number" }, value)], apply, { class: "line-button" });
   }
 }
 
@@ -1603,63 +2011,167 @@ class Matrices {
     const width = this.element.clientWidth || 600;
     const narrow = width < 480;
     const room = narrow ? (width - 20) / 2 : lists.length > 1 ? Math.min(230, width / 4 - 14) : 208;
-    const options = { scale, change, perRow: app.view.scale === "row", theme: app.theme, room, sentences: app.state.sentences, chosen: this.chosen()?.key };
+    const options = {
+      scale,
+      change,
+      perRow: app.view.scale === "row",
+      theme: app.theme,
+      room,
+      sentences: app.state.sentences,
+      chosen: this.chosen()?.key,
+    };
     const grid = (heads) => {
-      const box = make("div", { class: "grid" }, heads.map((head) => this.panel(head, options)));
-      if (!narrow) box.style.maxWidth = `${perLine(heads.length, Math.floor(width / lists.length / (room + 16))) * (room + 17)}px`;
+      const box = make(
+        "div",
+        { class: "grid" },
+        heads.map((head) => this.panel(head, options)),
+      );
+      if (!narrow)
+        box.style.maxWidth = `${perLine(heads.length, Math.floor(width / lists.length / (room + 16))) * (room + 17)}px`;
       return box;
     };
-    const columns = lists.map((heads, i) => lists.length > 1
-      ? make("div", {}, make("h3", {}, word(app.now[i].look.model)), heads.length ? grid(heads) : make("p", { class: "soft" }, "no attention heads")) : grid(heads));
+    const columns = lists.map((heads, i) =>
+      lists.length > 1
+        ? make(
+            "div",
+            {},
+            make("h3", {}, isolated(app.now[i].look.model)),
+            heads.length ? grid(heads) : make("p", { class: "soft" }, "no attention heads"),
+          )
+        : grid(heads),
+    );
     const head = this.chosen();
     const large = head ? this.enlarged(head, { ...options, room: Math.max(Math.min(width - 130, 560), 120) }) : null;
-    this.element.replaceChildren(this.controls(), this.legend(scale, change), make("div", { class: lists.length > 1 ? "pair" : "" }, columns));
-    this.large.replaceChildren(...(large ? [large] : []), ...(app.view.numbers && head ? [this.numbers(head, change)] : []));
+    this.element.replaceChildren(
+      this.controls(),
+      this.legend(scale, change),
+      make("div", { class: lists.length > 1 ? "pair" : "" }, columns),
+    );
+    this.large.replaceChildren(
+      ...(large ? [large] : []),
+      ...(app.view.numbers && head ? [this.numbers(head, change)] : []),
+    );
   }
 
   controls() {
     const { app } = this;
     const { view } = app;
     const set = (key) => (value) => app.change({ [key]: value });
-    const off = app.isEdited ? null : app.live ? "nothing has changed yet" : "a change needs an edit, and an edit the live explorer";
-    const parts = [segmented("Show", [["weights", "Weights"], ["change", "Change", off]], off ? "weights" : view.mode, set("mode")),
-      segmented("Sort", [["layer", "layer"], ["moved", "moved", off]], off ? "layer" : view.sort, set("sort")),
-      segmented("Scale", [["shared", "shared"], ["row", "row"]], view.scale, set("scale"))];
+    const off = app.isEdited
+      ? null
+      : app.live
+        ? "nothing has changed yet"
+        : "a change needs an edit, and an edit the live explorer";
+    const parts = [
+      segmented(
+        "Show",
+        [
+          ["weights", "Weights"],
+          ["change", "Change", off],
+        ],
+        off ? "weights" : view.mode,
+        set("mode"),
+      ),
+      segmented(
+        "Sort",
+        [
+          ["layer", "layer"],
+          ["moved", "moved", off],
+        ],
+        off ? "layer" : view.sort,
+        set("sort"),
+      ),
+      segmented(
+        "Scale",
+        [
+          ["shared", "shared"],
+          ["row", "row"],
+        ],
+        view.scale,
+        set("scale"),
+      ),
+    ];
     if (app.now.some(({ look }) => look.maps.some((map) => map.words)))
-      parts.push(segmented("By", [["words", "word"], ["tokens", "token"]], view.by, set("by")));
+      parts.push(
+        segmented(
+          "By",
+          [
+            ["words", "word"],
+            ["tokens", "token"],
+          ],
+          view.by,
+          set("by"),
+        ),
+      );
     const paths = [...new Set(this.attention.flat().map((head) => head.path))];
     if (paths.length > 1 && paths.length < this.attention.flat().length) {
       const chosen = view.path ?? (this.attention.some((heads) => heads.length > MOST_HEADS) ? paths[0] : "all");
-      parts.push(make("label", {}, make("span", { class: "soft" }, "Module "), make("select", { onchange: (event) => app.change({ path: event.target.value, head: null }) },
-        ["all", ...paths].map((path) => make("option", { value: path, selected: path === chosen }, path)))));
+      parts.push(
+        make(
+          "label",
+          {},
+          make("span", { class: "soft" }, "Module "),
+          make(
+            "select",
+            { onchange: (event) => app.change({ path: event.target.value, head: null }) },
+            ["all", ...paths].map((path) => make("option", { value: path, selected: path === chosen }, path)),
+          ),
+        ),
+      );
     }
-    parts.push(button("Numbers", () => app.change({ numbers: !view.numbers }), { "aria-pressed": String(view.numbers), class: "toggle" }));
+    parts.push(
+      button("Numbers", () => app.change({ numbers: !view.numbers }), {
+        "aria-pressed": String(view.numbers),
+        class: "toggle",
+      }),
+    );
     return make("div", { class: "controls" }, parts);
   }
 
   legend(scale, change) {
     const bar = make("span", { class: "ramp", role: "img", "aria-label": "colour scale" });
-    const stops = Array.from({ length: 17 }, (_, i) => scale.css(change ? ((i - 8) / 8) * scale.limit : (i / 16) * scale.limit));
+    const stops = Array.from({ length: 17 }, (_, i) =>
+      scale.css(change ? ((i - 8) / 8) * scale.limit : (i / 16) * scale.limit),
+    );
     bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
     const [low, high] = scaleEnds(scale, this.app.view.scale === "row");
     const attention = this.shown.flat();
-    return make("p", { class: "legend" }, low, bar, high,
+    return make(
+      "p",
+      { class: "legend" },
+      low,
+      bar,
+      high,
       attention.some((head) => head.allowed) && make("span", {}, make("i", { class: "swatch hatch" }), "forbidden"),
-      attention.some((head) => syntacticCells(head, this.app.state.sentences).length) && make("span", {}, make("i", { class: "swatch framed" }), "syntactic head"),
-      make("span", { class: "soft" }, "row: the word that looks; column: the word looked at"));
+      attention.some((head) => syntacticCells(head, this.app.state.sentences).length) &&
+        make("span", {}, make("i", { class: "swatch framed" }), "syntactic head"),
+      make("span", { class: "soft" }, "row: the word that looks; column: the word looked at"),
+    );
   }
 
   panel(head, options) {
     const { app } = this;
-    const canvas = make("canvas", { role: "img", "aria-label": `${head.title}: ${count(head.rows.length, "row")}, moved by ${short(head.moved)}` });
+    const canvas = make("canvas", {
+      role: "img",
+      "aria-label": `${head.title}: ${count(head.rows.length, "row")}, moved by ${short(head.moved)}`,
+    });
     const cell = paintHead(canvas, head, options);
     const chosen = options.chosen === head.key;
-    const moved = head.moved > MOVED;
-    const title = button([word(head.title), moved ? make("span", { class: "number" }, short(head.moved)) : ""], () => app.change({ head: head.key }),
-      { class: "title", "aria-pressed": String(chosen) });
+    const hasMoved = head.moved > MOVED;
+    const title = button(
+      [isolated(head.title), hasMoved ? make("span", { class: "number" }, short(head.moved)) : ""],
+      () => app.change({ head: head.key }),
+      { class: "title", "aria-pressed": String(chosen) },
+    );
     const echo = make("p", { class: "echo" });
     const box = this.framed(head, canvas, cell, echo, options.change);
-    const figure = make("figure", { class: `head${chosen ? " chosen" : ""}${moved ? " moved" : ""}` }, title, box, echo);
+    const figure = make(
+      "figure",
+      { class: `head${chosen ? " chosen" : ""}${hasMoved ? " moved" : ""}` },
+      title,
+      box,
+      echo,
+    );
     figure.style.width = `${Math.ceil(options.room) + 4}px`;
     return figure;
   }
@@ -1701,39 +2213,104 @@ class Matrices {
     const cell = paintHead(canvas, head, options);
     const echo = make("p", { class: "echo" });
     const named = cell >= 11;
-    const names = (units, side) => make("div", { class: side, "aria-hidden": "true" }, units.map((unit) => {
-      const name = word(unit.text || "∅", { title: unit.text });
-      name.style[side === "row-names" ? "height" : "width"] = `${cell}px`;
-      name.style.fontSize = `${Math.min(12, cell * 0.85)}px`;
-      return name;
-    }));
+    const names = (units, side) =>
+      make(
+        "div",
+        { class: side, "aria-hidden": "true" },
+        units.map((unit) => {
+          const name = isolated(unit.text || "∅", { title: unit.text });
+          name.style[side === "row-names" ? "height" : "width"] = `${cell}px`;
+          name.style.fontSize = `${Math.min(12, cell * 0.85)}px`;
+          return name;
+        }),
+      );
     const box = this.framed(head, canvas, cell, echo, options.change);
-    const body = make("div", { class: "large" }, make("span"), ...(named ? [names(head.columns, "column-names"), names(head.rows, "row-names")] : [make("span"), make("span")]), box);
+    const body = make(
+      "div",
+      { class: "large" },
+      make("span"),
+      ...(named ? [names(head.columns, "column-names"), names(head.rows, "row-names")] : [make("span"), make("span")]),
+      box,
+    );
     const models = this.app.state.models.length > 1 ? `${head.model} · ` : "";
-    return make("figure", { class: "chosen-head" }, make("figcaption", {}, make("strong", {}, word(`${models}${head.title}`)), named ? null : make("span", { class: "soft" }, " words on hover")), body, echo);
+    return make(
+      "figure",
+      { class: "chosen-head" },
+      make(
+        "figcaption",
+        {},
+        make("strong", {}, isolated(`${models}${head.title}`)),
+        named ? null : make("span", { class: "soft" }, " words on hover"),
+      ),
+      body,
+      echo,
+    );
   }
 
   numbers(head, change) {
-    const rows = head.rows.length > MOST_NUMBERS ? head.rows.map((_, i) => i).filter((i) => same([head.rows[i].sentence, head.rows[i].word], this.app.view.pinned)) : head.rows.map((_, i) => i);
-    if (!rows.length) return make("p", { class: "soft" }, `${head.rows.length} rows are too many for a table: pin a word to see its row.`);
+    const rows =
+      head.rows.length > MOST_NUMBERS
+        ? head.rows
+            .map((_, i) => i)
+            .filter((i) => same([head.rows[i].sentence, head.rows[i].word], this.app.view.pinned))
+        : head.rows.map((_, i) => i);
+    if (!rows.length)
+      return make(
+        "p",
+        { class: "soft" },
+        `${head.rows.length} rows are too many for a table: pin a word to see its row.`,
+      );
     const values = shownValues(head, change);
     const cellOf = (row, column) => {
       const place = row * head.columns.length + column;
       return make("td", { class: "number" }, head.allowed && !head.allowed[place] ? "–" : short(values[place]));
     };
-    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "numbers" }, make("table", {},
-      make("caption", {}, word(head.title), change ? ": change since before" : ": weights", "; – is forbidden"),
-      make("thead", {}, make("tr", {}, make("td"), head.columns.map((unit) => make("th", { scope: "col" }, word(unit.text))))),
-      make("tbody", {}, rows.map((row) => make("tr", {}, make("th", { scope: "row" }, word(head.rows[row].text)), head.columns.map((_, column) => cellOf(row, column)))))));
+    return make(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "numbers" },
+      make(
+        "table",
+        {},
+        make("caption", {}, isolated(head.title), change ? ": change since before" : ": weights", "; – is forbidden"),
+        make(
+          "thead",
+          {},
+          make(
+            "tr",
+            {},
+            make("td"),
+            head.columns.map((unit) => make("th", { scope: "col" }, isolated(unit.text))),
+          ),
+        ),
+        make(
+          "tbody",
+          {},
+          rows.map((row) =>
+            make(
+              "tr",
+              {},
+              make("th", { scope: "row" }, isolated(head.rows[row].text)),
+              head.columns.map((_, column) => cellOf(row, column)),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   /** Move the frames to the row that is looked at. */
   mark() {
     const { spot } = this.app;
     for (const { head, frame, cell } of this.frames) {
-      const rows = spot ? head.rows.map((unit, i) => [unit, i]).filter(([unit]) => unit.sentence === spot[0] && unit.word === spot[1]).map(([, i]) => i) : [];
+      const rows = spot
+        ? head.rows
+            .map((unit, i) => [unit, i])
+            .filter(([unit]) => unit.sentence === spot[0] && unit.word === spot[1])
+            .map(([, i]) => i)
+        : [];
       frame.hidden = !rows.length;
-      if (rows.length) Object.assign(frame.style, { top: `${rows[0] * cell}px`, height: `${(rows.at(-1) - rows[0] + 1) * cell}px` });
+      if (rows.length)
+        Object.assign(frame.style, { top: `${rows[0] * cell}px`, height: `${(rows.at(-1) - rows[0] + 1) * cell}px` });
     }
   }
 }
@@ -1742,8 +2319,16 @@ class Matrices {
 function cellSaid(head, row, column) {
   const place = row * head.columns.length + column;
   const forbidden = head.allowed && !head.allowed[place];
-  const before = head.before && Math.abs(head.before[place] - head.values[place]) >= 5e-4 ? `, before ${short(head.before[place])}` : "";
-  return [word(head.rows[row].text), " → ", word(head.columns[column].text), `: ${forbidden ? "forbidden" : short(head.values[place]) + before}`];
+  const before =
+    head.before && Math.abs(head.before[place] - head.values[place]) >= 5e-4
+      ? `, before ${short(head.before[place])}`
+      : "";
+  return [
+    isolated(head.rows[row].text),
+    " → ",
+    isolated(head.columns[column].text),
+    `: ${forbidden ? "forbidden" : short(head.values[place]) + before}`,
+  ];
 }
 
 // ------------------------------------------------------------------------------------------- gates, pooling, marginals
@@ -1758,11 +2343,13 @@ class Strips {
   draw() {
     const heads = this.app.heads.flat().filter((head) => head.kind !== "attention");
     this.element.hidden = !heads.length;
-    this.element.replaceChildren(...["gate", "pooling"].flatMap((kind) => {
-      const found = heads.filter((head) => head.kind === kind);
-      const title = kind === "gate" ? "Gates" : "Weights of the words in the sentence vector";
-      return found.length ? [make("h2", {}, title), ...found.map((head) => this.strip(head))] : [];
-    }));
+    this.element.replaceChildren(
+      ...["gate", "pooling"].flatMap((kind) => {
+        const found = heads.filter((head) => head.kind === kind);
+        const title = kind === "gate" ? "Gates" : "Weights of the words in the sentence vector";
+        return found.length ? [make("h2", {}, title), ...found.map((head) => this.strip(head))] : [];
+      }),
+    );
   }
 
   strip(head) {
@@ -1775,11 +2362,25 @@ class Strips {
       const tick = before ? make("b") : "";
       if (before) tick.style.bottom = `${(30 * head.before[i]) / top}px`;
       const said = `${short(head.values[i])}${before ? `, before ${short(head.before[i])}` : ""}`;
-      return make("span", { class: "unit", title: said, role: "listitem", "aria-label": `${unit.text} ${said}` }, make("span", { class: "well" }, bar, tick), word(unit.text));
+      return make(
+        "span",
+        { class: "unit", title: said, role: "listitem", "aria-label": `${unit.text} ${said}` },
+        make("span", { class: "well" }, bar, tick),
+        isolated(unit.text),
+      );
     });
     const title = this.app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title;
-    return make("figure", {}, make("figcaption", {}, word(title), make("span", { class: "soft" }, head.kind === "gate" ? " from 0 to 1" : ` largest ${short(top)}`)),
-      make("div", { class: "units", role: "list" }, bars));
+    return make(
+      "figure",
+      {},
+      make(
+        "figcaption",
+        {},
+        isolated(title),
+        make("span", { class: "soft" }, head.kind === "gate" ? " from 0 to 1" : ` largest ${short(top)}`),
+      ),
+      make("div", { class: "units", role: "list" }, bars),
+    );
   }
 }
 
@@ -1795,18 +2396,47 @@ class Latent {
     const found = (app.now ?? []).filter(({ look }) => look.latent.some(Boolean));
     this.element.hidden = !found.length;
     if (this.element.contains(app.root.activeElement)) return this.redraw(found);
-    const slider = make("input", { type: "range", min: 0.01, max: 0.99, step: 0.01, value: app.view.threshold, "aria-label": "least probability of an arc",
-      oninput: (event) => ((app.view.threshold = Number(event.target.value)), this.redraw(found)) });
+    const slider = make("input", {
+      type: "range",
+      min: 0.01,
+      max: 0.99,
+      step: 0.01,
+      value: app.view.threshold,
+      "aria-label": "least probability of an arc",
+      oninput: (event) => ((app.view.threshold = Number(event.target.value)), this.redraw(found)),
+    });
     this.output = make("output", { class: "number" });
     this.trees = make("div");
-    this.element.replaceChildren(make("h2", {}, "Latent trees"), make("label", { class: "soft" }, "arcs of probability above ", slider, this.output), this.trees);
+    this.element.replaceChildren(
+      make("h2", {}, "Latent trees"),
+      make("label", { class: "soft" }, "arcs of probability above ", slider, this.output),
+      this.trees,
+    );
     return this.redraw(found);
   }
 
   redraw(found) {
     this.output.textContent = short(this.app.view.threshold, 2);
-    this.trees.replaceChildren(...found.flatMap(({ look, sentences }) => look.latent.map((tree, number) => tree && make("figure", {},
-      found.length > 1 ? make("figcaption", {}, word(look.model)) : null, make("div", { class: "scroll" }, latentPicture(tree, sentences[number], this.app.view.threshold, (role) => `var(--${role})`)))).filter(Boolean)));
+    this.trees.replaceChildren(
+      ...found.flatMap(({ look, sentences }) =>
+        look.latent
+          .map(
+            (tree, number) =>
+              tree &&
+              make(
+                "figure",
+                {},
+                found.length > 1 ? make("figcaption", {}, isolated(look.model)) : null,
+                make(
+                  "div",
+                  { class: "scroll" },
+                  latentPicture(tree, sentences[number], this.app.view.threshold, (role) => `var(--${role})`),
+                ),
+              ),
+          )
+          .filter(Boolean),
+      ),
+    );
   }
 }
 
@@ -1816,24 +2446,44 @@ function latentArcs(tree, threshold) {
   return tree.heads.flatMap((best, to) =>
     Array.from({ length: columns }, (_, head) => ({ head, p: tree.weights[to * columns + head] }))
       .filter(({ head, p }) => head === best || p > threshold)
-      .map(({ head, p }) => ({ from: head ? head - 1 : null, to, p, best: head === best })));
+      .map(({ head, p }) => ({ from: head ? head - 1 : null, to, p, best: head === best })),
+  );
 }
 
 function latentPicture(tree, sentence, threshold, ink) {
   const { words } = sentence;
   const widths = words.map((text) => textWidth(text, WORD) * 1.02 + 14);
-  const above = latentArcs(tree, threshold).map((arc) => ({ ...arc, role: arc.best ? "accent" : "soft", width: arc.best ? 2 : 1.3,
-    opacity: arc.best ? 0.4 + 0.6 * arc.p : Math.max(0.25, arc.p), label: arc.from === null ? "" : arc.best ? short(arc.p, 2) : "",
-    dashed: !arc.best, said: `${arc.from === null ? "root" : words[arc.from]} → ${words[arc.to]}: ${short(arc.p)}` }));
+  const above = latentArcs(tree, threshold).map((arc) => ({
+    ...arc,
+    role: arc.best ? "accent" : "soft",
+    width: arc.best ? 2 : 1.3,
+    opacity: arc.best ? 0.4 + 0.6 * arc.p : Math.max(0.25, arc.p),
+    label: arc.from === null ? "" : arc.best ? short(arc.p, 2) : "",
+    dashed: !arc.best,
+    said: `${arc.from === null ? "root" : words[arc.from]} → ${words[arc.to]}: ${short(arc.p)}`,
+  }));
   const below = treeArcs(sentence, null).map((arc) => ({ ...arc, label: "" }));
   const { width, centres } = placeWords(widths, above, isRightToLeft(words));
   const [over, under] = [layArcs(above, centres, widths), layArcs(below, centres, widths, true)];
   const line = over.height + 26;
   const height = line + under.height + (below.length ? 8 : 0);
   const shift = (y, ...children) => drawn("g", { transform: `translate(0 ${y})` }, ...children);
-  return drawn("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `latent tree of ${words.join(" ")}` },
-    shift(over.height, drawArcs(over, ink)), words.map((text, i) => drawn("text", { x: centres[i], y: line - 8, "text-anchor": "middle", "font-size": WORD, fill: ink("ink") }, text)),
-    shift(line, drawArcs(under, ink)));
+  return drawn(
+    "svg",
+    {
+      xmlns: SVG,
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `latent tree of ${words.join(" ")}`,
+    },
+    shift(over.height, drawArcs(over, ink)),
+    words.map((text, i) =>
+      drawn("text", { x: centres[i], y: line - 8, "text-anchor": "middle", "font-size": WORD, fill: ink("ink") }, text),
+    ),
+    shift(line, drawArcs(under, ink)),
+  );
 }
 
 // -------------------------------------------------------------------------------------------------- share and export
@@ -1858,19 +2508,33 @@ async function openState(app, text) {
   if (problem) return app.say(problem, true);
   const { models = [], mode = "weights", scale = "shared", word: pinned = null } = state.view ?? {};
   const known = models.filter((name) => app.boot.models.some((model) => model.name === name)).slice(0, 2);
-  Object.assign(app.view, { mode: mode === "change" ? mode : "weights", scale: scale === "row" ? scale : "shared", pinned: Array.isArray(pinned) ? pinned : null });
-  const item = app.boot.items.findIndex((item) => same(item.sentences, state.before));
-  await app.show({ sentences: state.sentences, before: state.before, models: known.length ? known : app.state.models, item: item < 0 ? null : item });
+  Object.assign(app.view, {
+    mode: mode === "change" ? mode : "weights",
+    scale: scale === "row" ? scale : "shared",
+    pinned: Array.isArray(pinned) ? pinned : null,
+  });
+  const item = app.boot.items.findIndex((one) => same(one.sentences, state.before));
+  await app.show({
+    sentences: state.sentences,
+    before: state.before,
+    models: known.length ? known : app.state.models,
+    item: item < 0 ? null : item,
+  });
   const other = app.boot.models.filter((model) => state.runs?.[model.name] && state.runs[model.name] !== model.sha256);
-  if (other.length) app.say(`The state was saved with another ${other.map((model) => model.name).join(" and ")}: answers and weights may differ.`);
+  if (other.length)
+    app.say(
+      `The state was saved with another ${other.map((model) => model.name).join(" and ")}: answers and weights may differ.`,
+    );
   return undefined;
 }
 
 function stateProblem(app, state) {
-  const isSentence = (sentence) => Array.isArray(sentence?.words) && sentence.words.every((text) => typeof text === "string");
+  const isSentence = (sentence) =>
+    Array.isArray(sentence?.words) && sentence.words.every((text) => typeof text === "string");
   const isList = (list) => Array.isArray(list) && list.length >= 1 && list.length <= 2 && list.every(isSentence);
   if (state?.v !== 1) return `Expected a state of version 1, got ${String(state?.v)}.`;
-  if (!isList(state.sentences) || !isList(state.before)) return "Expected a state with one or two sentences now and before, got none.";
+  if (!isList(state.sentences) || !isList(state.before))
+    return "Expected a state with one or two sentences now and before, got none.";
   const born = (sentences) => app.boot.items.some((item) => same(item.sentences, sentences));
   if (!app.live && !(born(state.sentences) && born(state.before))) {
     app.refuse("A state with other sentences or an edited tree");
@@ -1882,7 +2546,10 @@ function stateProblem(app, state) {
 /** Base64 without signs that a URL would escape. */
 function toFragment(state) {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))
+    .replace(/\+/g, "-")
+    .replace(/\//g, "_")
+    .replace(/=+$/, "");
 }
 
 function fromFragment(fragment) {
@@ -1912,11 +2579,13 @@ function save(name, type, content) {
 /** What can be exported now: [its name in a request, its name for people]. */
 function exportable(app) {
   const { sentences } = app.state;
-  const pictures = [["tree", "Dependency tree", sentences.some((sentence) => sentence.heads)],
+  const pictures = [
+    ["tree", "Dependency tree", sentences.some((sentence) => sentence.heads)],
     ["heads", "Heads", app.matrices.attention.flat().length],
     ["latent", "Latent trees", app.now?.some(({ look }) => look.latent.some(Boolean))],
     ["phrases", "Phrases", app.live && sentences.some((sentence) => sentence.phrases?.length)],
-    ["pooling", "Pooling", app.live && app.heads.flat().some((head) => head.kind === "pooling")]];
+    ["pooling", "Pooling", app.live && app.heads.flat().some((head) => head.kind === "pooling")],
+  ];
   return pictures.filter(([, , there]) => there);
 }
 
@@ -1926,7 +2595,11 @@ async function exportPicture(app, what, format) {
   try {
     if (app.live) {
       const { type, data } = await app.request("draw", { figure: { what, format, ...since(app, what) } });
-      save(`structattn-${what}.${format}`, type, Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)));
+      save(
+        `structattn-${what}.${format}`,
+        type,
+        Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)),
+      );
     } else {
       const svg = pictureOf(app, what);
       save(`structattn-${what}.${format}`, types[format], format === "svg" ? svg : await rasterised(svg));
@@ -1938,15 +2611,21 @@ async function exportPicture(app, what, format) {
 }
 
 /** Where the heads show a change, their picture does too. */
-const since = (app, what) => (what === "heads" && app.view.mode === "change" && app.isEdited ? { before: app.state.before } : {});
+const since = (app, what) =>
+  what === "heads" && app.view.mode === "change" && app.isEdited ? { before: app.state.before } : {};
 
 const onPaper = (role) => INKS.light[role];
 
 /** What is shown, as one SVG document on light paper. */
 function pictureOf(app, what) {
-  const parts = { tree: () => app.state.sentences.map((sentence, i) => treePicture(sentence, app.state.before[i])),
+  const parts = {
+    tree: () => app.state.sentences.map((sentence, i) => treePicture(sentence, app.state.before[i])),
     heads: () => [headsPicture(app)],
-    latent: () => app.now.flatMap(({ look, sentences }) => look.latent.map((tree, i) => latentPicture(tree, sentences[i], app.view.threshold, onPaper))) }[what]();
+    latent: () =>
+      app.now.flatMap(({ look, sentences }) =>
+        look.latent.map((tree, i) => latentPicture(tree, sentences[i], app.view.threshold, onPaper)),
+      ),
+  }[what]();
   const margin = 16;
   let height = margin;
   const width = Math.max(...parts.map((part) => Number(part.getAttribute("width")))) + 2 * margin;
@@ -1954,8 +2633,12 @@ function pictureOf(app, what) {
     dress(part, { x: margin, y: height }, []);
     height += Number(part.getAttribute("height")) + margin;
   }
-  const document = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
-    drawn("rect", { width, height, fill: onPaper("paper") }), parts);
+  const document = drawn(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
+    drawn("rect", { width, height, fill: onPaper("paper") }),
+    parts,
+  );
   return new XMLSerializer().serializeToString(document);
 }
 
@@ -1965,8 +2648,14 @@ function treePicture(sentence, before) {
   const { width, centres } = placeWords(widths, arcs, isRightToLeft(sentence.words));
   const laid = layArcs(arcs, centres, widths);
   const height = laid.height + 26;
-  return drawn("svg", { width, height, viewBox: `0 ${-laid.height} ${width} ${height}` }, drawArcs(laid, onPaper),
-    sentence.words.map((text, i) => drawn("text", { x: centres[i], y: 18, "text-anchor": "middle", "font-size": WORD, fill: onPaper("ink") }, text)));
+  return drawn(
+    "svg",
+    { width, height, viewBox: `0 ${-laid.height} ${width} ${height}` },
+    drawArcs(laid, onPaper),
+    sentence.words.map((text, i) =>
+      drawn("text", { x: centres[i], y: 18, "text-anchor": "middle", "font-size": WORD, fill: onPaper("ink") }, text),
+    ),
+  );
 }
 
 /** The heads that are shown, side by side; the words are written at the first of each row. */
@@ -1976,27 +2665,82 @@ function headsPicture(app) {
   const scale = new Scale(largest(heads, change), change, "light");
   const longest = Math.max(...heads.map((head) => Math.max(head.rows.length, head.columns.length)));
   const cell = clamp(Math.floor(260 / longest), 2, 18);
-  const names = Math.max(...heads.flatMap((head) => [...head.rows, ...head.columns].map((unit) => textWidth(unit.text, 10)))) + 8;
-  const [wide, high] = [Math.max(longest * cell, ...heads.map((head) => 1.15 * textWidth(head.title, 12))) + 18, longest * cell + 30];
+  const names =
+    Math.max(...heads.flatMap((head) => [...head.rows, ...head.columns].map((unit) => textWidth(unit.text, 10)))) + 8;
+  const [wide, high] = [
+    Math.max(longest * cell, ...heads.map((head) => 1.15 * textWidth(head.title, 12))) + 18,
+    longest * cell + 30,
+  ];
   const perRow = clamp(Math.floor(1000 / wide), 1, heads.length);
   const panels = heads.map((head, i) => {
     const [x, y] = [names + (i % perRow) * wide, (cell >= 8 ? names : 0) + Math.floor(i / perRow) * high];
-    return drawn("g", { transform: `translate(${x} ${y})` }, drawn("text", { x: 0, y: 14, "font-size": 12, "font-weight": 700, fill: onPaper("ink") }, head.title),
-      drawn("g", { transform: "translate(0 20)" }, headCells(head, { scale, change, cell, perRow: app.view.scale === "row", sentences: app.state.sentences }),
-        i % perRow || cell < 8 ? [] : head.rows.map((unit, row) => drawn("text", { x: -4, y: (row + 0.75) * cell, "font-size": 10, "text-anchor": "end", fill: onPaper("ink") }, unit.text)),
-        i >= perRow || cell < 8 ? [] : head.columns.map((unit, column) => drawn("text", { "font-size": 10, fill: onPaper("ink"), transform: `translate(${(column + 0.75) * cell} -22)rotate(-90)` }, unit.text))));
+    return drawn(
+      "g",
+      { transform: `translate(${x} ${y})` },
+      drawn("text", { x: 0, y: 14, "font-size": 12, "font-weight": 700, fill: onPaper("ink") }, head.title),
+      drawn(
+        "g",
+        { transform: "translate(0 20)" },
+        headCells(head, { scale, change, cell, perRow: app.view.scale === "row", sentences: app.state.sentences }),
+        i % perRow || cell < 8
+          ? []
+          : head.rows.map((unit, row) =>
+              drawn(
+                "text",
+                { x: -4, y: (row + 0.75) * cell, "font-size": 10, "text-anchor": "end", fill: onPaper("ink") },
+                unit.text,
+              ),
+            ),
+        i >= perRow || cell < 8
+          ? []
+          : head.columns.map((unit, column) =>
+              drawn(
+                "text",
+                {
+                  "font-size": 10,
+                  fill: onPaper("ink"),
+                  transform: `translate(${(column + 0.75) * cell} -22)rotate(-90)`,
+                },
+                unit.text,
+              ),
+            ),
+      ),
+    );
   });
-  const size = [Math.max(names + perRow * wide, 320), (cell >= 8 ? names : 0) + Math.ceil(heads.length / perRow) * high + 26];
-  const legend = drawn("g", { transform: `translate(${names} ${size[1] - 14})` }, legendOf(scale, app.view.scale === "row"));
-  return drawn("svg", { width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}` },
-    drawn("defs", {}, drawn("pattern", { id: "forbidden", width: 5, height: 5, patternUnits: "userSpaceOnUse" }, drawn("path", { d: "M0 5L5 0", stroke: onPaper("hatch") }))), panels, legend);
+  const size = [
+    Math.max(names + perRow * wide, 320),
+    (cell >= 8 ? names : 0) + Math.ceil(heads.length / perRow) * high + 26,
+  ];
+  const legend = drawn(
+    "g",
+    { transform: `translate(${names} ${size[1] - 14})` },
+    legendOf(scale, app.view.scale === "row"),
+  );
+  return drawn(
+    "svg",
+    { width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}` },
+    drawn(
+      "defs",
+      {},
+      drawn(
+        "pattern",
+        { id: "forbidden", width: 5, height: 5, patternUnits: "userSpaceOnUse" },
+        drawn("path", { d: "M0 5L5 0", stroke: onPaper("hatch") }),
+      ),
+    ),
+    panels,
+    legend,
+  );
 }
 
 /** A colour bar with its ends. */
 function legendOf(scale, perRow) {
   const value = (i) => (scale.diverging ? (i - 16) / 16 : i / 32) * scale.limit;
-  const steps = Array.from({ length: 33 }, (_, i) => drawn("rect", { x: 40 + 4 * i, y: 0, width: 4.2, height: 10, fill: scale.hex(value(i)) }));
-  const text = (x, anchor, content) => drawn("text", { x, y: 9, "font-size": 10, "text-anchor": anchor, fill: onPaper("ink") }, content);
+  const steps = Array.from({ length: 33 }, (_, i) =>
+    drawn("rect", { x: 40 + 4 * i, y: 0, width: 4.2, height: 10, fill: scale.hex(value(i)) }),
+  );
+  const text = (x, anchor, content) =>
+    drawn("text", { x, y: 9, "font-size": 10, "text-anchor": anchor, fill: onPaper("ink") }, content);
   const [low, high] = scaleEnds(scale, perRow);
   return [text(34, "end", low), steps, text(178, "start", high)];
 }
@@ -2012,17 +2756,31 @@ function headCells(head, { scale, change, cell, perRow, sentences }) {
   const columns = head.columns.length;
   const values = shownValues(head, change);
   const limits = perRow ? rowLimits(values, columns) : null;
-  const colour = (i) => (head.allowed && !head.allowed[i] ? "url(#forbidden)" : scale.hex(values[i], limits ? limits[Math.floor(i / columns)] || 1 : undefined));
+  const colour = (i) =>
+    head.allowed && !head.allowed[i]
+      ? "url(#forbidden)"
+      : scale.hex(values[i], limits ? limits[Math.floor(i / columns)] || 1 : undefined);
   const cells = [];
   head.rows.forEach((_, row) => {
     for (let column = 0, from = 0; column < columns; column++) {
       const fill = colour(row * columns + from);
       if (column + 1 < columns && colour(row * columns + column + 1) === fill) continue;
-      cells.push(drawn("rect", { x: from * cell, y: row * cell, width: (column + 1 - from) * cell, height: cell, fill }));
+      cells.push(
+        drawn("rect", { x: from * cell, y: row * cell, width: (column + 1 - from) * cell, height: cell, fill }),
+      );
       from = column + 1;
     }
   });
-  const frames = syntacticCells(head, sentences).map(([row, column]) => drawn("rect", { x: column * cell + 0.5, y: row * cell + 0.5, width: cell - 1, height: cell - 1, fill: "none", stroke: onPaper("mark") }));
+  const frames = syntacticCells(head, sentences).map(([row, column]) =>
+    drawn("rect", {
+      x: column * cell + 0.5,
+      y: row * cell + 0.5,
+      width: cell - 1,
+      height: cell - 1,
+      fill: "none",
+      stroke: onPaper("mark"),
+    }),
+  );
   return [...cells, ...frames];
 }
 
@@ -2038,9 +2796,13 @@ async function rasterised(svg) {
 
 // -------------------------------------------------------------------------------------------------------------- style
 
-const FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, "Noto Sans", "Liberation Sans", "DejaVu Sans", sans-serif';
+const FONT =
+  'ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, "Noto Sans", "Liberation Sans", "DejaVu Sans", sans-serif';
 
-const inks = (theme) => Object.entries(INKS[theme]).map(([role, colour]) => `--${role}:${colour};`).join("");
+const inks = (theme) =>
+  Object.entries(INKS[theme])
+    .map(([role, colour]) => `--${role}:${colour};`)
+    .join("");
 
 const STYLE = `
 :host{display:block}
@@ -2197,8 +2959,12 @@ const frozen = () => Promise.reject(new Error("This page holds the replies for i
 const server = (boot) => async (request) => {
   const token = boot.token ?? new URLSearchParams(globalThis.location.search).get("token") ?? "";
   try {
-    const reply = await fetch("ask", { method: "POST", headers: { "Content-Type": "application/json", "X-Token": token }, body: JSON.stringify(request) });
-    return await reply.json();
+    const reply = await fetch("ask", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-Token": token },
+      body: JSON.stringify(request),
+    });
+    return reply.ok ? await reply.json() : { error: { message: (await reply.text()).trim() } };
   } catch {
     throw new Error("The explorer's server does not answer; is `structattn explore` still running?");
   }
@@ -2212,10 +2978,11 @@ function kernel(model) {
     waiting.delete(reply.id);
   };
   model.on("msg:custom", receive);
-  const ask = (request) => new Promise((resolve) => {
-    waiting.set(request.id, resolve);
-    model.send(request);
-  });
+  const ask = (request) =>
+    new Promise((resolve) => {
+      waiting.set(request.id, resolve);
+      model.send(request);
+    });
   return { ask, stop: () => model.off("msg:custom", receive) };
 }
 
