@@ -10,6 +10,7 @@ from structattn.data import read_examples
 from structattn.demo import ENCODERS, TESTED_ON, TRAINED_ON, Demonstration, demonstrate
 from structattn.inspection import num_attractors
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_json_lines
 from structattn.training import load
 
 
@@ -44,8 +45,22 @@ def test_figures_are_those_of_the_runs(found: Demonstration) -> None:
 def test_the_page_stands_alone_and_shows_figures_and_attention(found: Demonstration) -> None:
     text = found.page.read_text(encoding="utf-8")
     assert all(encoder in text for encoder in ENCODERS)
-    assert "forward · dependency" in text
-    assert text.count("<svg") > 10
+    boot = json.loads(text.split('class="structattn-explorer">')[1].split("</script>")[0])
+    assert [model["name"] for model in boot["models"]] == list(ENCODERS)
+    test = list(read_examples(found.page.parent / "data" / "test.conllu"))
+    by_words = {example.sentences[0].words: example for example in test}
+    shown = [by_words[tuple(item["sentences"][0]["words"])] for item in boot["items"]]
+    assert [num_attractors(one) for one in shown] == [2, 3, 4, 1, 0]
+    rows = read_json_lines(found.page.parent / "runs" / "transformer" / "predictions" / "test.jsonl")
+    wrong = {row["id"] for row in rows if row["gold"] != row["predicted"]}
+    for one in shown:
+        alike = {example.id for example in test if num_attractors(example) == num_attractors(one)}
+        assert one.id in wrong or not alike & wrong, "the plain encoder errs on another"
+    for item in boot["items"]:
+        assert [look["model"] for look in item["replies"]["look"]["looks"]] == list(ENCODERS)
+        assert set(item["replies"]) == {"look", "influence", "arcs", "flip"}
+    assert f"structattn explore {found.page.parent}/runs/ms_san {found.page.parent}/runs/transformer" in text
+    assert text.count("<svg") == 2
     assert "src=" not in text
     assert "http" not in text.replace("http://www.w3.org/", "")
 

@@ -1,11 +1,7 @@
 """Inspection: maps against modules whose weights are known, nothing left behind, summaries and figures by hand."""
 
-import inspect
 import json
 import math
-import re
-import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +19,6 @@ from structattn.inspection.figures import attention_panels
 from structattn.inspection.items import sentences_of
 from structattn.inspection.names import gate_names
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
-from structattn.syntax.errors import MissingExtra
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
 
@@ -308,7 +303,6 @@ def test_translation_is_seen_in_subwords() -> None:
     assert found.rows[:9] == tuple("adogbarks")
     assert found.rows[9:] == ("S (a … s)", "NP (a … g)", "NN (d … g)", "VBZ (b … s)")
     assert torch.allclose(found.weights.sum(-1), torch.ones(2, 13))
-    assert "Attention" in inspection.attention_page(model, DOG)
 
 
 def test_distance_and_entropy_by_hand() -> None:
@@ -397,63 +391,6 @@ def test_a_phrase_is_drawn_with_what_it_attends_to() -> None:
     plain = build("transformer", vocab_size=len(VOCABULARY), dim=6, num_heads=2)
     with pytest.raises(ValueError, match="expected a map over words and phrases, got 3 rows"):
         inspection.phrase_query_figure(attention_maps(plain, batch_of(DOG))[0], 0)
-    page = inspection.attention_page(encoder, batch_of(DOG))
-    # Two heads in each of two layers.
-    assert page.count("S (a dog barks) attends to its subtree</text>") == 4
-
-
-def test_the_page_shows_every_sentence_and_head() -> None:
-    model = _model("ms_san", "agreement")
-    examples = [Example((KIDS,), "plural"), Example((DOG,), "singular")]
-    html = inspection.attention_page(model, examples, "Six <heads>")
-    assert html.count('data-label="Sentence"') == 1
-    assert html.count('data-label="Head"') == 2
-    assert html.count('class="option"') == 2 + 12
-    assert "Six &lt;heads&gt;" in html
-    assert re.search(r"answer (singular|plural) \(\d+%\), expected plural", html)
-    assert "Heads in numbers" in html
-    assert set(re.findall(r"https?://[^\"'<\s]*", html)) == {"http://www.w3.org/2000/svg"}
-    assert html == inspection.attention_page(model, examples, "Six <heads>")
-    for svg in re.findall(r"<svg.*?</svg>", html):
-        ET.fromstring(svg)
-
-
-@pytest.mark.parametrize("name", ["disan", "bilstm_s2t"])
-def test_pages_of_other_encoders_and_inputs(name: str) -> None:
-    encoder = build(name, vocab_size=len(VOCABULARY), dim=8)
-    batch = batch_of(KIDS, DOG, Sentence([]), Sentence(["hush"]))
-    html = inspection.attention_page(encoder, batch)
-    assert html.count('class="option"') >= 4
-    assert "answer" not in html
-    with pytest.raises(ValueError, match="at least one sentence"):
-        inspection.attention_page(encoder, [], vocabulary=VOCABULARY)
-
-
-def test_the_page_of_a_task_on_pairs() -> None:
-    html = inspection.attention_page(_pair_model(), Example((DOG, KIDS)))
-    assert "1. a dog barks / Two kids" in html
-    assert html.count('data-label="Head"') == 2
-
-
-@pytest.mark.parametrize("name", ["ms_san", "disan", "tree_transformer"])
-def test_every_format_has_every_figure(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("typst")
-    options = {"num_heads": 2} if name == "tree_transformer" else {}
-    model = _model(name, "agreement", **options)
-    files = inspection.save_plots(
-        tmp_path / "plots", model, [DOG, KIDS], formats=inspection.plots.FORMATS, influence=True
-    )
-    assert {file.name for file in files} == {file.name for file in (tmp_path / "plots").iterdir()}
-    figures = {ending: {file.stem for file in files if file.suffix == f".{ending}"} for ending in ("svg", "png", "pdf")}
-    assert figures["svg"] == figures["png"] == figures["pdf"]
-    always = ("attention", "tree", "phrases", "pooling", "influence")
-    assert {f"{number}-{what}" for number in ("01", "02") for what in always} <= figures["svg"]
-    gates = {"ms_san": {"01-gate"}, "disan": {"01-gate-1", "01-gate-2"}, "tree_transformer": set()}
-    assert {figure for figure in figures["svg"] if figure.startswith("01-gate")} == gates[name]
-    assert (tmp_path / "plots" / "attention.html") in files
-    for file in files:
-        if file.suffix == ".svg":
-            ET.fromstring(file.read_text(encoding="utf-8"))
 
 
 def test_what_may_not_be_attended_to_is_hatched_and_bears_no_mark() -> None:
@@ -467,24 +404,6 @@ def test_what_may_not_be_attended_to_is_hatched_and_bears_no_mark() -> None:
         (panel,) = attention_panels([found])
         assert panel.marks == marks
         assert panel.matrix() == ([[1.0, None], [0.0, 1.0]] if head is not None else [[1.0, 0.0], [0.0, 1.0]])
-
-
-def test_folder_and_model_the_other_way_round(tmp_path: Path) -> None:
-    model = _model("ms_san", "agreement")
-    save_plots = inspect.unwrap(inspection.save_plots)
-    for swapped, came in (((model, tmp_path), "SentenceModel and PosixPath"), ((tmp_path, "run"), "PosixPath and str")):
-        with pytest.raises(TypeError, match=rf"expected save_plots\(folder, model, sentences\).*; got {came}"):
-            save_plots(*swapped, [DOG])
-
-
-def test_formats_are_checked_before_anything_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = _model("ms_san", "agreement")
-    with pytest.raises(ConfigError, match="unknown format 'jpg'; known: html, svg, png, pdf"):
-        inspection.save_plots(tmp_path / "plots", model, [DOG], formats=["svg", "jpg"])
-    monkeypatch.setitem(sys.modules, "typst", None)
-    with pytest.raises(MissingExtra, match="typst is not installed"):
-        inspection.save_plots(tmp_path / "plots", model, [DOG], formats=["svg", "pdf"])
-    assert not (tmp_path / "plots").exists()
 
 
 def test_accuracy_is_counted_in_parts(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import yaml
 
 import structattn as sa
 from structattn.data import Example
+from structattn.explorer import save_plots
 from structattn.parsing import MissingTrees, TreeParser, load_parser, parser_of, to_pandas, to_spacy
 from structattn.parsing import conversion as conversions
 from structattn.parsing.missing import parse_cache
@@ -349,6 +350,6 @@ def test_pictures_of_raw_texts_have_trees_too(tmp_path: Path) -> None:
     for text in ("Dogs bark", ["Dogs bark"], [Example("Dogs bark")]):
         first, second = (sa.inspection.attention_maps(model, given)[0] for given in (text, found))
         torch.testing.assert_close(first.weights, second.weights)
-    sa.inspection.save_plots(tmp_path, model, "Dogs bark", formats=["html"], influence=True)
+    save_plots(tmp_path, model, "Dogs bark", formats=["html"], influence=True)
     page = (tmp_path / "attention.html").read_text(encoding="utf-8")
-    assert all(f">{label}<" in page for label in found.sentences[0].dependency.labels)
+    assert all(f'"{label}"' in page for label in found.sentences[0].dependency.labels)

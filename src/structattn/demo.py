@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from structattn import inspection, training
+from structattn import explorer, inspection, training
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
-from structattn.pictures import Section, Series, constituency_tree, line_chart, page, table
-from structattn.pictures.page import choices, figure, paragraph
+from structattn.pictures import Section, Series, line_chart, page, table
+from structattn.pictures.page import code, figure, paragraph, side_by_side
 from structattn.syntax import replace_text, write_conllu
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json_lines
@@ -27,7 +27,6 @@ from structattn.training.result import RunResult
 
 if TYPE_CHECKING:
     from structattn.inspection import BinnedAccuracy
-    from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.demo")
 
@@ -39,6 +38,7 @@ ENCODERS = {
 # With 0 and 1 attractors alone the first noun would give the answer away: see agreement_treebank.
 TRAINED_ON, TESTED_ON = range(3), range(5)
 _EPOCHS_PER_MINUTE = 8
+_LIVE = "To move arcs, type sentences of your own and see the answers change:"
 _OPTIONS = {"dim": 48, "dropout": 0.1}
 
 
@@ -170,9 +170,8 @@ def _page(
     test: Sequence[Example],
     num_train: int,
 ) -> str:
-    """The page: figures, curves, and attention maps of the encoders."""
-    models = {encoder: training.load(result.folder) for encoder, result in results.items()}
-    header = ["encoder", *(f"{number} attractors" for number in TESTED_ON), "seconds", "what it sees"]
+    """The page: accuracies and learning curves, and the explorer with all encoders on some test sentences."""
+    header = ["encoder", *map(str, TESTED_ON), "seconds", "what it sees"]
     rows = [
         [
             trial.encoder,
@@ -187,15 +186,18 @@ def _page(
         f"Given a sentence up to its verb, is the verb singular or plural? Trained on {trained}, tested on sentences "
         f"with up to {TESTED_ON[-1]}. An attractor is a noun between subject and verb, of the other number."
     )
+    charts = side_by_side(
+        [
+            figure(inspection.accuracy_figure(parts, x_label="attractors", width=490), "Test sentences, by attractors"),
+            figure(_curves(results), "Held-out sentences with few attractors, while training"),
+        ]
+    )
+    command = f"structattn explore {results['ms_san'].folder} {results['transformer'].folder}"
     return page(
         "Does the tree help?",
         [
-            Section(
-                "Accuracy by number of attractors",
-                table([header, *rows]) + figure(inspection.accuracy_figure(parts, x_label="attractors")),
-            ),
-            Section("Learning", _curves(results), note="Accuracy on held-out sentences with few attractors."),
-            Section("Where they attend", _examples(models, test), note="The first short test sentence of each kind."),
+            Section("Accuracy by number of attractors", table([header, *rows]) + charts),
+            Section("Where they attend", paragraph(_LIVE) + code(command) + _explorer(results, test, command=command)),
         ],
         lead=lead,
     )
@@ -206,45 +208,45 @@ def _curves(results: Mapping[str, RunResult]) -> str:
     for encoder, result in results.items():
         history = list(read_json_lines(RunFolder(result.folder).metrics))
         series.append(Series(encoder, [row["epoch"] for row in history], [row["accuracy"] for row in history]))
-    return line_chart(series, x_label="passes over the training data", y_label="accuracy", percent=True)
+    return line_chart(series, x_label="passes over the training data", y_label="accuracy", percent=True, width=490)
 
 
-def _examples(models: "Mapping[str, TaskModel]", test: Sequence[Example]) -> str:
-    chosen = [
-        next(
-            (one for one in test if inspection.num_attractors(one) == attractors and len(one.sentences[0]) <= 16), None
-        )
-        for attractors in TESTED_ON[1:]
+def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, command: str) -> str:
+    """All encoders on one sentence for each number of attractors, first of all on one that the plain one gets wrong."""
+    answers = explorer.Answers({encoder: training.load(result.folder) for encoder, result in results.items()})
+    wrong = {
+        encoder: {row["id"] for row in read_json_lines(RunFolder(result.folder).predictions("test")) if _is_wrong(row)}
+        for encoder, result in results.items()
+    }
+    chosen = [_telling(test, attractors, wrong) for attractors in (2, 3, 4, 1, 0)]
+    names = [
+        f"{inspection.num_attractors(one)} attractors, expected {one.label}; wrong: "
+        + (", ".join(encoder for encoder in ENCODERS if one.id in wrong[encoder]) or "none")
+        for one in chosen
     ]
-    options = []
-    for example in chosen:
-        if example is not None:
-            name = f"{inspection.num_attractors(example)}: {' '.join(example.sentences[0].words)} …"
-            options.append((name, _example(models, example)))
-    return choices("Attractors", options)
+    boot = answers.boot(
+        chosen,
+        host="frozen",
+        title="Does the tree help?",
+        command=command,
+        names=names,
+        frozen=True,
+        influence=True,
+        flips=True,
+    )
+    boot["view"] = {"item": 0, "models": ["ms_san", "transformer"]}
+    return explorer.explorer_element(boot)
 
 
-def _example(models: "Mapping[str, TaskModel]", example: Example) -> str:
-    """The trees of a sentence, every encoder's answer, and its attention."""
-    (sentence,) = example.sentences
-    parts = [paragraph(f"Expected: {example.label} (… {sentence.metadata['verb']}).")]
-    if sentence.constituency is not None:
-        parts.append(figure(constituency_tree(sentence.words, sentence.constituency)))
-    for encoder, model in models.items():
-        (answer,) = model.predict([example])
-        parts.append(paragraph(f"{encoder} says {answer.label} ({answer.probabilities[str(answer.label)]:.0%})."))
-        attention = [found for found in inspection.attention_maps(model, [example]) if found.kind == "attention"]
-        if attention:
-            parts.append(figure(inspection.attention_figure(attention, title=f"{encoder}: all heads")))
-            heads = [
-                (name, inspection.tree_figure(found, head))
-                for found in attention
-                for head, name in enumerate(_names(found.head_names))
-            ]
-            parts.append(choices("Head over the tree", heads))
-    return "".join(parts)
+def _is_wrong(row: Mapping[str, object]) -> bool:
+    return row["gold"] != row["predicted"]
 
 
-def _names(names: Sequence[str]) -> list[str]:
-    """Head names that a selector can tell apart."""
-    return [name if names.count(name) == 1 else f"{name} {number}" for number, name in enumerate(names, start=1)]
+def _telling(test: Sequence[Example], attractors: int, wrong: Mapping[str, set[str]]) -> Example:
+    """A short sentence that the plain encoder gets wrong and most others right, if there is one."""
+
+    def rank(example: Example) -> tuple[bool, int, int]:
+        others = sum(example.id in ids for encoder, ids in wrong.items() if encoder != "transformer")
+        return example.id not in wrong["transformer"], others, len(example.sentences[0])
+
+    return min((one for one in test if inspection.num_attractors(one) == attractors), key=rank)

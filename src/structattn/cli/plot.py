@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from structattn import inspection, training
+from structattn import explorer, training
 from structattn.cli.inputs import check_inputs, examples_of_run, text_example
 from structattn.data import Example
 from structattn.layers.devices import Hardware
@@ -26,6 +26,7 @@ def command(
     parser: str | None = None,
     format: str = "html",
     influence: bool = False,
+    by_row: bool = False,
     out: str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
@@ -43,6 +44,7 @@ def command(
             if a parser found the trees it learnt from; none for no parser.
         format: html, svg, png or pdf, or several with commas between.
         influence: also show the leave-one-out attribution of the prediction to each word.
+        by_row: in pictures, give the largest weight of each row the highest colour.
         out: the folder for the pictures; plots/ in the run folder by default.
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
@@ -56,7 +58,17 @@ def command(
     folder = RunFolder(run).plots if out is None else Path(out)
     title, formats = f"{run}: {chosen.id}", format.split(",")
     with hardware.autocast():
-        written = inspection.save_plots(folder, model, [chosen], title=title, formats=formats, influence=influence)
+        written = explorer.save_plots(
+            folder,
+            model,
+            [chosen],
+            title=title,
+            formats=formats,
+            influence=influence,
+            by_row=by_row,
+            name=RunFolder(run).path.name,
+            command=f"structattn explore {run}",
+        )
     yield from map(str, written)
 
 

@@ -8,7 +8,16 @@ if TYPE_CHECKING:
     from structattn.explorer.answers import Answers
     from structattn.explorer.notebook import explore
     from structattn.explorer.page import explorer_element, frozen_page, live_page
+    from structattn.explorer.plots import attention_page, save_plots
 
-__all__ = ["Answers", "explore", "explorer_element", "frozen_page", "live_page"]
+__all__ = [
+    "Answers",
+    "attention_page",
+    "explore",
+    "explorer_element",
+    "frozen_page",
+    "live_page",
+    "save_plots",
+]
 
 load_lazily(__name__)

@@ -1,7 +1,7 @@
 """Analysis of models: attention maps, their summaries and figures, leave-one-out attribution.
 
-``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``attention_page`` and ``save_plots``
-draw all figures of a trained model on some sentences. ``comparison_table`` and ``flips_page`` show what
+``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``explorer`` has them in a page.
+``comparison_table`` and ``flips_page`` show what
 ``structattn.compare`` found.
 """
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         phrase_attention_figure,
         phrase_attention_table,
     )
-    from structattn.inspection.plots import attention_page, save_plots
     from structattn.inspection.reading import structures_read
     from structattn.inspection.scores import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
     from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
@@ -51,7 +50,6 @@ __all__ = [
     "attention_entropy",
     "attention_figure",
     "attention_maps",
-    "attention_page",
     "attribution_figure",
     "binned_accuracy",
     "comparison_table",
@@ -68,7 +66,6 @@ __all__ = [
     "phrase_query_figure",
     "pooling_figure",
     "relation_figures",
-    "save_plots",
     "structures_read",
     "summarise",
     "tree_figure",

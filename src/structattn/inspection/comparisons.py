@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from structattn.pictures.page import Section, choices, page, table
+from structattn.pictures.page import Section, page, table
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import nearest
 from structattn.tasks.metrics import metric
@@ -181,14 +181,14 @@ def flips_page(comparison: Comparison) -> str:
 
 def _flips_section(difference: Difference, num_examples: int) -> Section:
     won, lost = ([flip for flip in difference.flips if flip.won == side] for side in (True, False))
-    options = [
-        (f"{name} ({len(flips):,})", table(_flip_rows(flips, difference)))
+    tables = [
+        table(_flip_rows(flips, difference), caption=f"{name} ({len(flips):,})")
         for name, flips in (("better", won), ("worse", lost))
         if flips
     ]
     return Section(
         f"{difference.second} against {difference.first}",
-        choices("Examples", options) if options else "",
+        "".join(tables),
         note=f"Better on {len(won):,} of {num_examples:,} examples, worse on {len(lost):,}; the largest changes first.",
     )
 

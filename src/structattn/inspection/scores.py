@@ -86,8 +86,20 @@ def binned_accuracy(
     return BinnedAccuracy(names, tuple(len(bins[place]) for place in kept), tuple(series))
 
 
-def accuracy_figure(found: BinnedAccuracy, *, x_label: str = "words in the sentence", title: str | None = None) -> str:
+def accuracy_figure(
+    found: BinnedAccuracy,
+    *,
+    x_label: str = "words in the sentence",
+    title: str | None = None,
+    width: int | float = 640.0,
+) -> str:
     """Accuracy against length, or whatever the bins are, with deviations over seeds and the size of each bin.
+
+    Args:
+        found: accuracies in bins.
+        x_label: what the bins are about.
+        title: a heading.
+        width: of the plot, without margins.
 
     Example:
         >>> found = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
@@ -102,6 +114,7 @@ def accuracy_figure(found: BinnedAccuracy, *, x_label: str = "words in the sente
         x_names=found.names,
         counts=found.counts,
         percent=True,
+        width=width,
     )
 
 

@@ -1,8 +1,4 @@
-"""One self-contained HTML file: sections of pictures and tables, and selectors to leaf through many of them.
-
-Nothing is fetched; without scripts every option of a selector is simply shown one after the other, and paper shows what
-was selected.
-"""
+"""One self-contained HTML file: sections of pictures and tables; nothing is fetched."""
 
 import re
 from collections.abc import Sequence
@@ -17,73 +13,40 @@ _STYLE = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 ui-sans-serif,system-ui,-apple-system,"Segoe UI",
 "Helvetica Neue",Arial,"Noto Sans",sans-serif}
-main{max-width:1180px;margin:0 auto;padding:28px 20px 60px}
+main{max-width:1280px;margin:0 auto;padding:28px 20px 60px}
 h1{font-size:26px;line-height:1.2;margin:0 0 6px}
 h2{font-size:18px;margin:0 0 4px}
 h3{font-size:14px;margin:14px 0 2px}
 p{margin:0 0 10px;max-width:75ch}
+pre{margin:0 0 10px;white-space:pre-wrap;overflow-wrap:anywhere}
 .soft{color:var(--soft)}
 nav{display:flex;flex-wrap:wrap;gap:4px 16px;margin:12px 0 0;font-size:14px}
 a{color:var(--accent)}
 .card{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:18px 20px;margin:18px 0 0}
-.figure{overflow-x:auto;margin:8px 0 0}
+.figure{overflow-x:auto;margin:8px 0 0;--shade:light-dark(#1b1f2433,#00000099);
+background:linear-gradient(90deg,var(--card) 40%,transparent) 0 0/40px 100% no-repeat local,
+linear-gradient(270deg,var(--card) 40%,transparent) 100% 0/40px 100% no-repeat local,
+linear-gradient(90deg,var(--shade),transparent) 0 0/12px 100% no-repeat scroll,
+linear-gradient(270deg,var(--shade),transparent) 100% 0/12px 100% no-repeat scroll}
 .figure svg{display:block}
+.figure svg>.sa-f-paper{fill:none}
 .row{display:flex;flex-wrap:wrap;gap:8px 20px;align-items:flex-start}
 .row>*{max-width:100%}
 .caption{color:var(--soft);font-size:13px;margin:2px 0 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:8px 0 0}
 caption{text-align:left;color:var(--soft);font-size:13px;padding:0 0 4px}
-th,td{padding:5px 14px 5px 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
+th,td{padding:5px 14px 5px 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top;min-width:4ch}
+td.prose{min-width:26ch}
 th{font-weight:600}
 .number{text-align:right}
-.controls{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:10px 0 6px;font-size:14px}
-.controls .name{color:var(--soft);margin-right:4px}
-.controls label{border:1px solid var(--rule);border-radius:999px;padding:2px 12px;cursor:pointer}
-.controls input{position:absolute;opacity:0;pointer-events:none}
-.controls label:has(:checked){background:var(--accent);border-color:var(--accent);color:var(--card)}
-.controls label:has(:focus-visible){outline:2px solid var(--accent);outline-offset:2px}
-.controls select{font:inherit;max-width:100%;padding:3px 6px;border:1px solid var(--rule);border-radius:6px;
-background:var(--card);color:var(--ink)}
-.live>.option>h3{display:none}
 @media screen and (prefers-color-scheme:dark){:root{--ground:#0d0f12;--card:#14171c;--ink:#e8eaed;--soft:#a3abb6;
 --rule:#39404a;--accent:#6fb1f0}}
-@media print{:root{--ground:#fff}main{max-width:none;padding:0}nav,.controls{display:none}
-.live>.option>h3{display:block}
+@media print{:root{--ground:#fff}main{max-width:none;padding:0}nav{display:none}
 .card{border:0;padding:0;break-inside:avoid}.figure{overflow:visible}.figure svg{max-width:100%;height:auto}}
 """
 
-# Selectors that carry the same name move together, so a chosen head stays chosen when the sentence changes.
-_SCRIPT = """
-(function(){
-var all=[].slice.call(document.querySelectorAll('.choice'));
-function options(box){return [].slice.call(box.children).filter(function(e){return e.className==='option'})}
-function show(box,name){
-var found=options(box).some(function(o){return o.dataset.name===name});
-if(!found)return;
-options(box).forEach(function(o){o.hidden=o.dataset.name!==name});
-[].slice.call(box.firstChild.querySelectorAll('input')).forEach(function(i){i.checked=i.value===name});
-[].slice.call(box.firstChild.querySelectorAll('select')).forEach(function(s){s.value=name});
-}
-function pick(box,name){all.forEach(function(other){if(other.dataset.label===box.dataset.label)show(other,name)})}
-all.forEach(function(box,index){
-var bar=document.createElement('div'),names=options(box).map(function(o){return o.dataset.name});
-bar.className='controls';
-var said=document.createElement('span');said.className='name';said.textContent=box.dataset.label;bar.appendChild(said);
-var few=names.length<10&&names.join('').length<110;
-var list=few?bar:bar.appendChild(document.createElement('select'));
-if(!few)list.setAttribute('aria-label',box.dataset.label);
-names.forEach(function(name){
-if(few){var l=document.createElement('label'),i=document.createElement('input');i.type='radio';i.name='choice'+index;
-i.value=name;l.appendChild(i);l.appendChild(document.createTextNode(name));list.appendChild(l)}
-else{var o=document.createElement('option');o.value=name;o.textContent=name;list.appendChild(o)}
-});
-bar.addEventListener('change',function(e){pick(box,e.target.value)});
-box.insertBefore(bar,box.firstChild);box.classList.add('live');show(box,names[0]);
-});
-})();
-"""
-
-
+# A cell of more letters is wrapped, but not into a column of single words.
+_PROSE = 30
 # Numbers as tables show them ("0.85", "−3", "85.6% ± 0.4"), and the signs for "none".
 _NUMBER = re.compile(r"[-–—]?|[-+−]?[\d.,]+(e-?\d+)?\s*%?(\s*±\s*[\d.,]+\s*%?)?")
 
@@ -132,33 +95,8 @@ def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>"
         f"<h1>{_bidi(title)}</h1>{_soft(lead)}{f'<nav>{links}</nav>' if len(parts) > 2 else ''}"
-        f"{cards}</main><script>{_SCRIPT}</script></body></html>\n"
+        f"{cards}</main></body></html>\n"
     )
-
-
-def choices(label: str, options: Sequence[tuple[str, str]]) -> str:
-    """A selector: one of several bodies is shown. Selectors with the same label on a page move together.
-
-    Args:
-        label: what is chosen, for example ``"Sentence"`` or ``"Head"``.
-        options: ``(name, body)``; names must differ.
-
-    Raises:
-        ValueError: if there is no option or a name occurs twice.
-
-    Example:
-        >>> choices("Head", [("forward", "<svg/>"), ("backward", "<svg/>")]).count('class="option"')
-        2
-    """
-    names = [name for name, _ in options]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if not options or repeated:
-        raise ValueError(f"the selector {label!r} needs options with different names; got {repeated or 'none'}")
-    inside = "".join(
-        f'<div class="option" data-name="{escape(name)}"><h3>{_bidi(name)}</h3>{_framed(body)}</div>'
-        for name, body in options
-    )
-    return f'<div class="choice" data-label="{escape(label)}">{inside}</div>'
 
 
 def figure(body: str, caption: str = "") -> str:
@@ -180,6 +118,16 @@ def paragraph(content: str) -> str:
         '<p><bdi>a &lt; b</bdi></p>'
     """
     return f"<p>{_bidi(content)}</p>"
+
+
+def code(content: str) -> str:
+    """A command, to be copied.
+
+    Example:
+        >>> code("structattn demo")
+        '<pre><code>structattn demo</code></pre>'
+    """
+    return f"<pre><code>{escape(content)}</code></pre>"
 
 
 def side_by_side(bodies: Sequence[str]) -> str:
@@ -222,7 +170,8 @@ def _table_row(row: Sequence[object], name: str, numeric: Sequence[bool]) -> str
     cells = ""
     for cell, right in zip(row, numeric, strict=True):
         shown = f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-        cells += f'<{name} class="number">' if right else f"<{name}>"
+        kind = "number" if right else "prose" if len(shown) > _PROSE else ""
+        cells += f'<{name} class="{kind}">' if kind else f"<{name}>"
         cells += f"{_bidi(shown)}</{name}>"
     return f"<tr>{cells}</tr>"
 

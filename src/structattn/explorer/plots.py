@@ -1,0 +1,141 @@
+"""All figures of a trained model on some sentences, as one HTML page or as single files."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from torch import nn
+
+from structattn.explorer.answers import Answers
+from structattn.explorer.page import frozen_page
+from structattn.inspection.figures import sentence_figures
+from structattn.inspection.items import items_of, sentences_of, with_found_trees
+from structattn.inspection.maps import attention_maps
+from structattn.inspection.occlusion import leave_one_out
+from structattn.pictures import save
+from structattn.pictures.convert import FORMATS as PICTURE_FORMATS
+from structattn.pictures.convert import check_formats
+from structattn.syntax import replace_text
+from structattn.tasks.model import Item
+
+FORMATS = ("html", *PICTURE_FORMATS)
+
+
+def attention_page(
+    model: nn.Module,
+    sentences: Item | Sequence[Item],
+    title: str = "Attention",
+    *,
+    name: str = "model",
+    influence: bool = False,
+    command: str | None = None,
+) -> str:
+    """The explorer of a model as a page that needs no model: sentences with trees, answers and all attention.
+
+    Args:
+        model: one that answers a task, such as ``structattn.load`` reads.
+        sentences: an example, a sentence, a text, a pair of these, or a list.
+        title: the heading.
+        name: what the page calls the model.
+        influence: with the leave-one-out attribution of the answer to words and to arcs, and the edits that flip it.
+        command: opens a live explorer of the model; the page names it.
+
+    Returns:
+        A self-contained HTML document.
+
+    Raises:
+        ConfigError: for a model that answers no task.
+        RequestError: for a sentence that is too long for a page.
+        ValueError: if there are no sentences, or one of an item too many or too few.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> attention_page(model, "a fine film", "Fine").startswith("<!doctype html>")
+        True
+    """
+    items = items_of(sentences)
+    if not items:
+        raise ValueError("expected at least one sentence, got none")
+    answers = Answers({name: model})
+    boot = answers.boot(
+        items, host="frozen", title=title, command=command, frozen=True, influence=influence, flips=influence
+    )
+    return frozen_page(boot)
+
+
+def save_plots(
+    folder: str | os.PathLike[str],
+    model: nn.Module,
+    sentences: Item | Sequence[Item],
+    *,
+    title: str = "Attention",
+    formats: Sequence[str] = ("html", "svg"),
+    influence: bool = False,
+    by_row: bool = False,
+    name: str = "model",
+    command: str | None = None,
+) -> list[Path]:
+    """Write the page and each figure of each sentence into a folder, which is made if missing.
+
+    Files are named by the number of the sentence and what they show: ``attention.html``, ``01-attention.svg``,
+    ``01-tree.svg``, ``01-gate.svg``, ``01-pooling.svg``, ``01-influence.svg``. Every picture format has the same.
+
+    Args:
+        folder: where to write.
+        model: as in ``attention_page``; for pictures alone, as in ``attention_maps``.
+        sentences: as in ``attention_page``.
+        title: the heading of the page.
+        formats: some of ``html``, ``svg``, ``png``, ``pdf``.
+        influence: as in ``attention_page``.
+        by_row: give the largest weight of each row of a picture the highest colour.
+        name: as in ``attention_page``.
+        command: as in ``attention_page``.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        ConfigError: for an unknown format; the message lists the known ones. Likewise as in ``attention_page``.
+        MissingExtra: for PNG or PDF without the extra ``plot``.
+        TypeError: if folder and model are given the other way round.
+        ValueError: as in ``attention_page``.
+    """
+    if isinstance(folder, nn.Module) or not isinstance(model, nn.Module):
+        came = f"{type(folder).__name__} and {type(model).__name__}"
+        raise TypeError(f"expected save_plots(folder, model, sentences): a path, then a model; got {came}")
+    check_formats(formats, FORMATS)
+    items = cast("list[Item]", with_found_trees(model, items_of(sentences)))
+    page = "html" in formats
+    html = attention_page(model, items, title, name=name, influence=influence, command=command) if page else None
+    endings = [ending for ending in PICTURE_FORMATS if ending in formats]
+    figures = _figures(model, items, influence=influence, by_row=by_row) if endings else []
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if html is not None:
+        written.append(folder / "attention.html")
+        with replace_text(written[-1]) as stream:
+            stream.write(html)
+    for number, drawn in enumerate(figures, start=1):
+        for what, svg in drawn.items():
+            for ending in endings:
+                written.append(folder / f"{number:02}-{what}.{ending}")
+                save(written[-1], svg)
+    return written
+
+
+def _figures(model: nn.Module, items: Sequence[Item], *, influence: bool, by_row: bool) -> list[dict[str, str]]:
+    """Every figure of every sentence, by name."""
+    maps = attention_maps(model, items)
+    figures: list[dict[str, str]] = []
+    for item in items:
+        sentences = sentences_of(item)
+        attributions = leave_one_out(model, item) if influence else (None,) * len(sentences)
+        for sentence, attribution in zip(sentences, attributions, strict=True):
+            own = [found for found in maps if found.index == len(figures)]
+            figures.append(sentence_figures(sentence, own, attribution, by_row=by_row))
+    return figures
