@@ -1967,6 +1967,8 @@ class Flips {
 
 const MOST_HEADS = 24; // more are shown one module at a time
 const MOST_NUMBERS = 40; // rows of a table
+const LEAST_ROOM = 168; // pixels of a small matrix: two stand side by side on a telephone
+const MOST_ROOM = 280;
 
 /** The heads as matrices, the chosen one large with its words, a legend, and its numbers. */
 class Matrices {
@@ -2002,55 +2004,39 @@ class Matrices {
   draw() {
     const { app } = this;
     this.frames = [];
-    this.element.hidden = !this.attention.flat().length;
-    this.large.hidden = this.element.hidden;
-    if (this.element.hidden) return;
-    const change = app.view.mode === "change" && app.isEdited;
+    const chosen = this.chosen();
+    this.element.hidden = this.large.hidden = !chosen;
+    if (!chosen) return;
     const lists = this.shown;
+    const change = app.view.mode === "change" && app.isEdited;
     const scale = new Scale(largest(lists.flat(), change), change, app.theme);
     const width = this.element.clientWidth || 600;
-    const narrow = width < 480;
-    const room = narrow ? (width - 20) / 2 : lists.length > 1 ? Math.min(230, width / 4 - 14) : 208;
-    const options = {
-      scale,
-      change,
-      perRow: app.view.scale === "row",
-      theme: app.theme,
-      room,
-      sentences: app.state.sentences,
-      chosen: this.chosen()?.key,
-    };
-    const grid = (heads) => {
-      const box = make(
-        "div",
-        { class: "grid" },
-        heads.map((head) => this.panel(head, options)),
-      );
-      if (!narrow)
-        box.style.maxWidth = `${perLine(heads.length, Math.floor(width / lists.length / (room + 16))) * (room + 17)}px`;
-      return box;
-    };
-    const columns = lists.map((heads, i) =>
-      lists.length > 1
-        ? make(
-            "div",
-            {},
-            make("h3", {}, isolated(app.now[i].look.model)),
-            heads.length ? grid(heads) : make("p", { class: "soft" }, "no attention heads"),
-          )
-        : grid(heads),
-    );
-    const head = this.chosen();
-    const large = head ? this.enlarged(head, { ...options, room: Math.max(Math.min(width - 130, 560), 120) }) : null;
-    this.element.replaceChildren(
-      this.controls(),
-      this.legend(scale, change),
-      make("div", { class: lists.length > 1 ? "pair" : "" }, columns),
-    );
-    this.large.replaceChildren(
-      ...(large ? [large] : []),
-      ...(app.view.numbers && head ? [this.numbers(head, change)] : []),
-    );
+    const perRow = app.view.scale === "row";
+    const options = { scale, change, perRow, theme: app.theme, sentences: app.state.sentences, chosen: chosen.key };
+    this.element.replaceChildren(this.controls(), this.legend(scale, change), this.columns(lists, width, options));
+    const large = this.enlarged(chosen, { ...options, room: clamp(width - 130, 120, 560) });
+    this.large.replaceChildren(large, ...(app.view.numbers ? [this.numbers(chosen, change)] : []));
+  }
+
+  /** The heads of each model, two models side by side. */
+  columns(lists, width, options) {
+    const names = this.app.now.map(({ look }) => look.model);
+    const share = width / lists.filter((heads) => heads.length).length;
+    const columns = lists.map((heads, i) => {
+      if (!heads.length) return make("p", { class: "soft" }, isolated(names[i]), " has no attention heads");
+      const grid = this.grid(heads, share, options);
+      return names.length > 1 ? make("div", {}, make("h3", {}, isolated(names[i])), grid) : grid;
+    });
+    return make("div", { class: share < width ? "pair" : "" }, columns);
+  }
+
+  grid(heads, width, options) {
+    const line = perLine(heads.length, Math.floor(width / (LEAST_ROOM + 16)));
+    const room = Math.min(width / line - 17, MOST_ROOM);
+    const panels = heads.map((head) => this.panel(head, { ...options, room }));
+    const box = make("div", { class: "grid" }, panels);
+    box.style.maxWidth = `${line * (room + 17)}px`;
+    return box;
   }
 
   controls() {
