@@ -1,5 +1,7 @@
 """Models of every kind in a frozen page: what a browser shows is what Python finds."""
 
+import dataclasses
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,12 @@ import pytest
 import torch
 
 from backbones import minilm_tokenizer, tiny
-from explorer_live import explorer
+from explorer_live import by_mouse, explorer, settle, status
 from explorer_pages import browser, missing, opened
 from structattn.data import Example
 from structattn.explorer import Answers
 from structattn.explorer.page import frozen_page
+from structattn.explorer.server import ExplorerServer
 from structattn.inspection import look
 from test_explorer_answers import DOG, KIDS, KINDS
 
@@ -66,3 +69,29 @@ def test_values_names_and_answers_are_those_of_python(chromium: Any, folder: Pat
     wanted = sorted(found.answer.probabilities.items(), key=lambda pair: -pair[1])[:8]
     assert set(labels) == {name for name, _ in wanted}
     assert all(abs(float(labels[name]) - 100 * share) < 0.051 for name, share in wanted)
+
+
+@pytest.mark.parametrize("kind", ["ms_san", "disan", "tree_lstm"])
+def test_an_edit_beside_the_server_is_that_of_python(chromium: Any, folder: Path, kind: str) -> None:
+    torch.manual_seed(0)
+    model = KINDS[kind](folder).eval()
+    answers = Answers({"mine": model})
+    with ExplorerServer(answers.ask, answers.boot([DOG], host="server")) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = chromium.new_context().new_page()
+        page.goto(server.url)
+        settle(page)
+        by_mouse(page, 1, 3)
+        said = status(page)
+        shown = explorer(page, "app.heads[0].map(head => [...head.values])")
+        answer = explorer(page, "app.now[0].look.answer.probabilities")
+        page.context.close()
+        server.shutdown()
+    tree = DOG.dependency.moved(3, 2)
+    found = look(model, dataclasses.replace(DOG, dependency=tree))
+    expected = [weights.flatten().numpy() for one in found.maps for weights in one.weights]
+    assert len(shown) == len(expected)
+    for values, weights in zip(shown, expected, strict=True):
+        assert np.abs(np.array(values) - weights).max() < 1e-5
+    assert answer == pytest.approx(found.answer.probabilities, abs=1e-6)
+    assert ("cannot see this: it reads the order of words." in said) == (kind == "disan")
