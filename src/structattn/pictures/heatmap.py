@@ -133,9 +133,9 @@ def heatmap_grid(
         raise ValueError(f"a grid needs panels and columns; got {len(panels)} panels in {columns} columns")
     size = max(max(len(panel.rows), len(panel.columns)) for panel in panels)
     # Of many panels each may be smaller.
-    cell = round(min(24, max(9, (260 if len(panels) < 9 else 200) / max(size, 1))))
+    cell = round(min(24, max(9, (260 if len(panels) < 9 else 230) / max(size, 1))))
     if show_values:
-        cell = max(cell, 24 if all(is_whole(panel.matrix()) for panel in panels) else 30)
+        cell = max(cell, 24 if all(is_whole(panel.matrix()) for panel in panels) else 34)
     layout = _layout(panels, columns, cell, names or Names())
     return _figure(panels, layout, limits=limits or Limits(), title=title, show_values=show_values, by_row=by_row)
 
