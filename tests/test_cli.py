@@ -351,7 +351,7 @@ MISTAKES = {
     ),
     "unknown metric": (["compare", "{run}", "--metric", "f2"], "unknown metric 'f2'"),
     "no predictions": (["compare", "{run}", "--split", "test"], "this run has no predictions on 'test'; it has dev"),
-    "nothing to plot": (["plot", "{run}"], "plot needs either --example or --text"),
+    "nothing to plot": (["plot", "{run}"], "plot needs either --example, --text or --state"),
     "no such example": (["plot", "{run}", "--example", "99"], "no example '99' among the 20 of the dev data"),
     "a model without data": (
         ["plot", "{run}/best", "--example", "1"],

@@ -16,7 +16,9 @@ from structattn.data import Example, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.explorer import Answers
-from structattn.explorer.protocol import RequestError, record_of, unpack
+from structattn.explorer.checks import RequestError
+from structattn.explorer.packing import unpack
+from structattn.explorer.sentences import record_of
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
 from structattn.parsing.missing import MissingTrees
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence

@@ -16,7 +16,7 @@ from small_models import sentence_model
 from structattn import inspection, pictures
 from structattn.data import Vocabulary
 from structattn.explorer import frozen_page, notebook
-from structattn.explorer.protocol import RequestError
+from structattn.explorer.checks import RequestError
 from structattn.pictures.display import Document, Picture
 from structattn.syntax import ConfigError, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT

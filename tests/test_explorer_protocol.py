@@ -13,18 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from structattn.explorer.protocol import (
-    MOST_BYTES,
-    Request,
-    RequestError,
-    check_request,
-    pack,
-    pack_bits,
-    read_body,
-    record_of,
-    sentence_of,
-    unpack,
-)
+from structattn.explorer.checks import RequestError
+from structattn.explorer.packing import pack, pack_bits, unpack
+from structattn.explorer.protocol import MOST_BYTES, Request, check_request, read_body
+from structattn.explorer.sentences import record_of, sentence_of
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
 DOG = {

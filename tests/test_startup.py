@@ -94,6 +94,11 @@ WRONG = {
     "run to predict with": (["predict", "nowhere", "--data", "{data}"], "nowhere/config.json: cannot read this file"),
     "run to evaluate": (["eval", "nowhere", "--data", "{data}"], "nowhere/config.json: cannot read this file"),
     "run to draw": (["plot", "nowhere", "--text", "so"], "nowhere/config.json: cannot read this file"),
+    "state to draw": (["plot", "{model}", "--state", "nowhere.json"], "nowhere.json: cannot read this file"),
+    "file that is no state": (
+        ["plot", "{model}", "--state", "{data}"],
+        "expected a state of the explorer: expected JSON",
+    ),
     "run to explore": (["explore", "nowhere"], "nowhere/config.json: cannot read this file"),
     "one of the runs to explore": (["explore", "{model}", "nowhere"], "nowhere/config.json: cannot read this file"),
     "the same run twice": (["explore", "{model}", "{model}"], "expected different runs, got"),

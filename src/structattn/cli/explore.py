@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from structattn import training
 from structattn.cli.inputs import check_inputs
-from structattn.explorer.protocol import MOST_WORDS
+from structattn.explorer.sentences import MOST_WORDS
 from structattn.layers.devices import Hardware
 from structattn.parsing.names import check_parser
 from structattn.syntax.errors import ConfigError, StructAttnError

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from structattn import explorer, training
 from structattn.cli.inputs import check_inputs, examples_of_run, text_example
 from structattn.data import Example
+from structattn.explorer.state import read_state
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.training.folder import RunFolder
@@ -21,6 +22,7 @@ def command(
     example: str | None = None,
     text: str | None = None,
     second: str | None = None,
+    state: str | None = None,
     data: str | None = None,
     data_format: str | None = None,
     parser: str | None = None,
@@ -38,6 +40,8 @@ def command(
         example: id of an example of the data, or else its number, counted from 0.
         text: a sentence of your own, instead of an example.
         second: the second sentence, for tasks on pairs.
+        state: a file that structattn explore saved: the sentences and trees that were shared, in pictures of what was
+            shown, or as a page; instead of an example or a text.
         data: where the example is; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
         parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
@@ -49,26 +53,31 @@ def command(
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
     """
-    if (example is None) == (text is None):
-        raise ConfigError("plot needs either --example or --text")
+    if [example, text, state].count(None) != 2:
+        raise ConfigError("plot needs either --example, --text or --state")
     check_inputs(run, data, format=data_format, trust_code=trust_code)
+    shared = None if state is None else read_state(state)
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
-    found = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
-    (chosen,) = model.with_trees([found])
-    folder = RunFolder(run).plots if out is None else Path(out)
-    title, formats = f"{run}: {chosen.id}", format.split(",")
+    folder, formats = RunFolder(run).plots if out is None else Path(out), format.split(",")
+    name, live = RunFolder(run).path.name, f"structattn explore {run}"
     with hardware.autocast():
-        written = explorer.save_plots(
-            folder,
-            model,
-            [chosen],
-            title=title,
-            formats=formats,
-            influence=influence,
-            by_row=by_row,
-            name=RunFolder(run).path.name,
-            command=f"structattn explore {run}",
-        )
+        if shared is not None:
+            title = f"{run}: {state}"
+            written = explorer.save_state(folder, model, shared, title=title, formats=formats, name=name, command=live)
+        else:
+            found = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
+            (chosen,) = model.with_trees([found])
+            written = explorer.save_plots(
+                folder,
+                model,
+                [chosen],
+                title=f"{run}: {chosen.id}",
+                formats=formats,
+                influence=influence,
+                by_row=by_row,
+                name=name,
+                command=live,
+            )
     yield from map(str, written)
 
 

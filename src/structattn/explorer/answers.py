@@ -11,9 +11,11 @@ from torch import nn
 
 from structattn.data import Example
 from structattn.data.tensors import checksum
+from structattn.explorer.checks import RequestError
 from structattn.explorer.drawing import draw
-from structattn.explorer.protocol import MOST_WORDS, VERSION, Request, RequestError, check_request, record_of
+from structattn.explorer.protocol import VERSION, Request, check_request
 from structattn.explorer.records import look_record
+from structattn.explorer.sentences import MOST_WORDS, record_of
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.looking import encoder_of
 from structattn.pictures import encode
@@ -137,6 +139,19 @@ class Answers:
             "command": command,
         }
 
+    def looks(self, names: Sequence[str], sentences: Sequence[Sentence]) -> dict[str, Look]:
+        """What models make of sentences, which get the trees that they lack.
+
+        Args:
+            names: of the models.
+            sentences: as many as each model reads.
+
+        Raises:
+            RequestError: for another number of sentences.
+        """
+        example = self._example(sentences, names)
+        return {name: look(self.models[name], example) for name in names}
+
     @property
     def _first(self) -> TaskModel:
         return next(iter(self.models.values()))
@@ -183,19 +198,17 @@ class Answers:
         return self._completed(Example(sentences), names)
 
     def _look(self, example: Example, names: Sequence[str]) -> dict[str, Any]:
-        looks = [look_record(self._seen(name, example), name, self.models[name], self.reads[name]) for name in names]
+        seen = {name: look(self.models[name], example) for name in names}
+        looks = [look_record(found, name, self.models[name], self.reads[name]) for name, found in seen.items()]
         return {"sentences": [record_of(one) for one in example.sentences], "looks": looks}
-
-    def _seen(self, name: str, example: Example) -> Look:
-        return look(self.models[name], example)
 
     def _draw(self, asked: Request, example: Example) -> dict[str, Any]:
         assert asked.figure is not None
-        before = self._example(asked.figure.before, asked.models) if asked.figure.before else None
-        seen = {name: self._seen(name, example) for name in asked.models}
-        earlier = {} if before is None else {name: self._seen(name, before) for name in asked.models}
-        content = encode(draw(asked.figure.what, seen, before=earlier), asked.figure.format)
-        return {"type": _TYPES[asked.figure.format], "data": base64.b64encode(content).decode("ascii")}
+        figure = asked.figure
+        before = self.looks(asked.models, figure.before) if figure.before else None
+        seen = {name: look(self.models[name], example) for name in asked.models}
+        content = encode(draw(figure.what, seen, before=before, by_row=figure.by_row), figure.format)
+        return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
 
     def _of_each(self, do: str, example: Example) -> dict[str, Any]:
         return {name: {"v": VERSION, "id": 0, "model": name, **self._of_one(do, name, example)} for name in self.models}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from structattn.explorer.protocol import PICTURES
 from structattn.inspection import AttentionMap, Look
 from structattn.inspection.figures import HEAD_MARKS, attention_panels, pooling_figure
 from structattn.inspection.latent import latent_tree_figure
@@ -15,27 +16,41 @@ from structattn.syntax.errors import ConfigError
 Looks = Mapping[str, Look]
 
 
-def draw(what: str, looks: Looks, *, before: Looks | None = None) -> str:
+def draw(what: str, looks: Looks, *, before: Looks | None = None, by_row: bool = False) -> str:
     """A picture of what models made of the same sentences.
 
     Args:
         what: ``heads``, all attention of all models; ``pooling``, the weights of words in the sentence vector; ``tree``
             and ``phrases``, the trees of the sentences; ``latent``, the trees that a model attends with.
         looks: by the names of the models.
-        before: what they made of other sentences; then the heads are drawn as the change since.
+        before: what they made of the sentences before an edit; then heads are drawn as the change since, and the tree
+            with the former one below.
+        by_row: give the largest weight of each row of a head the highest colour; a change is on one scale.
 
     Raises:
         ConfigError: for an unknown ``what``, or if there is nothing of the kind.
     """
-    if what not in _DRAWN:
-        raise ConfigError(f"unknown picture {what!r}; known: {', '.join(_DRAWN)}")
-    parts = _DRAWN[what](looks, before or {})
-    if not parts:
+    if what not in PICTURES:
+        raise ConfigError(f"unknown picture {what!r}; known: {', '.join(PICTURES)}")
+    found = pictures_of(looks, before=before, by_row=by_row, wanted=[what])
+    if not found:
         raise ConfigError(f"expected {_NOTHING[what]}, got {' and '.join(looks)} without")
-    return parts[0] if len(parts) == 1 else stack(parts)
+    return found[what]
 
 
-def _heads(looks: Looks, before: Looks) -> list[str]:
+def pictures_of(
+    looks: Looks, *, before: Looks | None = None, by_row: bool = False, wanted: Sequence[str] = PICTURES
+) -> dict[str, str]:
+    """Every picture that there is, by what it shows; arguments as for ``draw``."""
+    found = {}
+    for what in wanted:
+        parts = _heads(looks, before or {}, by_row=by_row) if what == "heads" else _DRAWN[what](looks, before or {})
+        if parts:
+            found[what] = parts[0] if len(parts) == 1 else stack(parts)
+    return found
+
+
+def _heads(looks: Looks, before: Looks, *, by_row: bool) -> list[str]:
     panels: list[Panel] = []
     for name, found in looks.items():
         maps = _of_kind(found, "attention")
@@ -51,7 +66,7 @@ def _heads(looks: Looks, before: Looks) -> list[str]:
         return []
     limits = Limits(diverging=True) if before else Limits()
     names = replace(HEAD_MARKS, values="change of weight") if before else HEAD_MARKS
-    return [heatmap_grid(panels, columns=3, limits=limits, names=names)]
+    return [heatmap_grid(panels, columns=3, limits=limits, names=names, by_row=by_row and not before)]
 
 
 def _changes(after: Sequence[AttentionMap], before: Sequence[AttentionMap]) -> list[AttentionMap]:
@@ -79,10 +94,17 @@ def _pooling(looks: Looks, before: Looks) -> list[str]:
 
 
 def _trees(looks: Looks, before: Looks) -> list[str]:
+    pairs = zip(_sentences(looks), _sentences(before or looks), strict=True)
     return [
-        dependency_tree(sentence.words, sentence.dependency, tags=sentence.tags)
-        for sentence in _sentences(looks)
-        if sentence.dependency is not None
+        dependency_tree(
+            now.words,
+            now.dependency,
+            tags=now.tags,
+            other=None if now.dependency == then.dependency else then.dependency,
+            names=("now", "before"),
+        )
+        for now, then in pairs
+        if now.dependency is not None
     ]
 
 
@@ -116,7 +138,6 @@ def _title(looks: Looks, name: str) -> str | None:
 
 
 _DRAWN: Mapping[str, Callable[[Looks, Looks], list[str]]] = {
-    "heads": _heads,
     "tree": _trees,
     "phrases": _phrases,
     "pooling": _pooling,

@@ -1,5 +1,6 @@
 """All figures of a trained model on some sentences, as one HTML page or as single files."""
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +8,11 @@ from typing import cast
 
 from torch import nn
 
+from structattn.data.tensors import checksum
 from structattn.explorer.answers import Answers
+from structattn.explorer.drawing import pictures_of
 from structattn.explorer.page import frozen_page
+from structattn.explorer.state import State
 from structattn.inspection.figures import sentence_figures
 from structattn.inspection.items import items_of, sentences_of, with_found_trees
 from structattn.inspection.maps import attention_maps
@@ -19,6 +23,7 @@ from structattn.pictures.convert import check_formats
 from structattn.syntax import replace_text
 from structattn.tasks.model import Item
 
+LOGGER = logging.getLogger("structattn.explorer")
 FORMATS = ("html", *PICTURE_FORMATS)
 
 
@@ -125,6 +130,62 @@ def save_plots(
             for ending in endings:
                 written.append(folder / f"{number:02}-{what}.{ending}")
                 save(written[-1], svg)
+    return written
+
+
+def save_state(
+    folder: str | os.PathLike[str],
+    model: nn.Module,
+    state: State,
+    *,
+    title: str = "Attention",
+    formats: Sequence[str] = ("html",),
+    name: str = "model",
+    command: str | None = None,
+) -> list[Path]:
+    """Write what a shared state of the explorer shows into a folder, which is made if missing.
+
+    The page ``attention.html``, with the edited sentences and those before; or each picture that the explorer exports:
+    ``heads.svg``, ``tree.svg``, ``phrases.svg``, ``pooling.svg``, ``latent.svg``.
+
+    Args:
+        folder: where to write.
+        model: one that answers a task. If the state was saved with another one of that name, this is logged.
+        state: as ``read_state`` reads it.
+        title: the heading of the page.
+        formats: some of ``html``, ``svg``, ``png``, ``pdf``.
+        name: what the page calls the model.
+        command: opens a live explorer of the model; the page names it.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        ConfigError: for an unknown format; the message lists the known ones. For a model that answers no task.
+        MissingExtra: for PNG or PDF without the extra ``plot``.
+        RequestError: for another number of sentences than the model reads.
+    """
+    check_formats(formats, FORMATS)
+    if state.runs and checksum(model.state_dict()) not in state.runs.values():
+        LOGGER.warning("the state was saved with %s, of other parameters than %s", ", ".join(state.runs), name)
+    answers = Answers({name: model})
+    now, then = answers.looks([name], state.sentences), answers.looks([name], state.before)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if "html" in formats:
+        items = [found.example for found in (now[name], then[name])][: 1 + (state.sentences != state.before)]
+        names = ["after the edit", "before"][: len(items)]
+        boot = answers.boot(items, host="frozen", title=title, command=command, names=names, frozen=True)
+        written.append(folder / "attention.html")
+        with replace_text(written[-1]) as stream:
+            stream.write(frozen_page(boot))
+    endings = [ending for ending in PICTURE_FORMATS if ending in formats]
+    drawn = pictures_of(now, before=then if state.change else None, by_row=state.by_row) if endings else {}
+    for what, svg in drawn.items():
+        for ending in endings:
+            written.append(folder / f"{what}.{ending}")
+            save(written[-1], svg)
     return written
 
 

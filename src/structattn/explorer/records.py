@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from structattn.explorer.protocol import pack, pack_bits
+from structattn.explorer.packing import pack, pack_bits
 from structattn.inspection import AttentionMap, LatentTree, Look
 from structattn.inspection.looking import encoder_of
 from structattn.inspection.names import module_titles

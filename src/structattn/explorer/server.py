@@ -16,8 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from structattn.explorer.checks import RequestError
 from structattn.explorer.page import live_page, policy
-from structattn.explorer.protocol import MOST_BYTES, VERSION, RequestError, read_body
+from structattn.explorer.protocol import MOST_BYTES, VERSION, read_body
 from structattn.syntax.errors import ConfigError
 
 LOGGER = logging.getLogger("structattn.explorer")
