@@ -139,11 +139,20 @@ def test_hostile_texts_are_shown_and_inert(chromium: Any, tmp_path: Path, text: 
 @pytest.mark.parametrize("words", [["dogs", "bark"], ["الكلاب", "تنبح"], ["犬が", "吠える"], ["x" * 60, "y"]])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_leaves_a_screen_of_400_pixels(chromium: Any, tmp_path: Path, words: list[str], scheme: str) -> None:
-    born = boot([sentence(words, [2, 0])], [attention(WEIGHTS, heads=["a · long · name"])])
+    names = {f"encoder.{'layer' * 12}.{i}": [f"a · long · name {i}", f"another {i}"] for i in range(3)}
+    maps = [attention(np.concatenate([WEIGHTS] * 2), name=name, heads=heads) for name, heads in names.items()]
+    born = boot([sentence(words, [2, 0])], maps)
     screen = {"viewport": {"width": 400, "height": 800}, "color_scheme": scheme}
     with opened(chromium, write(tmp_path, born), **screen) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         assert page.locator(".explorer").get_attribute("data-theme") == scheme
+        right = page.locator(".explorer").evaluate("box => box.getBoundingClientRect().right")
+        outside = ":not(.scroll *, .large *, option, .menu:not([open]) *)"
+        ends = page.locator(f".explorer *{outside}").evaluate_all(
+            "elements => elements.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().right)"
+        )
+        assert len(ends) > 50
+        assert max(ends) <= right
 
 
 @NEEDS_BROWSER

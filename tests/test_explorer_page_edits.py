@@ -85,7 +85,6 @@ def test_undo_gives_back_every_bit_and_redo_the_edit(chromium: Any) -> None:
     [
         (lambda page: by_mouse(page, 0, 1), "“the” is below “keys”, so it cannot be its head: that would be a cycle."),
         (lambda page: name_phrase(page, 1, 2, "VP"), "“keys near” crosses NP “the keys”; phrases must nest."),
-        (lambda page: name_phrase(page, 0, 1, "NP"), "NP “the keys” is there already."),
         (lambda page: page.get_by_label("text", exact=True).fill("") or page.keyboard.press("Enter"), "got none"),
         (lambda page: page.get_by_label("text", exact=True).fill("a " * 257) or page.keyboard.press("Enter"), "257"),
     ],

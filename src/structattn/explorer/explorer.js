@@ -112,8 +112,6 @@ function withPhrase(sentence, label, start, end) {
     throw new Error(
       `“${stretch(sentence, added)}” crosses ${crossed[0]} “${stretch(sentence, crossed)}”; phrases must nest.`,
     );
-  if (phrases.some((phrase) => same(phrase, added)))
-    throw new Error(`${label} “${stretch(sentence, added)}” is there already.`);
   const order = (one, other) => one[1] - other[1] || other[2] - one[2];
   return { ...sentence, phrases: [...phrases, added].sort(order) };
 }
@@ -1569,7 +1567,7 @@ class Trees {
     const rows = [];
     for (const [what, title] of [
       ["influence", "influence of each word on the answer"],
-      ["arcs", "influence of each arc on the answer, under its dependent"],
+      ["arcs", "influence of each arc, under its dependent, on the answer"],
     ])
       for (const model of app.state.models) {
         const found = app.wanted?.has(what) ? app.extra(what, model) : null;
@@ -1718,7 +1716,8 @@ class Trees {
     const { app } = this;
     if (!app.live) return app.refuse("An answer for an edited tree");
     const text = stretch(app.state.sentences[number], phrase);
-    const without = (tree) => ({ ...tree, phrases: tree.phrases.filter((other) => !same(other, phrase)) });
+    const last = app.state.sentences[number].phrases.findLastIndex((other) => same(other, phrase));
+    const without = (tree) => ({ ...tree, phrases: tree.phrases.toSpliced(last, 1) });
     const [label, start, end] = phrase;
     return this.ask(
       `Phrase over “${text}”`,
@@ -1970,6 +1969,12 @@ const MOST_NUMBERS = 40; // rows of a table
 const LEAST_ROOM = 168; // pixels of a small matrix: two stand side by side on a telephone
 const MOST_ROOM = 280;
 
+/** Whether heads belong to several modules, of which one has several. */
+function hasModules(heads) {
+  const paths = new Set(heads.map((head) => head.path)).size;
+  return paths > 1 && paths < heads.length;
+}
+
 /** The heads as matrices, the chosen one large with its words, a legend, and its numbers. */
 class Matrices {
   constructor(app) {
@@ -2089,22 +2094,7 @@ class Matrices {
           set("by"),
         ),
       );
-    const paths = [...new Set(this.attention.flat().map((head) => head.path))];
-    if (paths.length > 1 && paths.length < this.attention.flat().length) {
-      const chosen = view.path ?? (this.attention.some((heads) => heads.length > MOST_HEADS) ? paths[0] : "all");
-      parts.push(
-        make(
-          "label",
-          {},
-          make("span", { class: "soft" }, "Module "),
-          make(
-            "select",
-            { onchange: (event) => app.change({ path: event.target.value, head: null }) },
-            ["all", ...paths].map((path) => make("option", { value: path, selected: path === chosen }, path)),
-          ),
-        ),
-      );
-    }
+    if (this.attention.some(hasModules)) parts.push(this.modules());
     parts.push(
       button("Numbers", () => app.change({ numbers: !view.numbers }), {
         "aria-pressed": String(view.numbers),
@@ -2112,6 +2102,17 @@ class Matrices {
       }),
     );
     return make("div", { class: "controls" }, parts);
+  }
+
+  /** Which module's heads are shown, where a model has several of several heads. */
+  modules() {
+    const { app } = this;
+    const paths = [...new Set(this.attention.filter(hasModules).flatMap((heads) => heads.map((head) => head.path)))];
+    const many = this.attention.some((heads) => heads.length > MOST_HEADS);
+    const chosen = app.view.path ?? (many ? paths[0] : "all");
+    const options = ["all", ...paths].map((path) => make("option", { value: path, selected: path === chosen }, path));
+    const choose = (event) => app.change({ path: event.target.value, head: null });
+    return make("label", {}, make("span", { class: "soft" }, "Module "), make("select", { onchange: choose }, options));
   }
 
   legend(scale, change) {
@@ -2794,6 +2795,7 @@ const STYLE = `
 :host{display:block}
 .explorer{${inks("light")}color-scheme:light;color:var(--ink);background:var(--paper);font:14px/1.45 ${FONT};padding:12px 14px;
   border:1px solid var(--rule);border-radius:10px;container-type:inline-size}
+.explorer[aria-busy] .status::after{content:" …"}
 .explorer[data-theme=dark]{${inks("dark")}color-scheme:dark}
 *{box-sizing:border-box}
 [hidden]{display:none!important}
@@ -2858,7 +2860,8 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .line-button{display:flex;width:100%;justify-content:space-between;gap:8px;border-color:transparent;text-align:start;overflow-wrap:anywhere}
 .score{font-size:20px}
 .heads{margin-top:8px}
-.controls{gap:6px 14px}
+.controls{display:flex;gap:6px 14px}
+.controls label{min-width:0;max-width:100%}
 .segments button{border-radius:0;margin-inline-start:-5px}
 .segments button:first-of-type{border-radius:6px 0 0 6px;margin-inline-start:0}
 .segments button:last-of-type{border-radius:0 6px 6px 0}
