@@ -12,6 +12,7 @@ from explorer_live import (
     TREE,
     WORDS,
     ask,
+    born,
     by_mouse,
     closeness,
     explorer,
@@ -196,3 +197,22 @@ def test_by_keyboard_alone_a_text_is_parsed(chromium: Any) -> None:
         page.keyboard.press("Control+z")
         settle(page)
         assert page.locator(".word").all_inner_texts() == WORDS
+
+
+def test_a_page_without_items_waits_for_a_text(chromium: Any) -> None:
+    with live(chromium, start={**born(), "items": []}) as page:
+        assert page.locator(".word").count() == 0
+        page.get_by_label("text", exact=True).fill("dogs bark")
+        page.keyboard.press("Enter")
+        assert "toy: plural, 90.0 %" in status(page)
+
+
+def test_a_name_that_is_being_typed_outlives_a_reply(chromium: Any) -> None:
+    with live(chromium) as page:
+        word(page, 4).focus()
+        page.keyboard.press("l")
+        page.keyboard.type("ob")
+        explorer(page, "app.fetch('influence', 'toy').then(() => app.draw())")
+        page.keyboard.type("l")
+        page.keyboard.press("Enter")
+        assert "cabinet is now obl." in status(page)

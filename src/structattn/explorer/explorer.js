@@ -1182,13 +1182,13 @@ class Bar {
 
   texts() {
     const { app } = this;
-    const { sentences } = app.state;
-    const fields = sentences.map((sentence, i) =>
+    const { arity } = app.boot.models[0];
+    const fields = Array.from({ length: arity }, (_, i) =>
       make("input", {
         type: "text",
         dir: "auto",
-        value: sentence.words.join(" "),
-        "aria-label": sentences.length > 1 ? `text ${i + 1}` : "text",
+        value: app.state.sentences[i]?.words.join(" ") ?? "",
+        "aria-label": arity > 1 ? `text ${i + 1}` : "text",
         "data-key": `text${i}`,
         spellcheck: "false",
         autocomplete: "off",
@@ -1320,7 +1320,7 @@ class Trees {
     this.lines.replaceChildren(...app.state.sentences.map((sentence, number) => this.line(sentence, number)));
     [...this.lines.children].forEach((line, i) => (line.scrollLeft = scrolled[i] ?? 0));
     this.notes.replaceChildren(...this.notesOf());
-    this.hint();
+    if (!this.prompt.contains(active)) this.hint();
     if (focused) this.focusWord(...this.focus);
   }
 
