@@ -181,7 +181,7 @@ def _page(
         ]
         for trial in trials
     ]
-    trained = f"{num_train} sentences with {TRAINED_ON[0]} to {TRAINED_ON[-1]} attractors"
+    trained = f"{num_train:,} sentences with {TRAINED_ON[0]} to {TRAINED_ON[-1]} attractors"
     lead = (
         f"Given a sentence up to its verb, is the verb singular or plural? Trained on {trained}, tested on sentences "
         f"with up to {TESTED_ON[-1]}. An attractor is a noun between subject and verb, of the other number."
