@@ -14,6 +14,7 @@ from small_models import sentence_model
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
 from structattn.explorer import attention_page, save_plots
+from structattn.explorer.checks import RequestError
 from structattn.explorer.plots import FORMATS
 from structattn.syntax import ConfigError, Sentence
 from structattn.syntax.errors import MissingExtra
@@ -70,6 +71,8 @@ def test_the_page_of_a_task_on_pairs_and_of_one_text() -> None:
 def test_pages_need_a_model_and_a_sentence() -> None:
     with pytest.raises(ValueError, match="expected at least one sentence, got none"):
         attention_page(model_of("disan"), [])
+    with pytest.raises(RequestError, match=r"at most 256 words in a page, got one of 300; .*--format svg"):
+        attention_page(model_of("disan"), [DOG, "dog " * 300])
     encoder = build("disan", vocab_size=len(VOCABULARY), dim=8)
     with pytest.raises(ConfigError, match="expected a model that answers a task"):
         attention_page(encoder, DOG)

@@ -10,8 +10,10 @@ from torch import nn
 
 from structattn.data.tensors import checksum
 from structattn.explorer.answers import Answers
+from structattn.explorer.checks import RequestError
 from structattn.explorer.drawing import pictures_of
 from structattn.explorer.page import frozen_page
+from structattn.explorer.sentences import MOST_WORDS
 from structattn.explorer.state import State
 from structattn.inspection.figures import sentence_figures
 from structattn.inspection.items import items_of, sentences_of, with_found_trees
@@ -65,6 +67,12 @@ def attention_page(
     items = items_of(sentences)
     if not items:
         raise ValueError("expected at least one sentence, got none")
+    longest = max(len(sentence) for item in items for sentence in sentences_of(item))
+    if longest > MOST_WORDS:
+        raise RequestError(
+            f"expected sentences of at most {MOST_WORDS} words in a page, got one of {longest:,}; "
+            "pictures (structattn plot --format svg) may be longer"
+        )
     answers = Answers({name: model})
     boot = answers.boot(
         items, host="frozen", title=title, command=command, frozen=True, influence=influence, flips=influence
