@@ -708,7 +708,8 @@ class Explorer {
     this.hand = null;
     this.stretch = null;
     this.root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
-    this.host = element;
+    this.asking = new Set();
+    this.wanted = new Set(this.live ? [] : ["influence", "arcs"]); // a model is asked when somebody wants to know
     element.setAttribute("data-lm-suppress-shortcuts", "true"); // keys belong to the explorer, not to a notebook
     this.build();
   }
@@ -897,12 +898,15 @@ class Explorer {
     this.say(`${error.message}${at}`, true);
   }
 
-  /** Ask for the influence of words once the weights are drawn. */
+  /** Whether leave-one-out, a run of the model for each word, would take long. */
+  get isLong() {
+    return sum(this.state.sentences.map((sentence) => sentence.words.length)) > MOST_INFLUENCE;
+  }
+
+  /** Ask for the influence of words and arcs once the weights are drawn. */
   follow() {
-    if (!this.live) return;
-    const long = sum(this.state.sentences.map((sentence) => sentence.words.length)) > MOST_INFLUENCE;
-    for (const model of this.state.models) if (!long && this.wanted?.has("influence")) this.fetch("influence", model);
-    for (const model of this.state.models) if (!long && this.wanted?.has("arcs")) this.fetch("arcs", model);
+    if (!this.live || this.isLong) return;
+    for (const what of this.wanted) for (const model of this.state.models) this.fetch(what, model);
   }
 
   /** Influence of words or arcs, or edits that flip the answer: what is known for the shown sentences. */
@@ -913,19 +917,24 @@ class Explorer {
     return found ?? (born && same(born.sentences, sentences) ? born.replies?.[what]?.[model] : undefined);
   }
 
+  /** Ask for it; of edits made meanwhile only the last is asked about, so that replies do not queue. */
   async fetch(what, model) {
-    if (this.extra(what, model)) return;
     const { sentences } = this.state;
+    const key = JSON.stringify([what, model]);
+    if (this.extra(what, model) || this.asking.has(key)) return;
+    this.asking.add(key);
     try {
       const reply = await this.request(what, { models: [model] });
       this.extras.set(JSON.stringify([what, model, sentences]), reply);
-      if (!same(sentences, this.state.sentences)) return;
-      this.draw();
+      if (same(sentences, this.state.sentences)) this.draw();
       if (reply.values && !reply.values.some(Boolean))
         this.say(`${model} has none: it answers no label${what === "arcs" ? ", or reads no dependency tree" : ""}.`);
     } catch (error) {
       this.say(error.message, true);
+    } finally {
+      this.asking.delete(key);
     }
+    if (!same(sentences, this.state.sentences)) this.follow();
   }
 
   // Doing ...........................................................................................................
@@ -1343,7 +1352,6 @@ class Trees {
     const { app } = this;
     const names = { influence: "influence of words", arcs: "influence of arcs" };
     if (!app.live && !app.state.models.some((model) => app.extra(what, model)?.values.some(Boolean))) return null;
-    app.wanted ??= new Set(app.live ? [] : ["influence", "arcs"]);
     const on = app.wanted.has(what);
     const toggle = () => {
       if (on) app.wanted.delete(what);
@@ -1351,7 +1359,9 @@ class Trees {
       app.draw();
       app.follow();
     };
-    return button(names[what], toggle, { "aria-pressed": String(on), class: "toggle" });
+    const off = app.live && app.isLong;
+    const title = off ? `for texts of at most ${MOST_INFLUENCE} words: it takes a run of the model for each` : null;
+    return button(names[what], toggle, { "aria-pressed": String(on), class: "toggle", disabled: off, title });
   }
 
   /** One sentence: arcs, words, bars and brackets on a common line. */
@@ -1570,7 +1580,7 @@ class Trees {
       ["arcs", "influence of each arc, under its dependent, on the answer"],
     ])
       for (const model of app.state.models) {
-        const found = app.wanted?.has(what) ? app.extra(what, model) : null;
+        const found = app.wanted.has(what) ? app.extra(what, model) : null;
         const values = found?.values[number];
         if (!values) continue;
         const limit = Math.max(...values.map((value) => Math.abs(value ?? 0)), 1e-9);
