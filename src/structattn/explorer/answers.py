@@ -14,12 +14,12 @@ from structattn.data.tensors import checksum
 from structattn.explorer.checks import RequestError
 from structattn.explorer.drawing import draw
 from structattn.explorer.protocol import VERSION, Request, check_request
-from structattn.explorer.records import look_record
-from structattn.explorer.sentences import MOST_WORDS, record_of
+from structattn.explorer.records import edit_record, error_record, look_record, name_of
+from structattn.explorer.sentences import check_length, record_of, with_needed_trees
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.looking import encoder_of
 from structattn.pictures import encode
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError, shown
 from structattn.tasks import TaskModel
 from structattn.tasks.model import Item, TreeFinder, example_of
@@ -83,7 +83,7 @@ class Answers:
         except Exception as error:  # every error becomes a reply here, and nowhere else
             if not isinstance(error, StructAttnError | ValueError):
                 LOGGER.exception("request %s failed", shown(number))
-            return {"v": VERSION, "id": number if isinstance(number, int) else None, "error": _error_record(error)}
+            return {"v": VERSION, "id": number if isinstance(number, int) else None, "error": error_record(error)}
         return {"v": VERSION, "id": number, "ms": round(1000 * (time.perf_counter() - begun), 1), **found}
 
     def boot(
@@ -117,7 +117,7 @@ class Answers:
         """
         examples = [example_of(item, number, self._first.task) for number, item in enumerate(items)]
         for example in examples:
-            _check_length(example)
+            check_length(example.sentences)
         examples = [self._completed(example, list(self.models)) for example in examples]
         entries = []
         for number, example in enumerate(examples):
@@ -126,7 +126,7 @@ class Answers:
             if frozen or number == 0:
                 shown_now = list(self.models) if frozen else self._shown
                 replies["look"] = {"v": VERSION, "id": 0, **self._look(example, shown_now)}
-            name = _name(example) if names is None else names[number]
+            name = name_of(example) if names is None else names[number]
             records = [record_of(sentence) for sentence in example.sentences]
             entries.append({"name": name, "sentences": records, "expected": example.label, "replies": replies})
         return {
@@ -177,7 +177,7 @@ class Answers:
     def _reply(self, asked: Request) -> dict[str, Any]:
         if asked.do == "parse":
             example = Example(asked.texts)
-            _check_length(example)
+            check_length(example.sentences)
             return {"sentences": [record_of(one) for one in self._completed(example, list(self.models)).sentences]}
         for name in asked.models:
             if name not in self.models:
@@ -225,25 +225,14 @@ class Answers:
             arcs = arc_influence(model, example) if reads else [None] * self.arity
             return {"values": [None if one is None else list(one.changes) for one in arcs]}
         edits = flipping_edits(model, example) if reads else ()
-        records = [
-            {
-                "sentence": edit.sentence,
-                "word": edit.word,
-                "head": edit.head,
-                "heads": list(edit.tree.heads),
-                "labels": None if edit.tree.labels is None else list(edit.tree.labels),
-                **_said(edit.prediction.label, edit.prediction.score, edit.prediction.probabilities),
-            }
-            for edit in edits[:MOST_FLIPS]
-        ]
-        return {"edits": records, "found": len(edits)}
+        return {"edits": [edit_record(edit) for edit in edits[:MOST_FLIPS]], "found": len(edits)}
 
     def _completed(self, example: Example, names: Sequence[str]) -> Example:
         """The example with the trees that the models read, found or made where there are none."""
         needed = {structure for name in names for structure in self.reads[name]}
         if self.parser is not None:
             (example,) = self.parser([example])
-        completed = [_with_trees(sentence, needed) for sentence in example.sentences]
+        completed = [with_needed_trees(sentence, needed) for sentence in example.sentences]
         return dataclasses.replace(example, sentences=tuple(completed))
 
 
@@ -254,37 +243,3 @@ def _checked(name: str, model: nn.Module) -> TaskModel:
         )
     encoder_of(model)
     return model
-
-
-def _with_trees(sentence: Sentence, needed: set[str]) -> Sentence:
-    """A chain for want of a dependency tree; the phrases of the dependencies for want of phrases."""
-    size = len(sentence)
-    if sentence.dependency is None and needed & {"dependency", "constituency"}:
-        sentence = dataclasses.replace(sentence, dependency=DependencyTree(range(size)))
-    if sentence.constituency is None and sentence.dependency is not None and "constituency" in needed:
-        phrases = ConstituencyTree.from_dependency(sentence.words, sentence.dependency)
-        sentence = dataclasses.replace(sentence, constituency=phrases)
-    return sentence
-
-
-def _check_length(example: Example) -> None:
-    for number, sentence in enumerate(example.sentences):
-        if not 1 <= len(sentence) <= MOST_WORDS:
-            raise RequestError(
-                f"sentence {number}: expected 1 to {MOST_WORDS} words, got {len(sentence):,}", sentence=number
-            )
-
-
-def _said(label: str | None, score: float | None, probabilities: Mapping[str, float]) -> dict[str, Any]:
-    return {"label": None, "score": score} if label is None else {"label": label, "p": probabilities[label]}
-
-
-def _name(example: Example) -> str:
-    text = " / ".join(" ".join(sentence.words) for sentence in example.sentences)
-    return f"{text[:87]}…" if len(text) > 88 else text
-
-
-def _error_record(error: Exception) -> dict[str, Any]:
-    sentence, word = getattr(error, "sentence", getattr(error, "index", None)), getattr(error, "word", None)
-    message = " ".join(str(error).split())
-    return {"kind": type(error).__name__, "message": message, "sentence": sentence, "word": word}

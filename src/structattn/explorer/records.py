@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from structattn.data import Example
 from structattn.explorer.packing import pack, pack_bits
-from structattn.inspection import AttentionMap, LatentTree, Look
+from structattn.inspection import AttentionMap, LatentTree, Look, TreeEdit
 from structattn.inspection.looking import encoder_of
 from structattn.inspection.names import module_titles
 from structattn.layers import BackboneEmbedding
@@ -72,6 +73,41 @@ def unknown_words(model: TaskModel, sentence: Sentence) -> list[int]:
     if not reads_words or model.vocabulary is None:
         return []
     return [place for place, word in enumerate(sentence.words) if word not in model.vocabulary]
+
+
+def edit_record(edit: TreeEdit) -> dict[str, Any]:
+    """One entry of ``edits``: the whole new tree, and the new label with its probability, or the new score."""
+    answer = edit.prediction
+    return {
+        "sentence": edit.sentence,
+        "word": edit.word,
+        "head": edit.head,
+        "heads": list(edit.tree.heads),
+        "labels": None if edit.tree.labels is None else list(edit.tree.labels),
+        "label": answer.label,
+        **({"score": answer.score} if answer.label is None else {"p": answer.probabilities[answer.label]}),
+    }
+
+
+def error_record(error: Exception) -> dict[str, Any]:
+    """What a reply says instead: the kind of error, one line, and the sentence and word that it is about."""
+    return {
+        "kind": type(error).__name__,
+        "message": " ".join(str(error).split()),
+        "sentence": getattr(error, "sentence", getattr(error, "index", None)),
+        "word": getattr(error, "word", None),
+    }
+
+
+def name_of(example: Example) -> str:
+    """The beginning of an example's text.
+
+    Example:
+        >>> name_of(Example(("A dog.", "An animal.")))
+        'A dog . / An animal .'
+    """
+    text = " / ".join(" ".join(sentence.words) for sentence in example.sentences)
+    return f"{text[:87]}…" if len(text) > 88 else text
 
 
 def _places(words: Sequence[int | None], sentences: Sequence[Sentence]) -> list[Any]:

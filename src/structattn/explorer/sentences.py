@@ -1,6 +1,7 @@
 """Sentences as the plain JSON that a page and Python hand to each other."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from structattn.explorer.checks import RequestError, is_text, list_of, object_of, strings_of
@@ -73,6 +74,39 @@ def record_of(sentence: Sentence) -> dict[str, Any]:
     if phrases is not None and phrases.tags != (tags or (None,) * len(sentence)):
         record["leaves"] = list(phrases.tags)
     return record
+
+
+def with_needed_trees(sentence: Sentence, needed: Collection[str]) -> Sentence:
+    """A chain for want of a dependency tree; the phrases of the dependencies for want of phrases.
+
+    Args:
+        sentence: words, with the trees that are known.
+        needed: ``dependency`` and ``constituency``, or one of them.
+
+    Example:
+        >>> found = with_needed_trees(Sentence(["kids", "wash"]), ["constituency"])
+        >>> found.dependency.heads, found.constituency.to_brackets()
+        ((0, 1), '(X kids wash)')
+    """
+    if sentence.dependency is None and {"dependency", "constituency"} & set(needed):
+        sentence = dataclasses.replace(sentence, dependency=DependencyTree(range(len(sentence))))
+    if sentence.constituency is None and sentence.dependency is not None and "constituency" in needed:
+        phrases = ConstituencyTree.from_dependency(sentence.words, sentence.dependency)
+        sentence = dataclasses.replace(sentence, constituency=phrases)
+    return sentence
+
+
+def check_length(sentences: Sequence[Sentence]) -> None:
+    """Refuse a sentence without words, or with too many.
+
+    Raises:
+        RequestError: with its number.
+    """
+    for number, sentence in enumerate(sentences):
+        if not 1 <= len(sentence) <= MOST_WORDS:
+            raise RequestError(
+                f"sentence {number}: expected 1 to {MOST_WORDS} words, got {len(sentence):,}", sentence=number
+            )
 
 
 def _dependency(heads: Any, labels: Any, words: Sequence[str]) -> DependencyTree | None:
