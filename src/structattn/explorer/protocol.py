@@ -75,7 +75,7 @@ def read_body(body: bytes) -> Mapping[str, Any]:
         >>> read_body(b"[1]")
         Traceback (most recent call last):
         ...
-        structattn.explorer.protocol.RequestError: expected a JSON object, got [1]
+        structattn.explorer.checks.RequestError: expected a JSON object, got [1]
     """
     if len(body) > MOST_BYTES:
         raise RequestError(f"expected a request of at most {MOST_BYTES:,} bytes, got {len(body):,}")
@@ -100,7 +100,7 @@ def check_request(value: Any) -> Request:
         >>> check_request({"v": 1, "id": 7, "do": "dance"})
         Traceback (most recent call last):
         ...
-        structattn.explorer.protocol.RequestError: do: expected one of look, parse, influence, arcs, flip, draw, ...
+        structattn.explorer.checks.RequestError: do: expected one of look, parse, influence, arcs, flip, draw, ...
     """
     given = object_of(value, "request", _REQUEST)
     if given.get("v") != VERSION or isinstance(given["v"], bool):
