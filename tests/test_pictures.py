@@ -507,6 +507,12 @@ def test_a_page_is_one_file_without_network() -> None:
     assert html == pictures.page("Page <title>", sections, lead="x & y")
 
 
+def test_sentences_in_tables_are_not_squeezed_into_a_column_of_words() -> None:
+    html = pictures.table([["text", "label"], ["behind the child who one woman helped", "plural"]])
+    assert re.findall(r'<td class="prose"><bdi>(.*?)<', html) == ["behind the child who one woman helped"]
+    assert "td.prose{min-width:" in pictures.page("t", [("a", html)])
+
+
 def test_tables_align_numbers_on_the_right() -> None:
     html = pictures.table([["name", "score", "±"], ["a", 0.123456, "85.6% ± 0.4"], ["b", 2, "−3"]])
     assert html.count('class="number"') == 6
