@@ -1,21 +1,19 @@
 """The explorer: milliseconds from an edit of an arc to its picture, in Chromium; bytes and seconds of a frozen page.
 
-An edit is a word moved in the page, the request to a server on this machine, MS-SAN's six heads, the reply, and the
-frame after the one that draws it. Words hang on random heads; the influence of words is switched off.
+An edit is a word moved in the page, the request to the server of ``structattn explore``, MS-SAN's six heads, the reply,
+and the frame after the one that draws it. Words hang on random heads; influence is switched off.
 
     python -m benchmarks.explorer [--words 20 30 60 200 256] [--edits 9]
 """
 
 import argparse
 import contextlib
-import json
 import random
 import shutil
 import statistics
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import torch
@@ -24,7 +22,8 @@ from playwright.sync_api import Page, sync_playwright
 import structattn as sa
 from benchmarks.markdown import header, line
 from benchmarks.sentences import WORDS, random_sentence
-from structattn.explorer import Answers, frozen_page, live_page
+from structattn.explorer import Answers, frozen_page
+from structattn.explorer.server import ExplorerServer
 
 _TIMED = """async ([word, head]) => {
     const app = [...document.querySelectorAll('div')].find((element) => element.explorer).explorer;
@@ -92,35 +91,10 @@ def _edits(chromium: Any, answer: Answers, sentence: sa.Sentence, edits: int, ge
 
 @contextlib.contextmanager
 def _serving(answer: Answers, sentence: sa.Sentence) -> Iterator[str]:
-    page = live_page(answer.boot([sentence], host="server")).encode()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self._send("text/html; charset=utf-8", page)
-
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self._send("application/json", json.dumps(answer.ask(request)).encode())
-
-        def _send(self, kind: str, body: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *parts: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
+    with ExplorerServer(answer.ask, answer.boot([sentence], host="server")) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.url
         server.shutdown()
-        server.server_close()
 
 
 if __name__ == "__main__":
