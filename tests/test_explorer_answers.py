@@ -213,10 +213,18 @@ def test_256_words_and_two_models_are_enough_and_257_are_not() -> None:
         "sentence": 0,
         "word": None,
     }
-    flips = answers.ask({"v": 1, "id": 1, "do": "flip", "models": ["one"], "sentences": [record]})
-    assert (
-        flips["error"]["message"] == "expected at most 20,000 single edits of the tree, got more; take a shorter text"
-    )
+
+
+@pytest.mark.parametrize(("size", "most"), [(40, None), (200, "2,500"), (256, "1,525")])
+def test_edits_are_tried_as_long_as_that_takes_seconds(size: int, most: str | None) -> None:
+    model = words_model("dependency_tree_lstm").eval()
+    chain = Sentence(["a"] * size, dependency=DependencyTree(range(size)))
+    record = record_of(chain)
+    reply = Answers({"one": model}).ask({"v": 1, "id": 1, "do": "flip", "models": ["one"], "sentences": [record]})
+    if most is None:
+        assert reply["found"] == len(flipping_edits(model, chain))
+    else:
+        assert reply["error"]["message"].startswith(f"expected at most {most} single edits of the tree, got more")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from structattn.explorer.records import edit_record, error_record, look_record, 
 from structattn.explorer.sentences import check_length, record_of, with_needed_trees
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.looking import encoder_of
+from structattn.inspection.tree_edits import MOST_EDITS
 from structattn.pictures import encode
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError, shown
@@ -29,6 +30,9 @@ LOGGER = logging.getLogger("structattn.explorer")
 MOST_FLIPS = 50
 """So many edits that flip an answer are listed; more are counted."""
 
+# Pairs of words that all trials of an edit may have together: some seconds, during which nothing else is answered. All
+# edits of a sentence of 100 words are as many.
+_MOST_PAIRS = 100_000_000
 _TYPES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 
 
@@ -224,7 +228,8 @@ class Answers:
         if do == "arcs":
             arcs = arc_influence(model, example) if reads else [None] * self.arity
             return {"values": [None if one is None else list(one.changes) for one in arcs]}
-        edits = flipping_edits(model, example) if reads else ()
+        most = _MOST_PAIRS // max(len(sentence) for sentence in example.sentences) ** 2
+        edits = flipping_edits(model, example, most=min(MOST_EDITS, most)) if reads else ()
         return {"edits": [edit_record(edit) for edit in edits[:MOST_FLIPS]], "found": len(edits)}
 
     def _completed(self, example: Example, names: Sequence[str]) -> Example:
