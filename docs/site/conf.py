@@ -48,7 +48,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_in_temp = True
 nb_merge_streams = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # seconds for a cell; a busy machine is several times slower
 nb_execution_raise_on_error = True
 
 
