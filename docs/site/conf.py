@@ -48,6 +48,8 @@ myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_in_temp = True
 nb_merge_streams = True
+# A page has no kernel: what a widget shows without one stands there.
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 nb_execution_timeout = 600  # seconds for a cell; a busy machine is several times slower
 nb_execution_raise_on_error = True
 
