@@ -126,3 +126,12 @@ def status(page: Any) -> str:
 def by_mouse(page: Any, head: int, dependent: int) -> None:
     word(page, head).click()
     word(page, dependent).click()
+
+
+def name_phrase(page: Any, start: int, end: int, name: str) -> None:
+    word(page, start).focus()
+    for _ in range(end - start):
+        page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("n")
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")

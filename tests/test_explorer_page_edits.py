@@ -18,6 +18,7 @@ from explorer_live import (
     explorer,
     heads,
     live,
+    name_phrase,
     settle,
     status,
     weights,
@@ -96,15 +97,6 @@ def test_what_cannot_be_is_refused_in_words_and_nothing_is_asked(chromium: Any, 
         assert said in status(page)
         assert (heads(page), page.asked) == (HEADS, [])
         assert page.locator("[data-key=undo]").is_disabled()
-
-
-def name_phrase(page: Any, start: int, end: int, name: str) -> None:
-    word(page, start).focus()
-    for _ in range(end - start):
-        page.keyboard.press("Shift+ArrowRight")
-    page.keyboard.press("n")
-    page.keyboard.type(name)
-    page.keyboard.press("Enter")
 
 
 def test_a_new_root_turns_the_path_round_and_flips_the_answer(chromium: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from backbones import minilm_tokenizer, tiny
-from explorer_live import by_mouse, explorer, settle, status
+from explorer_live import by_mouse, explorer, name_phrase, settle, status
 from explorer_pages import browser, missing, opened
 from structattn.data import Example
 from structattn.explorer import Answers
@@ -95,3 +95,33 @@ def test_an_edit_beside_the_server_is_that_of_python(chromium: Any, folder: Path
         assert np.abs(np.array(values) - weights).max() < 1e-5
     assert answer == pytest.approx(found.answer.probabilities, abs=1e-6)
     assert ("cannot see this: it reads the order of words." in said) == (kind == "disan")
+
+
+def test_weights_before_a_phrase_was_added_stand_where_its_words_and_phrases_are(chromium: Any, folder: Path) -> None:
+    """A new phrase is a new row and column: the other rows keep their former weights, and the new ones had none."""
+    torch.manual_seed(0)
+    model = KINDS["tree_transformer"](folder).eval()
+    answers = Answers({"mine": model})
+    with ExplorerServer(answers.ask, answers.boot([DOG], host="server")) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = chromium.new_context().new_page()
+        page.goto(server.url)
+        settle(page)
+        name_phrase(page, 1, 1, "XP")
+        said = status(page)
+        shown = explorer(page, "app.heads[0].map(head => [[...head.before], head.rows.map(unit => unit.text)])")
+        moved = explorer(page, "app.heads[0].map(head => head.moved)")
+        now = explorer(page, "app.heads[0].map(head => [...head.values])")
+        page.context.close()
+        server.shutdown()
+    heads = [(one.rows, weights) for one in look(model, DOG).maps if one.kind == "attention" for weights in one.weights]
+    assert "XP “hippopotamus” added." in said
+    found = list(zip(shown, moved, now, strict=True))[: len(heads)]  # pooling comes after attention
+    for ((values, names), moves, after), (rows, weights) in zip(found, heads, strict=True):
+        expected = np.zeros((len(names), len(names)))
+        old = [names.index(row) for row in rows]
+        assert len(names) == len(rows) + 1
+        expected[np.ix_(old, old)] = weights.numpy()
+        assert np.abs(np.array(values) - expected.ravel()).max() < 1e-5
+        assert moves == pytest.approx(np.abs(np.array(after) - expected.ravel()).sum() / 2 / len(names), abs=1e-5)
+        assert moves > 0

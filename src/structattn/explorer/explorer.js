@@ -369,16 +369,43 @@ function headsOf(look, sentences, tokens) {
   });
 }
 
+/** What tells the units of an axis apart: the word and which of its tokens, or the name and which of that name. */
+function unitKeys(units) {
+  const counts = new Map();
+  return units.map(({ sentence, word, text }) => {
+    const key = word === null ? text : `${sentence} ${word}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+    return `${key} ${counts.get(key)}`;
+  });
+}
+
+/** The weights of a head before, for the rows and columns of now; a phrase that was not there had no weight. */
+function aligned(head, before) {
+  const [rows, columns] = ["rows", "columns"].map((axis) => {
+    const places = new Map(unitKeys(before[axis]).map((key, i) => [key, i]));
+    return unitKeys(head[axis]).map((key) => places.get(key));
+  });
+  const inPlace = (places) => places.every((place, i) => place === i);
+  if (before.values.length === head.values.length && inPlace(rows) && inPlace(columns)) return before.values;
+  const values = new Float32Array(head.values.length);
+  rows.forEach((row, i) =>
+    columns.forEach((column, j) => {
+      const known = row !== undefined && column !== undefined;
+      if (known) values[i * columns.length + j] = before.values[row * before.columns.length + column];
+    }),
+  );
+  return values;
+}
+
 /** The heads of a reply joined to those before the edit, with ½ Σ|Δ| of each row as a mean over the rows. */
 function joined(heads, before) {
   const known = new Map(before.map((head) => [head.key, head]));
   return heads.map((head) => {
     const other = known.get(head.key);
-    if (!other || other.values.length !== head.values.length || other.rows.length !== head.rows.length)
-      return { ...head, before: null, moved: 0 };
-    let total = 0;
-    head.values.forEach((value, i) => (total += Math.abs(value - other.values[i])));
-    return { ...head, before: other.values, moved: total / 2 / Math.max(head.rows.length, 1) };
+    if (!other) return { ...head, before: null, moved: 0 };
+    const values = aligned(head, other);
+    const total = head.values.reduce((moves, value, i) => moves + Math.abs(value - values[i]), 0);
+    return { ...head, before: values, moved: total / 2 / Math.max(head.rows.length, 1) };
   });
 }
 
@@ -1046,7 +1073,10 @@ class Explorer {
     if (!now) return [];
     if (known?.now !== now || known.earlier !== earlier || known.by !== view.by) {
       const of = ({ look, sentences }) => headsOf(look, sentences, view.by === "tokens");
-      this.known = { now, earlier, by: view.by, heads: now.map((reply, i) => joined(of(reply), of(earlier[i]))) };
+      const sameWords = ({ sentences }, i) =>
+        sentences.every(({ words }, n) => same(words, earlier[i].sentences[n]?.words));
+      const heads = now.map((reply, i) => joined(of(reply), sameWords(reply, i) ? of(earlier[i]) : []));
+      this.known = { now, earlier, by: view.by, heads };
     }
     return this.known.heads;
   }
