@@ -183,6 +183,20 @@ def test_an_error_of_a_process_of_torchrun_stands_in_its_report(
     assert err.strip() in str(ChildFailedError("structattn", {0: failure}))
 
 
+@pytest.mark.parametrize(("world", "level"), [("2", "ERROR"), (None, None)])
+def test_processes_side_by_side_do_not_repeat_warnings_of_torch(
+    world: str | None, level: str | None, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("TORCH_CPP_LOG_LEVEL", None), ("WORLD_SIZE", world)):
+        monkeypatch.setenv(name, "")  # so that it is as it was afterwards
+        if value is None:
+            monkeypatch.delenv(name)
+        else:
+            monkeypatch.setenv(name, value)
+    assert call("list", "tasks")[0] == 0
+    assert os.environ.get("TORCH_CPP_LOG_LEVEL") == level
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
