@@ -148,6 +148,9 @@ def test_a_widget_asks_its_kernel_and_lets_go(chromium: Any) -> None:
     by_mouse(page, 1, 2)
     assert "keys → near. 1 head moved" in status(page)
     assert heads(page) == [2, 0, 2, 5, 2]
+    for light in ("false", "true"):
+        page.evaluate("light => document.body.setAttribute('data-jp-theme-light', light)", light)
+        page.locator(f".explorer[data-theme={'light' if light == 'true' else 'dark'}]").wait_for()
     page.evaluate("stop()")
     assert page.evaluate("listeners.size") == 0
     page.context.close()

@@ -775,6 +775,8 @@ class Explorer {
     const media = globalThis.matchMedia("(prefers-color-scheme: dark)");
     const redraw = () => this.draw();
     media.addEventListener("change", redraw);
+    const notebook = new MutationObserver(redraw);
+    notebook.observe(document.body, { attributeFilter: ["data-jp-theme-light", "class"] });
     this.width = 0;
     const sizes = new ResizeObserver(([entry]) => {
       if (Math.abs(entry.contentRect.width - this.width) > 1) this.draw();
@@ -785,6 +787,7 @@ class Explorer {
     document.addEventListener("pointerdown", outside);
     this.stop = () => {
       media.removeEventListener("change", redraw);
+      notebook.disconnect();
       sizes.disconnect();
       document.removeEventListener("pointerdown", outside);
     };
