@@ -4,7 +4,7 @@ Nothing here displays, fetches or prints, and nothing knows torch. A row is a qu
 any picture as SVG, PNG or PDF.
 """
 
-from structattn.pictures.arcs import Arc, arc_diagram
+from structattn.pictures.arcs import arc_diagram
 from structattn.pictures.axes import Series
 from structattn.pictures.cells import Panel
 from structattn.pictures.charts import bar_chart, line_chart
@@ -15,6 +15,7 @@ from structattn.pictures.dependency import dependency_tree
 from structattn.pictures.gates import gate_image
 from structattn.pictures.heatmap import Names, heatmap, heatmap_grid
 from structattn.pictures.page import Section, page, table
+from structattn.pictures.sides import Arc
 from structattn.pictures.stacking import stack
 
 __all__ = [

@@ -4,65 +4,25 @@ An arc need not belong to a tree. Labelled arcs are stacked in levels, so that t
 arcs stay apart; arcs without labels are smooth curves.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from structattn.pictures.numbers import Number
+from structattn.pictures.sides import LABEL, WORD, Arc, Side, length_of
 from structattn.pictures.svg import (
     BOLD,
     MARGIN,
     element,
     fill,
     is_right_to_left,
-    isolated,
-    number,
     picture,
-    stroke,
     text,
     text_width,
-    tooltip,
     top_of,
     visible,
 )
 
-_WORD = 14.0
-_LABEL = 10.5
-_LEVEL = 24.0
 # Up to this width a name stands in front of its arcs.
 _NAME = 110.0
-_FAINT = 0.45
-
-
-@dataclass(frozen=True)
-class Arc:
-    """An arrow between two words of a line.
-
-    Attributes:
-        start: 0-based position where the arrow starts; ``None`` for an arrow from the root, above the line.
-        end: 0-based position where the arrow points.
-        label: text on the arc.
-        weight: between 0 and 1, shown as width and opacity; ``None`` for a plain arc.
-        role: the ink, a key of ``colours.INKS``.
-        faint: draw a plain arc thin and light, where others are the news.
-
-    Example:
-        >>> Arc(1, 0, label="det").weight is None
-        True
-    """
-
-    start: int | None
-    end: int
-    label: str = ""
-    weight: Number | None = None
-    role: str = "ink"
-    faint: bool = False
-
-    @property
-    def ends(self) -> tuple[int, int]:
-        """Leftmost and rightmost position, in the order of the words."""
-        start = self.end if self.start is None else self.start
-        return min(start, self.end), max(start, self.end)
 
 
 def arc_diagram(
@@ -103,22 +63,22 @@ def arc_diagram(
     in_front = all(_name_width(name) <= _NAME for name in names)
     asides = [name for name, _ in notes] + [line for name in names for line in name.split("\n") if in_front]
     gutter = max((text_width(aside, 11) + 18 for aside in asides if aside), default=0.0)
-    span = (places[-1] + text_width(visible(words[-1]), _WORD) / 2 if words else 40.0) + 8
+    span = (places[-1] + text_width(visible(words[-1]), WORD) / 2 if words else 40.0) + 8
     if is_right_to_left(words):
         places = [span - place for place in places]
     places = [place + MARGIN + gutter for place in places]
-    top = _Side(words, above, places, up=True)
-    bottom = _Side(words, below, places, up=False)
+    top = Side(words, above, places, up=True)
+    bottom = Side(words, below, places, up=False)
 
-    line = top_of(title) + (16 if names[0] and not in_front else 0) + top.height + _WORD
-    body = _lines(names[0], line - _WORD - top.height / 2 if in_front else top_of(title) + 7)
+    line = top_of(title) + (16 if names[0] and not in_front else 0) + top.height + WORD
+    body = _lines(names[0], line - WORD - top.height / 2 if in_front else top_of(title) + 7)
     for index, (word, place) in enumerate(zip(words, places, strict=True)):
-        width = text_width(visible(word), _WORD)
+        width = text_width(visible(word), WORD)
         if index in emphasis:
-            box = {"x": place - width / 2 - 4, "y": line - _WORD - 1, "width": width + 8, "height": _WORD + 8}
+            box = {"x": place - width / 2 - 4, "y": line - WORD - 1, "width": width + 8, "height": WORD + 8}
             body.append(element("rect", **box, rx=4, **fill("chip")))
         weight = BOLD if index in emphasis else None
-        body.append(text(place, line, word, size=_WORD, anchor="middle", weight=weight))
+        body.append(text(place, line, word, size=WORD, anchor="middle", weight=weight))
     floor = line + 6
     for name, row in notes:
         floor += 16
@@ -128,7 +88,7 @@ def arc_diagram(
             for place, note in zip(places, row, strict=True)
             if str(note)
         ]
-    body += top.draw(line - _WORD - 2)
+    body += top.draw(line - WORD - 2)
     body += bottom.draw(floor + 6)
     height = floor + 6 + bottom.height
     if names[1] and in_front:
@@ -151,111 +111,17 @@ def _lines(name: str, middle: Number) -> list[str]:
     return [text(MARGIN, first + 14 * i, line, size=11, role="soft") for i, line in enumerate(lines)]
 
 
-class _Side:
-    """The arcs on one side of the line: their levels, their ends, and how high they reach."""
-
-    def __init__(self, words: Sequence[str], arcs: Sequence[Arc], places: Sequence[Number], *, up: bool) -> None:
-        self.words, self.arcs, self.places = words, arcs, places
-        self.sign = -1.0 if up else 1.0
-        self.stacked = any(arc.label and arc.start is not None for arc in arcs)
-        self.heights = self._heights()
-        self.height = max(self.heights, default=0.0) + (20.0 if arcs else 0.0)
-        self.ports = self._ports()
-
-    def _heights(self) -> list[Number]:
-        heights = [0.0] * len(self.arcs)
-        order = sorted(range(len(self.arcs)), key=lambda i: (self.arcs[i].start is None, _length(self.arcs[i])))
-        for rank, index in enumerate(order):
-            arc = self.arcs[index]
-            covering = [heights[other] for other in order[:rank] if _overlap(arc, self.arcs[other])]
-            distance = abs(self.places[arc.ends[0]] - self.places[arc.ends[1]])
-            if arc.start is None:
-                heights[index] = max(covering, default=6.0) + 22
-            elif self.stacked:
-                heights[index] = max(covering, default=4.0) + _LEVEL
-            else:
-                heights[index] = 20.0 if not distance else min(10 + 0.36 * distance, 66 + 0.1 * distance)
-        return heights
-
-    def _ports(self) -> dict[tuple[int, int], Number]:
-        """Where each end of each arc meets its word: short arcs outside, long arcs inside, so that none cross."""
-        ends: dict[int, list[tuple[Number, int, int]]] = {}
-        for index, arc in enumerate(self.arcs):
-            other = arc.end if arc.start is None else arc.start
-            for role, (here, there) in enumerate(((other, arc.end), (arc.end, other))):
-                if not (arc.start is None and role == 0):
-                    reach = self.places[there] - self.places[here]
-                    key = 0.0 if reach == 0 else 1 / reach
-                    ends.setdefault(here, []).append((key, index, role))
-        ports = {}
-        for word, incident in ends.items():
-            room = text_width(visible(self.words[word]), _WORD) + 10
-            step = min(8.0, room / len(incident))
-            for rank, (_, index, role) in enumerate(sorted(incident)):
-                ports[index, role] = self.places[word] + (rank - (len(incident) - 1) / 2) * step
-        return ports
-
-    def draw(self, base: Number) -> list[str]:
-        order = sorted(range(len(self.arcs)), key=lambda i: (self.arcs[i].weight or 0.0, -self.heights[i]))
-        drawn = [self._arc(index, base) for index in order]
-        return [arc for arc, _ in drawn] + [label for _, label in drawn]
-
-    def _arc(self, index: int, base: Number) -> tuple[str, str]:
-        arc, sign = self.arcs[index], self.sign
-        end = self.ports[index, 1]
-        start = self.ports.get((index, 0), end)
-        peak, tip = base + sign * self.heights[index], base + sign * 5
-        strength = 1.0 if arc.weight is None else min(max(arc.weight, 0.0), 1.0)
-        if arc.start is None:
-            path = f"M{number(end)} {number(peak)}V{number(tip)}"
-        elif arc.start == arc.end:
-            reach = base + sign * 32
-            path = f"M{number(start)} {number(base)}C{number(start - 14)} {number(reach)} "
-            path += f"{number(end + 14)} {number(reach)} {number(end)} {number(tip)}"
-        elif self.stacked:
-            turn = min(9.0, abs(end - start) / 2)
-            turn_x, turn_y = math.copysign(turn, end - start), -sign * turn
-            path = f"M{number(start)} {number(base)}V{number(peak + turn_y)}Q{number(start)} {number(peak)} "
-            path += f"{number(start + turn_x)} {number(peak)}H{number(end - turn_x)}Q{number(end)} {number(peak)} "
-            path += f"{number(end)} {number(peak + turn_y)}V{number(tip)}"
-        else:
-            reach = base + (peak - base) * 4 / 3
-            path = f"M{number(start)} {number(base)}C{number(start)} {number(reach)} "
-            path += f"{number(end)} {number(reach)} {number(end)} {number(tip)}"
-        plain = 1.0 if arc.faint else 1.5
-        width = plain if arc.weight is None else 0.8 + 3.4 * strength
-        head = 3.2 + width / 2
-        arrow = f"M{number(end)} {number(base)}l{number(-head)} {number(sign * head * 2)}h{number(2 * head)}z"
-        opacity = _FAINT if arc.faint else None
-        if arc.weight is not None:
-            opacity = round(0.25 + 0.75 * strength, 3)
-        body = tooltip(self._hint(arc)) + element("path", d=path, **stroke(arc.role, width))
-        drawn = element("g", body + element("path", d=arrow, **fill(arc.role)), class_="sa-arc", opacity=opacity)
-        if not arc.label:
-            return drawn, ""
-        if arc.start is None:
-            return drawn, text(end + 6, peak + (8 if sign < 0 else 0), arc.label, size=_LABEL, role=arc.role, halo=True)
-        middle = ((start + end) / 2, peak + _LABEL * 0.36)
-        return drawn, text(*middle, arc.label, size=_LABEL, anchor="middle", role=arc.role, halo=True)
-
-    def _hint(self, arc: Arc) -> str:
-        start = "root" if arc.start is None else isolated(visible(self.words[arc.start]))
-        hint = f"{start} → {isolated(visible(self.words[arc.end]))}"
-        hint += f" ({arc.label})" if arc.label and arc.start is not None else ""
-        return hint if arc.weight is None else f"{hint}: {arc.weight:.3f}"
-
-
 def _place(words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str, Sequence[object]]]) -> list[Number]:
     widths = [
-        max(text_width(visible(word), _WORD), *(text_width(str(row[i]), 11) for _, row in notes), 10.0)
+        max(text_width(visible(word), WORD), *(text_width(str(row[i]), 11) for _, row in notes), 10.0)
         for i, word in enumerate(words)
     ]
     places: list[Number] = []
     for index, width in enumerate(widths):
         places.append(places[-1] + (widths[index - 1] + width) / 2 + 18 if places else width / 2 + 4)
-    for arc in sorted(arcs, key=_length):
+    for arc in sorted(arcs, key=length_of):
         left, right = arc.ends
-        missing = text_width(arc.label, _LABEL) + 34 - (places[right] - places[left]) if arc.label else 0.0
+        missing = text_width(arc.label, LABEL) + 34 - (places[right] - places[left]) if arc.label else 0.0
         if left != right and missing > 0:
             places[right:] = [place + missing for place in places[right:]]
     return places
@@ -271,14 +137,3 @@ def _check(words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str,
     for name, row in notes:
         if len(row) != len(words):
             raise ValueError(f"notes {name!r} have {len(row)} entries; expected one for each of the {len(words)} words")
-
-
-def _length(arc: Arc) -> int:
-    return arc.ends[1] - arc.ends[0]
-
-
-def _overlap(first: Arc, second: Arc) -> bool:
-    (a, b), (c, d) = first.ends, second.ends
-    if first.start is None:
-        return c <= a <= d
-    return max(a, c) < min(b, d)

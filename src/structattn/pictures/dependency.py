@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from structattn.pictures.arcs import Arc, arc_diagram
+from structattn.pictures.arcs import arc_diagram
 from structattn.pictures.numbers import Number, vector, vector_of
+from structattn.pictures.sides import Arc
 from structattn.syntax.dependency import DependencyTree
 
 
