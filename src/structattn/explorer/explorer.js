@@ -1631,7 +1631,7 @@ class Trees {
           });
           return bar;
         });
-        const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: at most ${signed(
+        const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${signed(
           values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0),
           2,
         )}`;
@@ -2062,7 +2062,7 @@ class Matrices {
     const perRow = app.view.scale === "row";
     const options = { scale, change, perRow, theme: app.theme, sentences: app.state.sentences, chosen: chosen.key };
     this.element.replaceChildren(this.controls(), this.legend(scale, change), this.columns(lists, width, options));
-    const large = this.enlarged(chosen, { ...options, room: clamp(width - 130, 120, 560) });
+    const large = this.enlarged(chosen, { ...options, room: clamp(width - 145, 120, 560) });
     this.large.replaceChildren(large, ...(app.view.numbers ? [this.numbers(chosen, change)] : []));
   }
 
@@ -2250,6 +2250,7 @@ class Matrices {
         units.map((unit) => {
           const name = isolated(unit.text || "∅", { title: unit.text });
           name.style[side === "row-names" ? "height" : "width"] = `${cell}px`;
+          name.style.lineHeight = `${cell}px`;
           name.style.fontSize = `${Math.min(12, cell * 0.85)}px`;
           return name;
         }),
@@ -2884,7 +2885,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .bars{position:relative;height:40px;border-top:1px solid var(--rule)}
 .bars i{position:absolute;border-radius:2px 2px 0 0;background:var(--accent)}
 .bars i.bar-down{background:var(--mark);border-radius:0 0 2px 2px}
-.bars-note{font-size:12px;color:var(--soft);height:16px;margin-top:-6px}
+.bars-note{font-size:12px;color:var(--soft);height:18px}
 .bars-note span{white-space:nowrap;position:sticky;inset-inline-start:14px}
 .brackets{position:relative;margin-top:6px}
 .phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:hidden;background:var(--chip);border-radius:5px}
@@ -2929,8 +2930,9 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .lower>*{min-width:0;max-width:100%}
 .lower .strips{flex:1 1 260px}
 .column-names{display:flex;align-items:end}
-.column-names bdi{writing-mode:vertical-rl;transform:rotate(180deg);display:flex;align-items:center;white-space:nowrap;max-height:130px;overflow:hidden}
-.row-names bdi{display:flex;align-items:center;justify-content:end;white-space:nowrap;max-width:110px;overflow:hidden}
+.column-names bdi,.row-names bdi{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+.column-names bdi{writing-mode:vertical-rl;transform:rotate(180deg);max-height:130px}
+.row-names bdi{display:block;max-width:130px;text-align:end}
 table{border-collapse:collapse;font-size:12px}
 caption{text-align:start;color:var(--soft)}
 th,td{padding:2px 6px;border-bottom:1px solid var(--rule);font-weight:400;text-align:start;white-space:nowrap}
