@@ -34,6 +34,14 @@ from pathlib import Path
 words = sys.argv[1:]
 out, data = Path(words[words.index("--out") + 1]), Path(words[words.index("--data.train") + 1])
 seed = int(words[words.index("--seed") + 1])
+if words[0] == "sweep":
+    (out / "trial000").mkdir(parents=True)
+    (out / "trial000" / "environment.json").write_text(json.dumps({"sha256": {str(data): "ab" * 32}, "torch": "2"}))
+    rows = [{"values": {"options.dropout": x}, "metric": 1 - abs(x - 0.3), "seconds": 2.0} for x in (0.1, 0.3, 0.5)]
+    config = json.loads((data.parent / "configs.json").read_text())[out.parent.name]
+    described = {name: config.pop(name) for name in ("space", "sampler", "trials")}
+    (out / "study.json").write_text(json.dumps({**described, "config": config, "trials": rows}))
+    sys.exit()
 with open(data.parent / "calls", "a") as stream:
     stream.write(" ".join([out.parent.name, out.name, *[w for w in words if w in ("--resume", "--overwrite")]]) + "\\n")
 if "bad" in out.parent.name:
@@ -154,6 +162,36 @@ def test_rows_wait_for_those_that_they_read(place: Place) -> None:
     assert read_records(after)[0].command.endswith("--init {run:base}")
 
 
+def test_a_row_is_run_with_what_its_study_chose(
+    place: Place, call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = {**ENTRIES["base"], "command": "sweep", "space": "space.yaml", "seeds": 1}
+    study["options"] = {**ENTRIES["base"]["options"], "trials": 3}  # type: ignore[dict-item]
+    place.write({"study": study, "tuned": {**ENTRIES["base"], "tuned": "study", "seeds": 7}})
+    space = place.path / "papers" / "mine" / "space.yaml"
+    space.write_text("options.dropout: [0.1, 0.3, 0.5]\n", encoding="utf-8")
+    assert [(row.name, row.waits_for) for row in place.rows("tuned")] == [("study", None), ("tuned", "study")]
+    (ended,) = place.work("tuned")
+    assert (str(ended.job), ended.failure) == ("mine/study seed 1", None)
+    (record,) = read_records(place.rows("study")[0])
+    assert (record.values, record.metrics, record.seconds) == (
+        {"options.dropout": 0.3},
+        {"accuracy": 1.0, "trials": 3},
+        6.0,
+    )
+    assert record.command.startswith("structattn sweep papers/mine/space.yaml --task trec")
+    (tuned,) = place.rows("tuned")
+    assert (tuned.options["options.dropout"], tuned.waits_for) == (0.3, None)
+    assert [str(progress.job) for progress in place.work("tuned")] == ["mine/tuned seed 7"]
+    assert read_records(tuned)[0].command.endswith("--options.dropout 0.3")
+    # Another space is another study, whose choice is not known yet.
+    space.write_text("options.dropout: [0.1, 0.3]\n", encoding="utf-8")
+    assert [row.waits_for for row in place.rows("tuned")] == [None, "study"]
+    words = ("reproduce", "mine", "--rows", "tuned", "--papers", place.path / "papers", "--plan")
+    _, out, _ = call(*words, "--places", f"data={place.path / 'data'}", "--out", place.path / "out")
+    assert out.splitlines()[1:] == ["mine/study seed 1", "mine/tuned waits for study"]
+
+
 def test_a_failure_is_reported_and_the_rest_goes_on(place: Place) -> None:
     ended = {progress.job.row.name: progress for progress in place.work("bad,wide")}
     assert ended["bad"].failure == "structattn: error: what was wrong"
@@ -231,6 +269,12 @@ def test_a_folder_of_another_configuration_is_no_record(place: Place) -> None:
         ({"x": {"command": "train", "options": {"init": "{run:y}"}}}, "there is no row 'y'"),
         ({"x": {"command": "train", "seeds": "3..1"}}, "expected seeds such as 1..5"),
         ({"x": {"command": "parse"}}, "expected `writes`"),
+        ({"x": {"command": "sweep"}}, "expected `space`"),
+        (
+            {"x": {"command": "train", "space": "space.yaml"}},
+            "the name of a file, for the command sweep alone",
+        ),
+        ({"x": {"command": "train", "tuned": "y"}}, "x: tuned: expected a study, a row with a space, got 'y'"),
         ({"x": 3}, "x: expected keys and values, got 3"),
     ],
 )

@@ -50,6 +50,7 @@ def command(
     yield f"{len(queue.jobs)} runs of {len(chosen)} rows to do, {queue.num_finished} finished before"
     if plan:
         yield from (str(job) for job in queue.jobs)
+        yield from (f"{row} waits for {row.waits_for}" for row in queue.waiting)
         return
     failed = 0
     done = 0
@@ -59,6 +60,8 @@ def command(
         yield _line(progress)
     if done < len(queue.jobs):
         yield f"{len(queue.jobs) - done} runs left; the same command continues"
+    elif queue.waiting and not failed:
+        yield f"{len(queue.waiting)} rows waited for a study, which has ended; the same command runs them"
     if failed:
         raise ConfigError(f"{failed} of {len(queue.jobs)} runs failed; each has a log in {out}")
 

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from structattn.reproduction.golden import golden_output
     from structattn.reproduction.pages import generated_pages
     from structattn.reproduction.queue import Queue
+    from structattn.reproduction.reading import all_rows, parse_places, read_rows, selected
     from structattn.reproduction.records import Record, Recorded, read_records, recorded
-    from structattn.reproduction.rows import Row, all_rows, parse_places, read_rows, selected
+    from structattn.reproduction.rows import Row
     from structattn.reproduction.tables import Evidence
 
 __all__ = [

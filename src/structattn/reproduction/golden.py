@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from structattn.encoders.table import needs_backbone
 from structattn.reproduction.golden_inputs import golden_backbone, golden_examples, golden_treebank
-from structattn.reproduction.rows import Row, read_rows
+from structattn.reproduction.reading import read_rows
+from structattn.reproduction.rows import Row
 from structattn.tasks import get_task
 from structattn.training.config import RunConfig
 from structattn.training.examples import Split

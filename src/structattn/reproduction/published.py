@@ -30,8 +30,8 @@ from typing import Any
 
 from structattn.reproduction.differences import difference
 from structattn.reproduction.figures import OLDER, figure
+from structattn.reproduction.reading import MAX_VALUES
 from structattn.reproduction.records import Recorded
-from structattn.reproduction.rows import MAX_VALUES
 from structattn.reproduction.tables import LEGEND, NONE, Evidence
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml

@@ -15,6 +15,7 @@ from statistics import mean
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Record, append_record, is_present, read_records, record_of
 from structattn.reproduction.rows import Row
+from structattn.reproduction.studies import record_of_study
 from structattn.syntax.errors import StructAttnError
 from structattn.syntax.folders import read_yaml
 from structattn.training import RunFolder
@@ -63,6 +64,11 @@ class Queue:
     A run that was interrupted goes on where it was; one that is finished is only recorded. One is repeated where its
     row's configuration or golden output has changed since its record.
 
+    Attributes:
+        jobs: the runs that are to do.
+        num_finished: number of runs that are recorded.
+        waiting: rows whose options a study has still to choose; a queue that is made after it has them among its jobs.
+
     Args:
         rows: the rows, those that others need before them.
         seeds: the seeds of each; its own if ``None``.
@@ -87,6 +93,8 @@ class Queue:
         self._out = Path(out).absolute()
         self._places = {name: os.path.abspath(path) for name, path in places.items()}
         self._rows = list(rows)
+        self.waiting = [row for row in rows if row.waits_for is not None]
+        rows = [row for row in rows if row.waits_for is None]
         for row in rows:
             row.words(self._places_of(row))
         self._golden = {str(row): golden_output(row) for row in rows}
@@ -167,6 +175,9 @@ class Queue:
         if job.row.writes is not None:
             folder.mkdir(parents=True, exist_ok=True)
             words += ["--out", str(folder / job.row.writes)]
+        elif job.row.space is not None:
+            # A study goes on by itself where it was.
+            words += ["--seed", str(job.seed), "--out", str(folder)]
         else:
             words += ["--seed", str(job.seed), "--out", str(folder), *self._again(job, places)]
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -195,14 +206,12 @@ class Queue:
             return None, _last_line(self._log(job)) or f"ended with code {code}"
         if job.seed is None:
             return None, None
+        folder, places = self.folder(job), self._places_of(job.row)
         try:
-            record = record_of(
-                job.row,
-                job.seed,
-                self.folder(job),
-                places=self._places_of(job.row),
-                golden=self._golden[str(job.row)],
-            )
+            if job.row.space is not None:
+                record = record_of_study(job.row, job.seed, folder, places=places)
+            else:
+                record = record_of(job.row, job.seed, folder, places=places, golden=self._golden[str(job.row)])
         except StructAttnError as error:
             return None, str(error)
         append_record(job.row, record)

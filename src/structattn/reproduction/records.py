@@ -46,6 +46,7 @@ class Record:
         order: hash of their ids and answers: only runs on the same examples may be compared.
         right: which of them were answered correctly, four bits a character; for labels only.
         predictions: hash of the file of predictions.
+        values: what a study has chosen, for each option of its space.
     """
 
     seed: int
@@ -62,6 +63,7 @@ class Record:
     order: str | None = None
     right: str | None = None
     predictions: str | None = None
+    values: Mapping[str, Any] | None = None
 
     @property
     def is_right(self) -> np.ndarray | None:
@@ -175,9 +177,22 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
     """
     folder = RunFolder(path)
     config, environment, result = read_yaml(folder.config), read_json(folder.environment), read_json(folder.result)
-    if row.digest_of(config, places) != row.digest:
-        raise ConfigError(f"{path} holds a run of another configuration than {row}; remove it, or give another --out")
+    check_digest(row, row.digest_of(config, places), path)
     file = next((path / name for name in _PREDICTIONS if (path / name).is_file()), None)
+    return dataclasses.replace(
+        common_record(row, seed, config, environment, places),
+        metrics=_metrics(result),
+        seconds=round(float(result.get("seconds", 0.0)), 1),
+        golden=golden,
+        predictions=None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+        **_answers(file),
+    )
+
+
+def common_record(
+    row: Row, seed: int, config: Mapping[str, Any], environment: Mapping[str, Any], places: Mapping[str, str]
+) -> Record:
+    """What every record says: command, hash, versions, checksums, split and machine; without figures."""
     return Record(
         seed,
         "structattn " + " ".join(row.words()),
@@ -185,13 +200,20 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
         code_version(),
         symbolic(_short(environment.get("sha256", {})), places),
         _split(config),
-        _metrics(result),
-        round(float(result.get("seconds", 0.0)), 1),
+        {},
+        0.0,
         _machine(environment),
-        golden,
-        predictions=None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16],
-        **_answers(file),
     )
+
+
+def check_digest(row: Row, digest: str, path: Path) -> None:
+    """Check that a folder holds what the row describes.
+
+    Raises:
+        ConfigError: if it does not.
+    """
+    if digest != row.digest:
+        raise ConfigError(f"{path} holds a run of another configuration than {row}; remove it, or give another --out")
 
 
 def code_version() -> str:

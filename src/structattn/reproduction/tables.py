@@ -26,8 +26,9 @@ from structattn.reproduction.curves import learning_curve
 from structattn.reproduction.differences import difference_lines
 from structattn.reproduction.figures import OLDER, Figure, figure
 from structattn.reproduction.golden import golden_output
+from structattn.reproduction.reading import MAX_VALUES, all_rows
 from structattn.reproduction.records import Recorded, read_records, recorded
-from structattn.reproduction.rows import MAX_VALUES, Row, all_rows
+from structattn.reproduction.rows import Row
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml
 from structattn.syntax.options import nearest
