@@ -109,7 +109,7 @@ def test_by_keyboard_alone_a_picture_is_exported(chromium: Any, tmp_path: Any) -
             page.get_by_role("button", name="Heads as PNG").click()
         download.value.save_as(tmp_path / "heads.png")
     asked = json.loads((tmp_path / "heads.png").read_text())
-    assert asked == {"what": "heads", "format": "png", "before": [TREE]}
+    assert asked == {"what": "heads", "format": "png", "scale": "shared", "before": [TREE]}
 
 
 def test_a_link_holds_the_state_after_its_sign_and_sends_none_of_it(chromium: Any) -> None:

@@ -2641,9 +2641,11 @@ async function exportPicture(app, what, format) {
   }
 }
 
-/** Where the heads show a change, their picture does too. */
-const since = (app, what) =>
-  what === "heads" && app.view.mode === "change" && app.isEdited ? { before: app.state.before } : {};
+/** What a picture is compared with, as on the page: former arcs always, former weights where their change is shown. */
+const since = (app, what) => {
+  const compared = app.isEdited && (what === "tree" || (what === "heads" && app.view.mode === "change"));
+  return { ...(what === "heads" ? { scale: app.view.scale } : {}), ...(compared ? { before: app.state.before } : {}) };
+};
 
 const onPaper = (role) => INKS.light[role];
 

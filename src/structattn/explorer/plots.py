@@ -11,7 +11,7 @@ from torch import nn
 from structattn.data.tensors import checksum
 from structattn.explorer.answers import Answers
 from structattn.explorer.checks import RequestError
-from structattn.explorer.drawing import pictures_of
+from structattn.explorer.drawing import draw, pictures_of
 from structattn.explorer.page import frozen_page
 from structattn.explorer.sentences import MOST_WORDS
 from structattn.explorer.state import State
@@ -190,6 +190,8 @@ def save_state(
             stream.write(frozen_page(boot))
     endings = [ending for ending in PICTURE_FORMATS if ending in formats]
     drawn = pictures_of(now, before=then if state.change else None, by_row=state.by_row) if endings else {}
+    if "tree" in drawn:  # in the explorer, too, the former arcs are there in both views
+        drawn["tree"] = draw("tree", now, before=then)
     for what, svg in drawn.items():
         for ending in endings:
             written.append(folder / f"{what}.{ending}")
