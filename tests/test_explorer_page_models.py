@@ -95,6 +95,7 @@ def test_an_edit_beside_the_server_is_that_of_python(chromium: Any, folder: Path
         assert np.abs(np.array(values) - weights).max() < 1e-5
     assert answer == pytest.approx(found.answer.probabilities, abs=1e-6)
     assert ("cannot see this: it reads the order of words." in said) == (kind == "disan")
+    assert ("moved" in said) == (kind == "ms_san")
 
 
 def test_weights_before_a_phrase_was_added_stand_where_its_words_and_phrases_are(chromium: Any, folder: Path) -> None:

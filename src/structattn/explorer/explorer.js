@@ -1099,7 +1099,8 @@ class Explorer {
 
   sentenceOf({ said, tree, number }) {
     const perModel = this.now.map(({ look }, i) => {
-      const heads = this.heads[i].filter((head) => head.kind === "attention" && head.moved > MOVED);
+      const heads = this.heads[i].filter((head) => head.kind === "attention");
+      const moves = heads.filter((head) => head.moved > MOVED).length;
       const before = this.earlier[i].look.answer;
       const name = this.now.length > 1 ? `${look.model}: ` : "";
       if (tree && this.cannotSee(i)) return this.blindness(i, tree, number ?? 0);
@@ -1107,7 +1108,8 @@ class Explorer {
         answerText(before, false) === answerText(look.answer, false)
           ? "answer unchanged"
           : `answer ${answerText(before, false)} → ${answerText(look.answer, false)}`;
-      return `${name}${heads.length ? count(heads.length, "head") : "no head"} moved; ${changed}.`;
+      const which = heads.length ? `${moves ? count(moves, "head") : "no head"} moved; ` : "";
+      return `${name}${which}${changed}.`;
     });
     return `${said} ${perModel.join(" ")}`;
   }
