@@ -30,12 +30,14 @@ from structattn.syntax.options import known_options, parse_seeds
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.table import fact_model_options
 from structattn.training.questions_config import question_optimization
+from structattn.training.study import read_space
 
 PAPERS = sorted(
     path
     for path in (Path(__file__).parent.parent / "papers").glob("*/*.yaml")
-    if path.name not in ("rows.yaml", "published.yaml")
+    if path.name not in ("rows.yaml", "published.yaml", "space.yaml")
 )
+SPACES = sorted((Path(__file__).parent.parent / "papers").glob("*/space.yaml"))
 QUESTIONS = [path for path in PAPERS if path.stem.startswith("squad")]
 HEADS = [path for path in PAPERS if path.stem.startswith("heads")]
 CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")
@@ -784,6 +786,16 @@ def test_configurations_of_heads(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "# Published: " in text
     assert f"--config papers/hydra/{path.name} " in text
+
+
+@pytest.mark.parametrize("encoder", ["transformer", "ms_san", "disan", "bilstm_s2t", "tree_transformer", "tree_lstm"])
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.parent.name)
+def test_every_value_of_a_space_is_an_option_of_every_encoder(path: Path, encoder: str) -> None:
+    for name, values in read_space(path).items():
+        ends = values if isinstance(values, list) else [values["low"], values["high"]]
+        for value in ends:
+            chosen = ["--task", "trec", "--encoder", encoder, "--data.train", "x", f"--{name}", str(value)]
+            assert arguments.parse(train_command, chosen, verb="train") is not None
 
 
 @pytest.mark.parametrize(
