@@ -491,6 +491,13 @@ def test_predict_repeats_the_texts(call: Call, runs: Path, tmp_path: Path) -> No
     assert json.loads(out) == {**json.loads(call("predict", *data)[1]), "texts": ["It isn't   bad."]}
 
 
+def test_predict_takes_lines_that_begin_with_no_label_for_texts(call: Call, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_text("a lovely film\nthe plot is dull\n", encoding="utf-8")
+    _, out, err = call("predict", runs / "seed1", "--data", tmp_path / "new.txt", "--texts")
+    assert [json.loads(line)["texts"] for line in out.splitlines()] == [["a lovely film"], ["the plot is dull"]]
+    assert "new.txt: 2 examples (text)" in err
+
+
 def test_predict_needs_no_labels(call: Call, runs: Path, corpus: Path) -> None:
     _, out, _ = call("predict", runs / "seed1", "--data", corpus / "unlabelled.jsonl")
     assert json.loads(out)["id"] == "x"
