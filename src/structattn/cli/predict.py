@@ -5,15 +5,19 @@ import itertools
 import json as jsonlib
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from structattn import training
 from structattn.cli.inputs import check_inputs, chunks, data_config, read_inputs
-from structattn.data import read_examples
 from structattn.data.parses import with_parses
+from structattn.data.readers import read_examples
 from structattn.data.summary import ExampleCounts
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import Prediction, TaskModel
+from structattn.tasks import Prediction
+
+if TYPE_CHECKING:
+    from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.cli")
 _LOOKED_AT = 100  # lines that tell labels from the first words of texts
@@ -73,7 +77,7 @@ def command(
         model.find_trees.log(LOGGER, "--parser")
 
 
-def _recognised(model: TaskModel, data: str) -> str:
+def _recognised(model: "TaskModel", data: str) -> str:
     """The format of the inputs; lines of which none begins with a label of the model are texts without labels."""
     if data == "-":
         return "text"
