@@ -20,6 +20,7 @@ from typing import TextIO
 PARTS: dict[str, tuple[str, list[str], list[str] | None]] = {
     "token2token": ("DiSAN's token2token attention", ["--repeats", "2"], ["--no-memory"]),
     "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
+    "collate": ("Sentences to batches", [], None),
     "training_step": ("A training step of the encoders", [], None),
     "text_memory": ("Memory of long texts", [], None),
     "ms_san_sep": ("MS-SAN and separate directions", [], None),

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from structattn.syntax.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.data.batch import SentenceBatch, collate
+    from structattn.data.batch import SentenceBatch
+    from structattn.data.collation import collate
     from structattn.data.example import Example
     from structattn.data.generated import agreement_treebank
     from structattn.data.joining import join_sentences

@@ -1,28 +1,26 @@
-"""Sentences become tensors: everything a model may ask about a batch, padded on the right.
+"""A batch of sentences as tensors: everything a model may ask about it, padded on the right.
 
-Structures are converted here, once per batch, so that layers and priors never look at a sentence.
+``collate`` makes it of sentences, see ``collation.py``; layers and priors never look at a sentence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from structattn.data.example import Example, sentences_of
 from structattn.data.pytree import assemble, below, register
-from structattn.data.trees import TreeBatch, label_code
-from structattn.data.vocabulary import PADDING_ID, Vocabulary
+from structattn.data.trees import TreeBatch
 from structattn.syntax import Sentence
-from structattn.syntax.errors import MissingStructure, shown
+from structattn.syntax.errors import MissingStructure
 
 if TYPE_CHECKING:
     from structattn.data.subword_batch import SubwordBatch
 
-_TREES = ("dependency", "constituency")
+TREES = ("dependency", "constituency")
+"""The structures of a batch that are trees; what else a sentence carries is a relation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +48,7 @@ class SentenceBatch:
             ``SentenceEncoder.prepare``.
 
     Example:
+        >>> from structattn.data import Vocabulary, collate
         >>> from structattn.syntax import DependencyTree, Sentence
         >>> sentences = [Sentence(["dogs", "bark"], dependency=DependencyTree([2, 0])), Sentence(["hush"])]
         >>> batch = collate(sentences, Vocabulary(["bark", "dogs"]))
@@ -150,6 +149,7 @@ class SentenceBatch:
         """All tensors by name, such as ``tokens``, ``dependency.parents`` or ``relations.coref``.
 
         Example:
+            >>> from structattn.data import Vocabulary, collate
             >>> list(collate([Sentence(["a"])], Vocabulary(["a"])).tensors())
             ['tokens', 'mask', 'lengths']
         """
@@ -181,7 +181,7 @@ class SentenceBatch:
         tokens = tensors["tokens"]
         # Words come first in every tree: their number is that of the tokens, whatever it is.
         leaves = {"num_leaves": tokens.shape[1] if isinstance(tokens, Tensor) else 0}
-        trees = {name: below(f"{name}.", tensors) for name in _TREES}
+        trees = {name: below(f"{name}.", tensors) for name in TREES}
         subwords = below("subwords.", tensors)
         return assemble(
             cls,
@@ -205,7 +205,7 @@ class SentenceBatch:
         return self.lengths == 0 if present is None else present
 
     def _missing(self, structure: str, wanted_by: str) -> MissingStructure:
-        kind = structure if structure in _TREES else f"relation {structure!r}"
+        kind = structure if structure in TREES else f"relation {structure!r}"
         absent = [row for row, has in enumerate(self._has(structure).tolist()) if not has]
         if not self.sentences or not absent:
             return MissingStructure(
@@ -222,136 +222,3 @@ class SentenceBatch:
 
 
 register(SentenceBatch)
-
-
-def collate(sentences: Sequence[Sentence | Example | str], vocabulary: Vocabulary) -> SentenceBatch:
-    """Turn sentences into one padded batch.
-
-    Args:
-        sentences: at least one sentence, example of one sentence, or text, which ``Sentence.from_text`` splits;
-            sentences may have no words.
-        vocabulary: gives the word ids and the label ids.
-
-    Raises:
-        ValueError: for no sentences, an example of two, or a relation named like a tree.
-        TypeError: for anything else, such as one text instead of a list.
-
-    Example:
-        >>> collate(["a dog", Sentence(["a"])], Vocabulary(["a"])).tokens.tolist()
-        [[2, 1], [2, 0]]
-        >>> collate([Sentence(["a"]), Sentence([])], Vocabulary(["a"])).tokens.tolist()
-        [[2], [0]]
-    """
-    sentences = _sentences(sentences)
-    lengths = [len(sentence.words) for sentence in sentences]
-    width = max(1, *lengths)
-    tokens = np.full((len(sentences), width), PADDING_ID, dtype=np.int64)
-    for row, sentence in enumerate(sentences):
-        tokens[row, : lengths[row]] = vocabulary.encode(sentence.words)
-    length = torch.tensor(lengths)
-    has: dict[str, list[bool]] = {}
-    relations = _relations(sentences, width, has)
-    dependency = _dependency(sentences, width, vocabulary, has)
-    constituency = _constituency(sentences, width, vocabulary, has)
-    return SentenceBatch(
-        torch.from_numpy(tokens),
-        torch.arange(width) < length[:, None],
-        length,
-        dependency=dependency,
-        constituency=constituency,
-        relations=relations,
-        has={structure: torch.tensor(present) for structure, present in has.items()},
-        complete=frozenset(structure for structure, present in has.items() if all(present)),
-        is_empty=not any(lengths),
-        sentences=sentences,
-    )
-
-
-def _sentences(items: Sequence[Sentence | Example | str]) -> tuple[Sentence, ...]:
-    if isinstance(items, Sentence | Example | str):
-        raise TypeError(f"collate expects a list of sentences, got one {type(items).__name__}; write [{shown(items)}]")
-    sentences: list[Sentence] = []
-    for index, item in enumerate(items):
-        parts = sentences_of(item)
-        if len(parts) != 1:
-            raise ValueError(
-                f"collate expects one sentence for each row, got a pair at {index}; collate the first and the second "
-                "sentences apart"
-            )
-        sentences += parts
-    if not sentences:
-        raise ValueError("collate expects at least one sentence, got none")
-    return tuple(sentences)
-
-
-def _dependency(
-    sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, list[bool]]
-) -> TreeBatch | None:
-    present = _present(sentences, [sentence.dependency is not None for sentence in sentences])
-    if all(sentence.dependency is None for sentence in sentences) and not all(present):
-        return None
-    parents, mask, labels = _empty(len(sentences), width)
-    codes = np.zeros_like(labels)
-    for row, sentence in enumerate(sentences):
-        length, tree = len(sentence.words), sentence.dependency
-        mask[row, :length] = True
-        if tree is not None and length:
-            heads = np.asarray(tree.heads) - 1
-            parents[row, :length] = np.where(heads < 0, np.arange(length), heads)
-            if tree.labels is not None:
-                labels[row, :length] = vocabulary.encode_labels(tree.labels)
-                codes[row, :length] = [label_code(label) for label in tree.labels]
-    has["dependency"] = present
-    return TreeBatch(*map(torch.from_numpy, (parents, mask, labels, codes)), num_leaves=width)
-
-
-def _constituency(
-    sentences: Sequence[Sentence], width: int, vocabulary: Vocabulary, has: dict[str, list[bool]]
-) -> TreeBatch | None:
-    trees = [sentence.constituency for sentence in sentences]
-    present = _present(sentences, [tree is not None for tree in trees])
-    if all(tree is None for tree in trees) and not all(present):
-        return None
-    phrases = max((len(tree.spans) for tree in trees if tree is not None), default=0)
-    parents, mask, labels = _empty(len(sentences), width + phrases)
-    for row, (sentence, tree) in enumerate(zip(sentences, trees, strict=True)):
-        length = len(sentence.words)
-        mask[row, :length] = True
-        if tree is None or not length:
-            continue
-        end = width + len(tree.spans)
-        mask[row, width:end] = True
-        # Spans know their parents as span numbers, -1 above the top; here they are columns and a root is its own.
-        for start, above in ((0, tree.leaf_parents), (width, tree.parents)):
-            numbers = np.asarray(above, dtype=np.int64)
-            own = np.arange(start, start + len(numbers))
-            parents[row, start : start + len(numbers)] = np.where(numbers < 0, own, numbers + width)
-        labels[row, :length] = vocabulary.encode_labels(tree.tags)
-        labels[row, width:end] = vocabulary.encode_labels(label for label, _, _ in tree.spans)
-    has["constituency"] = present
-    return TreeBatch(*map(torch.from_numpy, (parents, mask, labels)), num_leaves=width)
-
-
-def _relations(sentences: Sequence[Sentence], width: int, has: dict[str, list[bool]]) -> dict[str, Tensor]:
-    relations: dict[str, Tensor] = {}
-    for name in sorted({name for sentence in sentences for name in sentence.relations}):
-        if name in _TREES:
-            raise ValueError(f"collate expects relations not to be named like a tree, got {name!r}")
-        matrices = np.zeros((len(sentences), width, width), dtype=np.float32)
-        for row, sentence in enumerate(sentences):
-            if name in sentence.relations and len(sentence.words):
-                length = len(sentence.words)
-                matrices[row, :length, :length] = np.asarray(sentence.relations[name], dtype=np.float32)
-        relations[name] = torch.from_numpy(matrices)
-        has[name] = _present(sentences, [name in sentence.relations for sentence in sentences])
-    return relations
-
-
-def _empty(batch: int, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Parents (each node its own), mask and labels of a batch without any node."""
-    parents = np.tile(np.arange(nodes, dtype=np.int64), (batch, 1))
-    return parents, np.zeros((batch, nodes), dtype=np.bool_), np.zeros((batch, nodes), dtype=np.int64)
-
-
-def _present(sentences: Sequence[Sentence], found: Sequence[bool]) -> list[bool]:
-    return [there or not sentence.words for sentence, there in zip(sentences, found, strict=True)]

@@ -4,6 +4,7 @@ import json
 import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import SupportsIndex
 
@@ -105,10 +106,8 @@ class Vocabulary:
         """
         if isinstance(words, str):
             raise TypeError(f"Vocabulary.encode expects a list of words, got one string {shown(words)}")
-        ids = self._ids
-        if self.lowercase:
-            return [ids.get(word.lower(), UNKNOWN_ID) for word in words]
-        return [ids.get(word, UNKNOWN_ID) for word in words]
+        spelled = map(str.lower, words) if self.lowercase else words
+        return [*map(self._ids.get, spelled, repeat(UNKNOWN_ID))]
 
     def decode(self, ids: Iterable[SupportsIndex]) -> list[str]:
         """The words of ids; padding is left out, and what was unknown is ``<unk>``.
