@@ -3,7 +3,8 @@
 import gc
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 # Before torch is imported: tests run in several processes, whose threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -66,6 +67,15 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser, of Playwright."""
+    from explorer_pages import browser
+
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from structattn.explorer.page import frozen_page
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -51,6 +53,12 @@ def opened(browser: Any, path: Path, **options: Any) -> Iterator[Any]:
     finally:
         context.close()
     assert not faults
+
+
+def write(folder: Path, born: dict[str, Any]) -> Path:
+    path = folder / "page.html"
+    path.write_text(frozen_page(born), encoding="utf-8")
+    return path
 
 
 def _foreign(url: str, path: Path) -> bool:

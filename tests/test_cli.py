@@ -1,5 +1,6 @@
 """The command line: every command on a toy corpus, exit codes and error texts."""
 
+import contextlib
 import csv
 import io
 import json
@@ -496,6 +497,34 @@ def test_predict_takes_lines_that_begin_with_no_label_for_texts(call: Call, runs
     _, out, err = call("predict", runs / "seed1", "--data", tmp_path / "new.txt", "--texts")
     assert [json.loads(line)["texts"] for line in out.splitlines()] == [["a lovely film"], ["the plot is dull"]]
     assert "new.txt: 2 examples (text)" in err
+
+
+@contextlib.contextmanager
+def pipe(content: str) -> Iterator[str]:
+    """The path of a pipe, as a shell makes it for ``<(command)``."""
+    read, written = os.pipe()
+    with os.fdopen(written, "w", encoding="utf-8") as stream:
+        stream.write(content)
+    try:
+        yield f"/dev/fd/{read}"
+    finally:
+        os.close(read)
+
+
+def test_a_pipe_is_read_once_and_from_its_start(call: Call, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    with pipe("a lovely film\nthe plot is dull\n") as path:
+        _, out, _ = call("predict", runs / "seed1", "--data", path, "--texts")
+    assert [json.loads(line)["texts"] for line in out.splitlines()] == [["a lovely film"], ["the plot is dull"]]
+    trees = tmp_path / "trees.conllu"
+    trees.write_text("1\tdogs\t_\t_\t_\t_\t0\troot\t_\t_\n\n", encoding="utf-8")
+    with pipe("dogs\n") as path:
+        code, out, _ = call("parse", path, "--format", "words", "--parser", trees)
+    assert code == 0
+    assert "1\tdogs" in out
+    with pipe((corpus / "train.txt").read_text()) as path:
+        code, _, err = call("train", "--task", "trec", "--encoder", "emb_s2t", "--data.train", path, "--out", tmp_path)
+    assert code == 2
+    assert f"{path}: expected a file, as a run reads its data more than once, got a pipe" in err
 
 
 def test_predict_needs_no_labels(call: Call, runs: Path, corpus: Path) -> None:

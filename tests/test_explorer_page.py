@@ -5,14 +5,13 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from explorer_pages import attention, boot, browser, chain, missing, opened, sentence
+from explorer_pages import attention, boot, chain, missing, opened, sentence, write
 from structattn.explorer.page import SCRIPT, explorer_element, frozen_page, live_page, policy
 from structattn.pictures.colours import DIVERGING, INKS, LEVELS, SEQUENTIAL
 
@@ -28,18 +27,6 @@ HOSTILE = [
     "&lt;b&gt;",
     "' onfocus='alert(1)",
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
-
-
-def write(folder: Path, born: dict[str, Any]) -> Path:
-    path = folder / "page.html"
-    path.write_text(frozen_page(born), encoding="utf-8")
-    return path
 
 
 def two_words(**options: Any) -> dict[str, Any]:

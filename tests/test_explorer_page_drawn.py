@@ -1,6 +1,5 @@
 """What a frozen page draws, in a browser: exported pictures, tokens and words, latent trees, what is forbidden."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -8,22 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from explorer_pages import attention, boot, browser, missing, opened, packed, sentence
-from structattn.explorer.page import frozen_page
+from explorer_pages import attention, boot, missing, opened, packed, sentence, write
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
-
-
-def write(folder: Path, born: dict[str, Any]) -> Path:
-    path = folder / "page.html"
-    path.write_text(frozen_page(born), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize("what", ["Dependency tree", "Heads", "Latent trees"])

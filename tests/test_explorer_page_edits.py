@@ -1,7 +1,6 @@
 """Edits in a live page, in a browser: what is asked, what is shown, what is refused, and what is undone."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,16 +23,10 @@ from explorer_live import (
     weights,
     word,
 )
-from explorer_pages import browser, missing
+from explorer_pages import missing
 from structattn.syntax import ConstituencyTree, DependencyTree
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 def by_dragging(page: Any, head: int, dependent: int) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from backbones import minilm_tokenizer, tiny
 from explorer_live import by_mouse, explorer, name_phrase, settle, status
-from explorer_pages import browser, missing, opened
+from explorer_pages import missing, opened
 from structattn.data import Example
 from structattn.explorer import Answers
 from structattn.explorer.page import frozen_page
@@ -21,12 +20,6 @@ from structattn.inspection import look
 from test_explorer_answers import DOG, KIDS, KINDS
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import base64
 import html
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,16 +21,10 @@ from explorer_live import (
     status,
     weights,
 )
-from explorer_pages import browser, missing
+from explorer_pages import missing
 from structattn.explorer.page import SCRIPT, frozen_page
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 def test_influence_is_shown_and_an_edit_that_flips_is_applied(chromium: Any) -> None:

@@ -10,8 +10,9 @@ import structattn as sa
 from small_models import sentence_model
 from structattn.data import Example
 from structattn.syntax import ConfigError, ParseError
-from structattn.tasks import get_task
-from structattn.training import RunFolder, load_config
+from structattn.tasks import Task, get_task
+from structattn.training import DataConfig, RunFolder, load_config
+from structattn.training.examples import inputs_of
 from structattn.training.objects import checksum
 
 ROWS = [(f"a {word} day", mood) for word, mood in (("bright", "cheerful"), ("grey", "sad"), ("fine", "cheerful"))] * 6
@@ -78,6 +79,17 @@ def test_predictions_of_texts_files_and_mappings_agree(tmp_path: Path) -> None:
     assert answers == [
         one.answer for one in sa.predict(sa.load(result.folder), [{"body": t} for t in texts], text_column="body")
     ]
+    (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    assert answers == [one.answer for one in sa.predict(result.folder, tmp_path / "lines.txt")]
+
+
+def test_lines_that_begin_with_scores_have_labels_where_the_task_has_scores(tmp_path: Path) -> None:
+    task = Task("grades", score_range=(0.0, 5.0), metrics=("pearson",))
+    model = sentence_model("emb_s2t", task, vocabulary=sa.Vocabulary(["a"]))
+    (tmp_path / "scored.txt").write_text("2.5 a dog\n", encoding="utf-8")
+    (tmp_path / "lines.txt").write_text("a dog\n", encoding="utf-8")
+    assert inputs_of(model, tmp_path / "scored.txt", DataConfig())[0] == "labelled"
+    assert inputs_of(model, tmp_path / "lines.txt", DataConfig())[0] == "text"
 
 
 def test_pairs_are_predicted_as_the_model_predicts_them() -> None:

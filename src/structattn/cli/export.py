@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_inputs, read_inputs
-from structattn.data.parses import with_parses
+from structattn.cli.inputs import check_inputs, data_config, opened
 from structattn.layers.devices import Hardware
+from structattn.training.examples import inputs_of
 
 
 def command(
@@ -38,7 +38,8 @@ def command(
     model = hardware.place(training.load(run, trust_code=trust_code))
     examples = None
     if data is not None:
-        examples = list(itertools.islice(with_parses(read_inputs(model.task, data, format=format), parses), 64))
+        settings = data_config(run, format=format, parses=parses)
+        examples = list(itertools.islice(inputs_of(model, opened(data), settings)[1], 64))
     with hardware.autocast():
         difference = export_program(model, out, examples=examples, check=check)
     yield out if difference is None else f"{out}: answers differ from the run's by at most {difference:.1e}"

@@ -3,14 +3,14 @@
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from structattn.data import Example
 from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
 from structattn.data.readers.reading import all_files_of, check_format
-from structattn.syntax import Sentence, read_lines
-from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import Source, check_readable
 from structattn.tasks import Task
 from structattn.training.config import DataConfig, load_config
@@ -43,7 +43,7 @@ def check_inputs(
     """
     if run is not None:
         read_model_config(whole_model_folder(run), trust_code=trust_code)
-    check_format(None if format == "text" else format)
+    check_format(format)
     for path in (data, parses):
         if path is not None and path != "-":
             for file in all_files_of(path):
@@ -71,28 +71,9 @@ def check_sources(*files: str | None, backbone: str | None = None, adapter: str 
         read_model_config(model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
 
 
-def read_inputs(
-    task: Task, source: str, *, format: str | None = None, columns: Mapping[str, Any] | None = None
-) -> Iterator[Example]:
-    """Stream the examples of a file or of stdin; labels are not needed.
-
-    Args:
-        task: their task.
-        source: a path, or ``-`` for stdin.
-        format: a data format, or ``"text"``; recognised from a file, and ``"text"`` for stdin, if ``None``.
-        columns: as for ``Task.read``.
-
-    Raises:
-        ParseError: with file and line, for a missing, empty or malformed file.
-        ConfigError: if the examples do not fit the task.
-    """
-    opened: Source = sys.stdin if source == "-" else source
-    if format is None and source == "-":
-        format = "text"
-    if format == "text":
-        yield from task.prepare(_read_text(opened))
-    else:
-        yield from task.read(opened, format=format, columns=columns)
+def opened(file: str) -> Source:
+    """The file, or stdin for ``-``."""
+    return sys.stdin if file == "-" else file
 
 
 def data_config(run: str, *, format: str | None, parses: str | None = None, **columns: int | str | None) -> DataConfig:
@@ -144,13 +125,3 @@ def chunks(items: Iterable[Item], *, size: int) -> Iterator[list[Item]]:
     rest = iter(items)
     while chunk := list(itertools.islice(rest, size)):
         yield chunk
-
-
-def _read_text(path: Source) -> Iterator[Example]:
-    for number, line in read_lines(path):
-        parts = line.split("\t")
-        if len(parts) > 2:
-            raise ParseError(
-                f"expected one sentence, or two with a tab between, got {len(parts)}", file=path, line=number
-            )
-        yield Example([Sentence.from_text(part) for part in parts], id=str(number - 1))

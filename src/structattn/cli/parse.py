@@ -1,19 +1,19 @@
 """``structattn parse``: raw text, documents or sentences to CoNLL-U with trees."""
 
 import itertools
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from structattn.cli.inputs import opened
 from structattn.layers.devices import Hardware
 from structattn.parsing import documents_of, parse_each, sentences_of_examples, with_phrases
 from structattn.parsing.names import DEFAULT_PARSER, check_parser
 from structattn.parsing.run import Text
 from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import Source
+from structattn.syntax.files import Source, is_pipe
 
 _ENDINGS = {".conllu": "conllu", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv"}
 
@@ -64,6 +64,8 @@ def command(
     kept = None if out is None else Path(f"{out}.cache")
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     end = None if limit is None else skip + limit
+    # Reading a file is a small part of parsing it; what comes from a pipe cannot be read twice.
+    once = file == "-" or is_pipe(file)
     found = parse_each(
         itertools.islice(_texts(file, format, columns), skip, end),
         parser,
@@ -71,8 +73,7 @@ def command(
         processes=processes,
         batch_size=batch_size,
         whole=whole,
-        # Reading a file is a small part of parsing it; what comes from stdin cannot be read twice.
-        total=None if file == "-" else sum(1 for _ in itertools.islice(_texts(file, format, columns), skip, end)),
+        total=None if once else sum(1 for _ in itertools.islice(_texts(file, format, columns), skip, end)),
         hardware=hardware,
     )
     sentences: Iterable[Sentence] = (sentence for text in found for sentence in text)
@@ -91,9 +92,8 @@ def command(
 
 
 def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text]:
-    source: Source = sys.stdin if file == "-" else file
     ending = "" if file == "-" else Path(file.removesuffix(".gz")).suffix
-    return _read(source, format or _ENDINGS.get(ending, "text"), columns)
+    return _read(opened(file), format or _ENDINGS.get(ending, "text"), columns)
 
 
 def _read(file: Source, format: str, columns: Mapping[str, Any]) -> Iterator[Text]:

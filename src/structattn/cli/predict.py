@@ -1,26 +1,18 @@
 """``structattn predict``: the predictions of a trained model, one JSON line for each example."""
 
-import dataclasses
-import itertools
 import json as jsonlib
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from structattn import training
-from structattn.cli.inputs import check_inputs, chunks, data_config, read_inputs
-from structattn.data.parses import with_parses
-from structattn.data.readers import read_examples
+from structattn.cli.inputs import check_inputs, chunks, data_config, opened
 from structattn.data.summary import ExampleCounts
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
-
-if TYPE_CHECKING:
-    from structattn.tasks import TaskModel
+from structattn.training.examples import inputs_of
 
 LOGGER = logging.getLogger("structattn.cli")
-_LOOKED_AT = 100  # lines that tell labels from the first words of texts
 
 
 def command(
@@ -58,14 +50,10 @@ def command(
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
-    settings = data_config(run, format=format, text_column=text_column, id_column=id_column)
-    columns = dataclasses.replace(settings, label_column=None).columns  # new texts need no labels
-    data_format = format or _recognised(model, data)
-    counts = ExampleCounts(data, format=data_format, has_classes=False)
-    # A format that was recognised is left to be recognised: only texts without labels have to be named.
-    named = "text" if data_format == "text" else format
-    parsed = with_parses(read_inputs(model.task, data, format=named, columns=columns), parses)
-    inputs = counts.over(map(model.task.limited, parsed))
+    settings = data_config(run, format=format, parses=parses, text_column=text_column, id_column=id_column)
+    found, read = inputs_of(model, opened(data), settings)
+    counts = ExampleCounts(data, format=found, has_classes=False)
+    inputs = counts.over(map(model.task.limited, read))
     for examples in chunks(inputs, size=32 * batch_size):
         with hardware.autocast():
             predictions = model.predict(examples, batch_size=batch_size)
@@ -75,18 +63,6 @@ def command(
     counts.summary().log(LOGGER)
     if model.find_trees is not None:
         model.find_trees.log(LOGGER, "--parser")
-
-
-def _recognised(model: "TaskModel", data: str) -> str:
-    """The format of the inputs; lines of which none begins with a label of the model are texts without labels."""
-    if data == "-":
-        return "text"
-    found = model.task.format_of(data)
-    if found == "labelled" and model.task.format is None:
-        first = {example.label for example in itertools.islice(read_examples(data, found), _LOOKED_AT)}
-        if not first & {*getattr(model, "labels", first), *model.task.relabel}:
-            return "text"
-    return found
 
 
 def _values(prediction: Prediction) -> dict[str, object]:

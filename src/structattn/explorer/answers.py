@@ -154,7 +154,7 @@ class Answers:
             RequestError: for another number of sentences.
         """
         example = self._example(sentences, names)
-        return {name: look(self.models[name], example) for name in names}
+        return self._seen(example, names)
 
     @property
     def _first(self) -> TaskModel:
@@ -202,15 +202,18 @@ class Answers:
         return self._completed(Example(sentences), names)
 
     def _look(self, example: Example, names: Sequence[str]) -> dict[str, Any]:
-        seen = {name: look(self.models[name], example) for name in names}
+        seen = self._seen(example, names)
         looks = [look_record(found, name, self.models[name], self.reads[name]) for name, found in seen.items()]
         return {"sentences": [record_of(one) for one in example.sentences], "looks": looks}
+
+    def _seen(self, example: Example, names: Sequence[str]) -> dict[str, Look]:
+        return {name: look(self.models[name], example) for name in names}
 
     def _draw(self, asked: Request, example: Example) -> dict[str, Any]:
         assert asked.figure is not None
         figure = asked.figure
         before = self.looks(asked.models, figure.before) if figure.before else None
-        seen = {name: look(self.models[name], example) for name in asked.models}
+        seen = self._seen(example, asked.models)
         content = encode(draw(figure.what, seen, before=before, by_row=figure.by_row), figure.format)
         return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
 

@@ -78,13 +78,23 @@ def read_lines(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def check_readable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that is neither a folder nor a file whose first line can be read.
+    """Refuse a path that is neither a folder nor a file whose first line can be read; a pipe is left as it is.
 
     Raises:
         ParseError: as ``read_lines``.
     """
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) and not is_pipe(path):
         next(read_lines(path), None)
+
+
+def is_pipe(path: str | os.PathLike[str]) -> bool:
+    """Whether a path can be read only once: a pipe, a terminal, or ``/dev/stdin`` where no file stands behind it.
+
+    Example:
+        >>> is_pipe("/dev/null"), is_pipe(__file__), is_pipe("missing.txt")
+        (True, False, False)
+    """
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def read_text(source: Source, *, max_bytes: int | None = None) -> str:

@@ -2,10 +2,11 @@
 
 import dataclasses
 import itertools
+import math
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,21 +21,27 @@ from structattn.data.model_config import (
 )
 from structattn.data.objects import read_objects
 from structattn.data.parses import with_parses
-from structattn.data.readers.reading import all_files_of, check_format
+from structattn.data.readers.reading import all_files_of, check_format, read_examples
 from structattn.data.summary import DataSummary, summarise
 from structattn.encoders.table import check_embedder, with_default_embedder
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import check_readable
+from structattn.syntax.errors import ConfigError, ParseError, source_name
+from structattn.syntax.files import Source, check_readable, is_pipe
 from structattn.tasks import Task
 from structattn.tasks.table import check_decoder, get_task, model_kind
 from structattn.training.config import DataConfig, RunConfig
 
-Data = str | os.PathLike[str] | Iterable[Any]
-"""A file, or a collection as ``read_objects`` takes it."""
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from structattn.tasks import TaskModel
+
+Data = Source | Iterable[Any]
+"""A file, an open stream, or a collection as ``read_objects`` takes it."""
 
 FROM_PYTHON = "python:"
 """What stands before the checksum of examples, in place of a path, where no file was read."""
 
+_LOOKED_AT = 100  # lines that tell labels from the first words of texts
 # Splits are the same for every seed of a run, so that runs can be compared.
 _SPLIT_SEED = 0
 
@@ -98,12 +105,14 @@ def check_run(config: RunConfig) -> Task:
     check_format(data.format)
     if data.train is None:
         generator_of(config, task)
+    for file in files_of_run(data):
+        if not file.startswith(FROM_PYTHON):
+            if is_pipe(file):
+                raise ParseError("expected a file, as a run reads its data more than once, got a pipe", file=file)
+            check_readable(file)
     for path in (data.train, data.dev, data.test):
         if path is not None and not path.startswith(FROM_PYTHON) and data.format is None:
             task.format_of(path)
-    for file in files_of_run(data):
-        if not file.startswith(FROM_PYTHON):
-            check_readable(file)
     if config.init is not None:
         read_model_config(whole_model_folder(config.init), trust_code=True)
     backbone, adapter = config.embedder.get("folder"), config.options.get("adapter")
@@ -186,12 +195,54 @@ def examples_of(task: Task, source: Data, data: DataConfig) -> Iterator[Example]
         ParseError: for data that are none, with file and line, or the number of the row.
         ConfigError: if the examples do not fit the task.
     """
-    if isinstance(source, str | os.PathLike):
-        found = task.read(source, format=data.format, columns=data.columns)
+    if _is_file(source):
+        # Lines of text have no columns; those of the data that a model learnt from do not concern them.
+        columns = {} if data.format == "text" else data.columns
+        found = task.read(source, format=data.format, columns=columns)
     else:
         target = "score" if task.is_regression else "class"
         found = task.prepare(read_objects(source, **data.columns, target=target, num_texts=task.arity))
     return with_parses(found, data.parses)
+
+
+def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
+    """What a model is to predict, labels or not: the name of its format, and the examples.
+
+    What comes from a stream or a pipe is one text a line, and so are lines of which none begins with a label of the
+    model, unless the format says otherwise.
+
+    Args:
+        model: a model of a task.
+        source: as for `examples_of`.
+        data: likewise.
+
+    Raises:
+        ParseError: as `examples_of`.
+        ConfigError: as `examples_of`.
+    """
+    task = model.task
+    data = dataclasses.replace(data, label_column=None)
+    if not _is_file(source):
+        return "examples", examples_of(task, source, data)
+    if data.format is None and (not isinstance(source, str | os.PathLike) or is_pipe(source)):
+        data = dataclasses.replace(data, format="text")
+    name = data.format or task.format_of(source)
+    if data.format is None and name == "labelled" and task.format is None:
+        first = (example.label for example in itertools.islice(read_examples(source, name), _LOOKED_AT))
+        if not any(_is_answer(model, str(label)) for label in first):
+            name = "text"
+            data = dataclasses.replace(data, format=name)
+    return name, examples_of(task, source, data)
+
+
+def _is_answer(model: "TaskModel", word: str) -> bool:
+    """Whether a word is one that data of the model's task have as label or score."""
+    if not model.task.is_regression:
+        return word in model.labels or word in model.task.relabel
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Example]:
@@ -216,7 +267,12 @@ def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Exampl
 
 def name_of(source: Data) -> str:
     """The path of a file; "the given data" for anything else."""
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else "the given data"
+    return source_name(source) if _is_file(source) else "the given data"
+
+
+def _is_file(source: Data) -> "TypeIs[Source]":
+    """Whether this is a file or a stream, and no collection."""
+    return isinstance(source, str | os.PathLike) or hasattr(source, "read")
 
 
 def files_of_run(data: DataConfig) -> list[str]:

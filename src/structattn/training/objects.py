@@ -11,7 +11,7 @@ from structattn.syntax import ConfigError
 from structattn.syntax.options import nearest
 from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
-from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
+from structattn.training.examples import FROM_PYTHON, Data, examples_of, inputs_of, labelled_examples
 from structattn.training.models import load
 from structattn.training.result import RunResult
 from structattn.training.run import run
@@ -112,6 +112,7 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
     Args:
         model: a model of a task, or the folder of a run or model.
         data: texts, or anything that `train` takes; labels are not needed. For tasks on pairs a tuple of two is a pair.
+            Lines of a file of which none begins with a label of the model are texts.
         **columns: ``text_column`` and ``id_column`` where they have other names than the usual ones.
 
     Raises:
@@ -119,7 +120,7 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
         ParseError: for data that are none, with file and line, or the number of the row.
     """
     ready = _model(model)
-    return ready.predict(list(examples_of(ready.task, data, DataConfig(**columns))))
+    return ready.predict(list(inputs_of(ready, data, DataConfig(**columns))[1]))
 
 
 def checksum(examples: Sequence[Example]) -> str:

@@ -1,4 +1,4 @@
-"""Plain lines: ``label text``, and one JSON object a line."""
+"""Plain lines: ``label text``, texts without labels, and one JSON object a line."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,6 +29,19 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
         sentence = sentence_of(text[0], tokenised=tokenised)
         yield Example((sentence,), label_of(label, place, target=target), id=str(count))
         count += 1
+
+
+def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
+    """A text a line, or two with a tab between, without labels; an empty line is a text without words.
+
+    Raises:
+        ParseError: for a line of more than two texts.
+    """
+    for number, line in read_lines(path):
+        texts = line.split("\t")
+        if len(texts) > 2:
+            raise Place(path, number).error(f"expected one sentence, or two with a tab between, got {len(texts)}")
+        yield Example([sentence_of(text, tokenised=tokenised) for text in texts], id=str(number - 1))
 
 
 def read_json(

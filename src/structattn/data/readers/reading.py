@@ -15,18 +15,19 @@ from structattn.data.readers.agreement import find_pair, read_agreement
 from structattn.data.readers.babi import read_babi
 from structattn.data.readers.documents import read_documents
 from structattn.data.readers.items import Column
-from structattn.data.readers.lines import read_json, read_labelled
+from structattn.data.readers.lines import read_json, read_labelled, read_text
 from structattn.data.readers.parallel import files_of, read_parallel
 from structattn.data.readers.tables import is_table_header, read_csv, read_sick, read_tsv
 from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
 from structattn.syntax import ConfigError, ParseError, read_lines
 from structattn.syntax.errors import shown, source_name
-from structattn.syntax.files import MAX_WORDS, Source, parse_json
+from structattn.syntax.files import MAX_WORDS, Source, is_pipe, parse_json
 from structattn.syntax.options import nearest
 
 FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "sst": read_sst,
     "labelled": read_labelled,
+    "text": read_text,
     "csv": read_csv,
     "tsv": read_tsv,
     "json": read_json,
@@ -72,7 +73,7 @@ def read_examples(
         id_column: the column of ids.
 
     Yields:
-        One example after the other. Blank lines are skipped.
+        One example after the other. Blank lines are skipped, but for ``text``, where each is a text without words.
 
     Raises:
         ConfigError: for an unknown format, or an option the format does not have; the message lists what it knows.
@@ -149,10 +150,10 @@ def recognise_format(path: Source) -> str:
     """The name of the format of a file, from its name and its first line.
 
     Raises:
-        ConfigError: for a stream, which has neither a name nor a second reading.
+        ConfigError: for a stream or a pipe, which cannot be read a second time.
         ParseError: if the file is missing, empty, or looks like no known format.
     """
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, str | os.PathLike) or is_pipe(path):
         raise ConfigError(f"expected the format of {source_name(path)}, got none; known: {', '.join(FORMATS)}")
     name = Path(path).name.removesuffix(".gz")
     line = next((line for _, line in read_lines(path) if line.strip()), None)
