@@ -56,7 +56,8 @@ parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package: from 
 	gzip -cdf $(GOLD) | cat - runs/silver.conllu > runs/gold-and-silver.conllu
 	$(TRAIN_PARSER) runs/gold-and-silver.conllu --config $(ENGLISH)/recipe.yaml --out runs/english
 	rm -rf $(ENGLISH)/model
-	cp -r runs/english/best $(ENGLISH)/model
+	mkdir $(ENGLISH)/model
+	cp runs/english/best/*.json runs/english/best/*.safetensors $(ENGLISH)/model  # its card is $(ENGLISH)/README.md
 
 bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in runs/benchmarks.md
 	$(BIN)/python -m benchmarks --out runs/benchmarks.md

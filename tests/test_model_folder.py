@@ -148,6 +148,7 @@ def test_loading_needs_no_transformers(tmp_path: Path) -> None:
 def test_keys_and_config_are_those_of_a_hugging_face_folder(tmp_path: Path) -> None:
     make().save_pretrained(tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "README.md",
         "config.json",
         "vocabulary.json",
         "model.safetensors",
@@ -242,7 +243,11 @@ def test_every_kind_of_model_comes_back_the_same(kind: str, tmp_path: Path) -> N
     expected = model.state_dict()
     assert list(loaded.state_dict()) == list(expected)
     assert all(torch.equal(value, expected[name]) for name, value in loaded.state_dict().items())
-    assert {file.suffix for file in (tmp_path / "model").rglob("*") if file.is_file()} == {".json", ".safetensors"}
+    assert {file.suffix for file in (tmp_path / "model").rglob("*") if file.is_file()} == {
+        ".json",
+        ".md",
+        ".safetensors",
+    }
     loaded.save_pretrained(tmp_path / "again")
     for file in (tmp_path / "model").rglob("*.*"):
         assert file.read_bytes() == (tmp_path / "again" / file.relative_to(tmp_path / "model")).read_bytes(), file.name

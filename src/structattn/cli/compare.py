@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from structattn.cli.lines import table
+from structattn.data.model_card import add_comparison
 from structattn.inspection.comparisons import answers_in_words, comparison_table, flips_page
 from structattn.layers.devices import Hardware
 from structattn.syntax import replace_text
 from structattn.syntax.errors import ConfigError
 from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool
+from structattn.training.folder import RunFolder
 
 # How much of a text stands in a line.
 _WIDTH = 60
@@ -28,6 +30,7 @@ def command(
     flips: str | None = None,
     examples: int = 10,
     pooled: str | None = None,
+    cards: bool = False,
     hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
@@ -46,6 +49,7 @@ def command(
         examples: how many of these to print for each pair of systems.
         pooled: name of the system that the others are compared with, over several data sets at once: each of RUNS is
             one, and holds a folder for each system.
+        cards: also write the comparison into the model cards of the runs, best/README.md.
         hardware: where the models run that answer --data, and in which numbers.
         trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
@@ -55,8 +59,10 @@ def command(
             f"--flips: expected a file that ends in .html, got {flips!r}; --examples says how many to print"
         )
     if pooled is not None:
-        if data is not None or flips is not None or format != "text":
-            raise ConfigError("--pooled: expected no --data, --flips or --format, which are about a single data set")
+        if data is not None or flips is not None or format != "text" or cards:
+            raise ConfigError(
+                "--pooled: expected no --data, --flips, --format or --cards, which are about a single data set"
+            )
         over = pool(*runs, against=pooled, metric=metric, split=split)
         yield from [jsonlib.dumps(dataclasses.asdict(over))] if json else _pooled_lines(over)
         return
@@ -73,12 +79,21 @@ def command(
     if flips is not None:
         with replace_text(flips) as stream:
             stream.write(flips_page(found))
+    if cards:
+        _write_into_cards(found)
     if json:
         yield jsonlib.dumps(dataclasses.asdict(found), default=str)
     elif format == "text":
         yield from _lines(found, examples)
     else:
         yield comparison_table(found, format)
+
+
+def _write_into_cards(found: Comparison) -> None:
+    text = comparison_table(found, "markdown")
+    for folder in [RunFolder(one) for group in found.groups for one in group.folders]:
+        if folder.best.is_dir():  # there is none for a run over all folds
+            add_comparison(folder.best, text)
 
 
 def _lines(found: Comparison, examples: int) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Saved models: one folder format, one reader and one writer for every kind of model, and for adapters.
 
-A model folder has ``config.json``, ``model.safetensors`` and whatever files its kind writes beside them. An adapter,
-which is added to another model, has the file names of the Hugging Face Hub, ``adapter_config.json`` and
+A model folder has ``config.json``, ``model.safetensors``, a model card and whatever files its kind writes beside them.
+An adapter, which is added to another model, has the file names of the Hugging Face Hub, ``adapter_config.json`` and
 ``adapter_model.safetensors``, and otherwise the same format. A folder may come from anybody: nothing is unpickled, and
 no code that it names is imported unless the caller trusts it.
 """
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from structattn.data.model_card import write_card
 from structattn.data.model_config import MODEL, Layout, Storage, header, read_model_config, whole_model_folder
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
@@ -104,6 +105,7 @@ def write_model(
         named = {layout.prefix + name: tensor for name, tensor in tensors.items()}
         save_tensors(named, temporary / layout.weights, storage)
         write_json(temporary / layout.config, {**header(kind), **config})
+        write_card(temporary)
 
 
 def read_model(

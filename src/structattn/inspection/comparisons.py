@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from structattn.pictures.page import Section, page, table
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.markdown import escaped
 from structattn.syntax.options import nearest
 from structattn.tasks.metrics import metric
 from structattn.training.comparison import Comparison, Difference, Flip
@@ -25,7 +26,7 @@ class _Markdown:
 
     def escape(self, text: str) -> str:
         """Plain text."""
-        return re.sub(r"[\\`*_|<>\[\]]", r"\\\g<0>", text)
+        return escaped(text)
 
     def number(self, text: str) -> str:
         """A number, with its sign."""

@@ -24,7 +24,6 @@ from structattn.syntax.errors import ConfigError, ParseError, shown
 from structattn.syntax.folders import require_keys
 
 LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}hydra.layer.")
-_CARD = "README.md"
 _HEAD_PARTS = ("query", "key", "value")
 
 
@@ -48,13 +47,8 @@ def save_adapter(
         "base_fingerprint": backbone_fingerprint(base),
         "saved_parts": sorted(saved),
     }
-
-    def write_files(temporary: Path) -> dict[str, Any]:
-        (temporary / _CARD).write_text(_card(content), encoding="utf-8")
-        return content
-
     parts = {name: tensor for name, tensor in layer.parts.items() if name.split(".")[0] in saved}
-    write_model(folder, KIND, write_files, parts, layout=LAYOUT)
+    write_model(folder, KIND, lambda _: content, parts, layout=LAYOUT)
 
 
 def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -176,17 +170,3 @@ def fingerprints(tensors: Mapping[str, Tensor]) -> dict[str, str]:
 def _bytes(tensor: Tensor) -> bytes:
     raw: bytes = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
     return raw
-
-
-def _card(content: Mapping[str, Any]) -> str:
-    hydra = content["hydra"]
-    relation = hydra["relation"] if isinstance(hydra["relation"], str) else ", ".join(hydra["relation"])
-    backbone = content["base_model_name_or_path"] or f"a {content['base_model_type']} of width {content['hidden_size']}"
-    return (
-        "---\nlibrary_name: structattn\ntags: [hydra, adapter]\n---\n\n"
-        f"# HYDRA heads for {backbone}\n\n"
-        f"{hydra['num_heads']} heads of width {content['head_dim']} whose scores were trained to be the relation "
-        f"`{relation}` between words (arXiv 2109.05349).\n\n"
-        "```python\nimport structattn as sa\nfrom transformers import AutoModel\n\n"
-        'model = sa.pretrained.add_heads(AutoModel.from_pretrained(BACKBONE), "this folder")\n```\n'
-    )

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from structattn.syntax.folders import described_by, read_json, remove, write_json
 from structattn.training import machine
+from structattn.training.card import write_run_card
 from structattn.training.folder import RunFolder, plain
 from structattn.training.state import preserved_randomness
 
@@ -19,13 +20,15 @@ def carry_out(
     work: Callable[[RunFolder, Any], Mapping[str, Any]],
     read: Callable[[RunFolder, Mapping[str, Any]], _Result],
     *,
+    verb: str,
     files: Iterable[str | os.PathLike[str] | None] = (),
     resume: bool = False,
     overwrite: bool = False,
 ) -> _Result:
     """One run from its configuration to ``result.json``, or the result of one that was finished before.
 
-    The folder is locked, checked and described; what the work comes to is written, and only then is the state of the
+    The folder is locked, checked and described; what the work comes to is written, with the card of
+    the best model, and only then is the state of the
     unfinished run removed. The caller's random state is put back. Of a run that fails, or is interrupted, before
     its first evaluation nothing is left; an interrupt after that has a note that says how to resume it.
 
@@ -34,6 +37,7 @@ def carry_out(
         place: the path of the run folder, which the first process decides.
         work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
         read: what that content means.
+        verb: the command that makes such a run, for the model card.
         files: what the run reads, whose checksums are kept.
         resume: continue the interrupted run in the folder.
         overwrite: replace the run in the folder.
@@ -58,6 +62,7 @@ def carry_out(
             try:
                 machine.from_first(lambda: folder.describe(values, machine.environment(accelerator.device, files)))
                 result = work(folder, accelerator)
+                machine.from_first(lambda: write_run_card(folder, verb, values, result))
                 machine.from_first(lambda: write_json(folder.result, result))
             except BaseException as error:
                 if machine.is_first():

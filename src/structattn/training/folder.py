@@ -6,7 +6,7 @@ environment.json        versions, device, checksums of the data
 metrics.jsonl           one line per evaluation
 predictions/dev.jsonl   id, gold, predicted, scores of the best model, texts; ``test.jsonl`` likewise
 checkpoints/            the state of the unfinished run
-best/                   the best model, a Hugging Face folder
+best/                   the best model, a Hugging Face folder, with its model card
 plots/                  for pictures
 result.json             the best evaluation; its presence says that the run is finished
 ```

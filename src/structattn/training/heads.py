@@ -113,6 +113,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         lambda: config.out,
         work,
         read,
+        verb="hydra pretrain",
         files=(config.treebank, config.dev),
         resume=resume,
         overwrite=overwrite,

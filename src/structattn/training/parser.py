@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class ParserResult:
         epoch: the epoch of the best parser.
         seconds: training time.
         sentences_per_second: how fast the best parser read dev when it was measured.
+        sentences: how many were trained on, and how many chose the best parser.
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class ParserResult:
     epoch: int
     seconds: float
     sentences_per_second: float
+    sentences: Mapping[str, int] = field(default_factory=dict)
 
 
 def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool = False) -> ParserResult:
@@ -66,6 +68,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         lambda: config.out,
         functools.partial(_train, config),
         lambda folder, values: ParserResult(folder.path, **values),
+        verb="parser train",
         files=(config.treebank, config.dev),
         resume=resume,
         overwrite=overwrite,
@@ -101,6 +104,7 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         "epoch": int(best["epoch"]),
         "seconds": history.last["seconds"],
         "sentences_per_second": best["sentences_per_second"],
+        "sentences": {"train": len(train), "dev": len(dev)},
     }
 
 

@@ -79,6 +79,7 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
         lambda: run.out,
         functools.partial(_train, run),
         lambda _, values: QuestionResult(run.out, **values),
+        verb="squad",
         files=(run.train, run.dev),
         resume=resume,
         overwrite=overwrite,

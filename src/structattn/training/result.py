@@ -22,6 +22,7 @@ class RunResult:
         parameters: trained parameters apart from word vectors.
         seconds: training time.
         peak_memory: peak memory of the process until then, in MiB; see ``machine.peak_memory``.
+        examples: how many were trained on, phrases included, and how many each evaluation had.
         best: the row of ``metrics.jsonl`` that belongs to the best model.
     """
 
@@ -31,6 +32,7 @@ class RunResult:
     parameters: int = 0
     seconds: float = 0.0
     peak_memory: float = 0.0
+    examples: Mapping[str, int] = field(default_factory=dict)
     best: Mapping[str, Any] = field(default_factory=dict)
 
 

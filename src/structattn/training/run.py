@@ -84,6 +84,7 @@ def run(
         lambda: _new_folder(config) if config.out is None else Path(config.out),
         work,
         result_of,
+        verb="train",
         files=files_of_run(config.data),
         resume=resume,
         overwrite=overwrite,
@@ -184,6 +185,7 @@ def _train(
         parameters=count_parameters(model),
         seconds=history.last["seconds"],
         peak_memory=machine.peak_memory(accelerator.device),
+        examples={name: len(part) for name in ("train", "dev", "test") if (part := getattr(split, name))},
         best=history.best,
     )
     test = machine.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}

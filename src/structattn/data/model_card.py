@@ -1,0 +1,251 @@
+"""Model cards: the ``README.md`` of a model folder, with the metadata that the Hugging Face Hub reads from it.
+
+A folder that was saved says what the model is and how to read it. When a run ends, its best model's card also says what
+it was trained on, how well it does, and how to train it again; ``structattn compare --cards`` adds the comparison with
+other runs. Reference: Mitchell et al. (2019), Model cards for model reporting.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from structattn.data.model_config import ADAPTER, MODEL, MODEL_TYPE, Layout
+from structattn.syntax.files import read_text, replace_text
+from structattn.syntax.folders import read_json
+from structattn.syntax.markdown import escaped, fenced, table_of
+
+CARD = "README.md"
+_COMPARISON = "\n## Comparison\n"
+_MOST_LABELS, _WIDTH = 20, 60
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the card of one kind of model says.
+
+    Attributes:
+        about: what the model does, in a sentence.
+        usage: Python code; ``FOLDER`` and ``BACKBONE`` stand for folders, ``EXAMPLES`` for what the task takes.
+        pipeline: the Hub's name of its task, if it has one.
+    """
+
+    about: str
+    usage: str
+    pipeline: str | None = None
+
+
+_LOAD = 'import structattn as sa\n\nmodel = sa.load("FOLDER")'
+_ADD = (
+    "from transformers import AutoModel\n\nimport structattn as sa\n\n"
+    'backbone = AutoModel.from_pretrained("BACKBONE")\n'
+)
+KINDS: Mapping[str, Kind] = {
+    "encoder": Kind(
+        "Maps sentences to states of their words and one vector each.",
+        f"{_LOAD}  # a torch module",
+        "feature-extraction",
+    ),
+    "sentence": Kind(
+        "Answers with a label or a score for each example.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "text-classification"
+    ),
+    "sequence": Kind("Writes a text for each sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+    "facts": Kind(
+        "Answers a question about a story and selects the facts that the answer rests on.",
+        f"{_LOAD}\nmodel.predict(EXAMPLES)",
+        "question-answering",
+    ),
+    "attachment": Kind("Finds the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+    "parser": Kind(
+        "Finds tags and the labelled dependency tree of each sentence.",
+        'import structattn as sa\n\nsa.parse("Two kids wash their hands", parser="structattn:FOLDER")',
+        "token-classification",
+    ),
+    "hydra_sequence_classification": Kind(
+        "Classifies texts: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
+        _LOAD,
+        "text-classification",
+    ),
+    "hydra_token_classification": Kind(
+        "Classifies subwords: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
+        _LOAD,
+        "token-classification",
+    ),
+    "hydra_question_answering": Kind(
+        "Marks answers in texts: a backbone with HYDRA heads (arXiv 2109.05349) and a span classifier.",
+        _LOAD,
+        "question-answering",
+    ),
+    "hydra": Kind(
+        "HYDRA heads (arXiv 2109.05349), to be added to their backbone: trained to score a relation between words.",
+        f'{_ADD}model = sa.pretrained.add_heads(backbone, "FOLDER")',
+    ),
+    "injection": Kind(
+        "Priors in the attention heads of a backbone, to be added to it.",
+        f'{_ADD}model = sa.pretrained.load_injection(backbone, "FOLDER")',
+    ),
+}
+_OTHER = Kind("A model of this library.", _LOAD)
+_BACKBONE = Kind(
+    "A model of Hugging Face's transformers that structattn trained.",
+    'from transformers import AutoModel\n\nmodel = AutoModel.from_pretrained("FOLDER")',
+)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run says of its best model.
+
+    Attributes:
+        command: the command that makes such a run; ``None`` if its data came from Python.
+        config: the content of its ``config.yaml``.
+        scores: figures by metric, for each part of the data.
+        counts: numbers of examples by part of the data.
+        checksums: SHA-256 of the files that were read, by path.
+        environment: versions by name.
+        seconds: training time.
+    """
+
+    command: str | None
+    config: Mapping[str, Any]
+    scores: Mapping[str, Mapping[str, float]]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def write_card(folder: Path, trained: Trained | None = None) -> None:
+    """Write the card of the model or adapter in a folder.
+
+    Args:
+        folder: of the model itself.
+        trained: what its run says of it, if it has ended.
+
+    Raises:
+        ParseError: if the configuration of the model is missing or damaged.
+    """
+    layout = MODEL if (folder / MODEL.config).is_file() else ADAPTER
+    config = read_json(folder / layout.config)
+    with replace_text(folder / CARD) as stream:
+        stream.write(_card(config, layout, (folder / layout.weights).stat().st_size, trained))
+
+
+def add_comparison(folder: Path, comparison: str) -> None:
+    """Put a comparison with other models at the end of a card, in place of an earlier one.
+
+    Args:
+        folder: of the model; it has a card.
+        comparison: Markdown.
+
+    Raises:
+        ParseError: if there is no card.
+    """
+    card = read_text(folder / CARD).partition(_COMPARISON)[0]
+    with replace_text(folder / CARD) as stream:
+        stream.write(f"{card.rstrip()}\n{_COMPARISON}\n{comparison.rstrip()}\n")
+
+
+def _card(config: Mapping[str, Any], layout: Layout, num_bytes: int, trained: Trained | None) -> str:
+    import yaml
+
+    is_ours = config.get("model_type") == MODEL_TYPE
+    kind = KINDS.get(str(config.get("kind")), _OTHER) if is_ours else _BACKBONE
+    title = _title(config)
+    header = yaml.safe_dump(_metadata(config, kind, title, trained), sort_keys=False, allow_unicode=True)
+    sections = [
+        f"---\n{header}---\n\n# {escaped(title, width=_WIDTH)}",
+        kind.about,
+        fenced(kind.usage.replace("EXAMPLES", _examples(config)), "python"),
+        "## Model",
+        table_of(["", ""], _facts(config, layout, num_bytes)),
+        *([] if trained is None else _training(trained)),
+        "## Licence\n\nNone is stated. What the model may be used for depends on the terms of its training data and, "
+        "where it has one, of its backbone; `license` in the header of this file is for the name of the licence.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _title(config: Mapping[str, Any]) -> str:
+    task = config.get("task")
+    made_of = config.get("encoder") or config.get("kind") or config.get("model_type")
+    return f"{made_of} for {task['name']}" if isinstance(task, Mapping) else str(made_of)
+
+
+def _examples(config: Mapping[str, Any]) -> str:
+    task = config.get("task")
+    return '[("one text", "another")]' if isinstance(task, Mapping) and task.get("arity") == 2 else '["a text"]'
+
+
+def _metadata(config: Mapping[str, Any], kind: Kind, title: str, trained: Trained | None) -> dict[str, Any]:
+    """The header, as https://huggingface.co/docs/hub/model-cards describes it."""
+    tags = [str(config[key]) for key in ("kind", "encoder") if isinstance(config.get(key), str)]
+    is_ours = config.get("model_type") == MODEL_TYPE
+    found: dict[str, Any] = {"library_name": MODEL_TYPE if is_ours else "transformers", "license": "unknown"}
+    if kind.pipeline is not None:
+        found["pipeline_tag"] = kind.pipeline
+    found["tags"] = list(dict.fromkeys([MODEL_TYPE, *tags]))
+    if trained is not None and kind.pipeline is not None:
+        settings = {**trained.config, **(trained.config.get("data") or {})}
+        source = next((settings[name] for name in ("train", "treebank") if settings.get(name)), "generated")
+        results = [
+            {
+                "task": {"type": kind.pipeline},
+                "dataset": {"type": "local", "name": Path(source).name, "split": part},
+                "metrics": [{"type": name, "value": value} for name, value in values.items()],
+            }
+            for part, values in trained.scores.items()
+            if values
+        ]
+        found["model-index"] = [{"name": title, "results": results}]
+    return found
+
+
+def _facts(config: Mapping[str, Any], layout: Layout, num_bytes: int) -> Iterator[tuple[str, str]]:
+    """What the configuration says, in rows of a name and a value; the longest values are left to the file itself."""
+    left_out = {"model_type", "format_version", "architectures", "id2label", "label2id", "base_fingerprint"}
+    for key, value in config.items():
+        if key in left_out or value in (None, "", {}, []):
+            continue
+        if key == "task" and isinstance(value, Mapping):
+            value = value.get("name")
+        yield key.replace("_", " "), _value(value)
+    yield "file", f"{escaped(layout.weights)}, {num_bytes:,} bytes"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{escaped(key)} {_value(one)}" for key, one in value.items() if one is not None)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        more = f", and {len(value) - _MOST_LABELS:,} more" if len(value) > _MOST_LABELS else ""
+        return ", ".join(_value(one) for one in value[:_MOST_LABELS]) + more
+    return escaped(value, width=_WIDTH)
+
+
+def _training(trained: Trained) -> Iterator[str]:
+    import yaml
+
+    names = list(dict.fromkeys(name for values in trained.scores.values() for name in values))
+    rows = [
+        [escaped(part), *(f"{values[name]:.4f}" if name in values else "" for name in names)]
+        for part, values in trained.scores.items()
+        if values
+    ]
+    if rows:
+        yield "## Evaluation"
+        yield table_of(["part of the data", *map(escaped, names)], rows)
+        yield "The epoch was chosen on dev."
+    yield "## Data"
+    if trained.counts:
+        yield table_of(["part", "examples"], [[escaped(name), f"{count:,}"] for name, count in trained.counts.items()])
+    if trained.checksums:
+        files = [[escaped(Path(path).name), f"`{digest}`"] for path, digest in trained.checksums.items()]
+        yield table_of(["file", "SHA-256"], files)
+    yield "## Training"
+    versions = ", ".join(f"{escaped(name)} {escaped(version)}" for name, version in trained.environment.items())
+    yield f"Trained in {trained.seconds:,.1f} s with {versions}."
+    if trained.command is None:
+        yield "The data came from Python, through `structattn.train`, with these values:"
+    else:
+        yield f"`{trained.command}` makes it again, with these values in `config.yaml`:"
+    yield fenced(yaml.safe_dump(dict(trained.config), sort_keys=False, allow_unicode=True), "yaml")

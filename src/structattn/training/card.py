@@ -1,0 +1,38 @@
+"""The model card of the best model of a run: what its folder knows of data, scores and configuration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from structattn.data.model_card import Trained, write_card
+from structattn.syntax.folders import read_json
+from structattn.training.examples import FROM_PYTHON
+from structattn.training.folder import RunFolder
+
+
+def write_run_card(folder: RunFolder, verb: str, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Write the card of the best model of a run; a run that keeps none, such as one over all folds, has no card.
+
+    Args:
+        folder: of the run, with ``environment.json``.
+        verb: the command that makes such a run.
+        config: the content of ``config.yaml``.
+        result: the content of ``result.json``.
+    """
+    if not folder.best.is_dir():
+        return
+    environment = read_json(folder.environment)
+    data = config.get("data") or {}
+    from_python = str(data.get("train")).startswith(FROM_PYTHON)
+    dev = result.get("metrics") or {"held_out_loss": result["loss"]}
+    counted = [result[name] for name in ("examples", "sentences", "questions") if name in result]
+    versions = ("structattn", "python", "torch", "transformers", "device")
+    trained = Trained(
+        None if from_python else f"structattn {verb} --config config.yaml --out again",
+        config,
+        scores={"dev": dev, "test": result.get("test", {})},
+        counts=counted[0],
+        checksums=environment["sha256"],
+        environment={name: environment[name] for name in versions if environment[name] is not None},
+        seconds=result["seconds"],
+    )
+    write_card(folder.best, trained)
