@@ -164,6 +164,16 @@ def test_words_run_from_right_to_left_where_their_script_does(chromium: Any, tmp
 
 
 @NEEDS_BROWSER
+def test_names_of_columns_stand_upright_where_their_script_is_written_downwards(chromium: Any, tmp_path: Path) -> None:
+    born = boot([sentence(["看了", "bark"], [2, 0])], [attention(WEIGHTS)])
+    with opened(chromium, write(tmp_path, born)) as page:
+        turned = page.locator(".column-names bdi").evaluate_all(
+            "names => names.map(e => getComputedStyle(e).transform)"
+        )
+    assert [transform == "none" for transform in turned] == [True, False]
+
+
+@NEEDS_BROWSER
 def test_an_edit_of_a_frozen_page_is_refused_with_the_command_of_a_live_one(chromium: Any, tmp_path: Path) -> None:
     born = {**two_words(), "command": "structattn explore runs/one"}
     with opened(chromium, write(tmp_path, born)) as page:

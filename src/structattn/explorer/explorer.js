@@ -280,6 +280,7 @@ function textWidth(text, size) {
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/u;
 const LETTER = /\p{L}/u;
+const UPRIGHT = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}]/u; // in columns
 
 /** Whether most letters are of a right-to-left script. */
 function isRightToLeft(words) {
@@ -2251,6 +2252,7 @@ class Matrices {
         { class: side, "aria-hidden": "true" },
         units.map((unit) => {
           const name = isolated(unit.text || "∅", { title: unit.text });
+          name.classList.toggle("upright", UPRIGHT.test(unit.text));
           name.style[side === "row-names" ? "height" : "width"] = `${cell}px`;
           name.style.lineHeight = `${cell}px`;
           name.style.fontSize = `${Math.min(12, cell * 0.85)}px`;
@@ -2936,6 +2938,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .column-names{display:flex;align-items:end}
 .column-names bdi,.row-names bdi{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .column-names bdi{writing-mode:vertical-rl;transform:rotate(180deg);max-height:130px}
+.column-names .upright{transform:none}
 .row-names bdi{display:block;max-width:130px;text-align:end}
 table{border-collapse:collapse;font-size:12px}
 caption{text-align:start;color:var(--soft)}
