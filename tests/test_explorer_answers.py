@@ -22,7 +22,7 @@ from structattn.explorer.sentences import record_of
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
 from structattn.parsing.missing import MissingTrees
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
-from structattn.tasks import SENTIMENT, SequenceModel, Task, TextProcessor, get_task
+from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
 
 DOG = Sentence(
@@ -351,6 +351,9 @@ def test_models_that_cannot_be_explored_are_refused() -> None:
         Answers({})
     with pytest.raises(ConfigError, match=r"bare: expected a model that answers a task, .* got SentenceEncoder"):
         Answers({"bare": build("emb_s2t", vocab_size=5, dim=4)})
+    facts = FactModel.build("unary", Task("qa", answer="facts"), ("a", "b"), vocabulary=VOCABULARY, dim=4)
+    with pytest.raises(ConfigError, match="expected a model with a sentence encoder, got one of task 'qa' without"):
+        Answers({"facts": facts})
     with pytest.raises(ConfigError, match="expected models that read as many sentences as each other, got a 1, b 2"):
         Answers({"a": words_model("emb_s2t"), "b": words_model("emb_s2t", PAIR)})
     with pytest.raises(RequestError, match="sentence 0: expected 1 to 256 words, got 257"):

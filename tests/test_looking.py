@@ -145,6 +145,7 @@ def test_sentences_that_are_read_together_by_words(inside: str) -> None:
     model = sentence_model("decomposable", TOGETHER, vocabulary=VOCABULARY, options=options)
     found = look(model, (DOG, KIDS))
     assert_same_answer(found.answer, model.predict([(DOG, KIDS)])[0])
+    assert_same_maps(sorted(found.maps, key=lambda one: one.index), attention_maps(model, [(DOG, KIDS)]))
     *of_words, pooled = found.maps
     assert [(one.rows, one.index) for one in of_words] == [
         (one.words, number) for number, one in enumerate((DOG, KIDS)) if inside != "none"

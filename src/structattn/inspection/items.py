@@ -8,7 +8,7 @@ from torch import nn
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TaskModel
+from structattn.tasks import COMBINATIONS, SentenceModel, SequenceModel, TaskBatch, TaskModel
 from structattn.tasks.model import Item
 
 ModuleType = TypeVar("ModuleType", bound=nn.Module)
@@ -16,24 +16,40 @@ ModuleType = TypeVar("ModuleType", bound=nn.Module)
 
 def batches_of(
     model: nn.Module, sentences: SentenceBatch | TaskBatch | Item | Sequence[Item], vocabulary: Vocabulary | None
-) -> list[tuple[SentenceBatch, list[int]]]:
-    """Batches, and for each of their sentences its place among all sentences."""
+) -> list[tuple[tuple[SentenceBatch, ...], list[int]]]:
+    """What an encoder reads in each of its passes, and for each row the place of its first sentence among all.
+
+    A pass reads one batch, or one for each sentence of a pair where the model reads them together.
+    """
     if isinstance(sentences, SentenceBatch):
-        return [(sentences, list(range(len(sentences))))]
+        return [((sentences,), list(range(len(sentences))))]
     if isinstance(sentences, TaskBatch):
-        arity = len(sentences.sentences)
-        return [
-            (side, [row * arity + number for row in range(len(side))])
-            for number, side in enumerate(sentences.sentences)
-        ]
-    flat = [sentence for text in texts_of(sentences) for sentence in text]
+        return _passes(sentences.sentences, together=reads_together(model))
+    texts = texts_of(sentences)
     known = vocabulary if vocabulary is not None else vocabulary_of(model)
     if known is None:
         raise ConfigError(
             f"{type(model).__name__} has no vocabulary: pass vocabulary=, or a batch made by structattn.collate"
         )
     read = _reader(model)
-    return [(collate([read(sentence) for sentence in flat], known), list(range(len(flat))))] if flat else []
+    together = reads_together(model)
+    # Sentences that are read one by one are one batch, whatever text they are of.
+    rows = texts if together else [(sentence,) for text in texts for sentence in text]
+    sides = [collate([read(sentence) for sentence in side], known) for side in zip(*rows, strict=True)]
+    return _passes(sides, together=together) if sides else []
+
+
+def _passes(sides: Sequence[SentenceBatch], *, together: bool) -> list[tuple[tuple[SentenceBatch, ...], list[int]]]:
+    firsts = [row * len(sides) for row in range(len(sides[0]))]
+    if together:
+        return [(tuple(sides), firsts)]
+    return [((side,), [first + number for first in firsts]) for number, side in enumerate(sides)]
+
+
+def reads_together(model: nn.Module) -> bool:
+    """Whether the model reads the sentences of a pair in one pass."""
+    asked = first_of(model, SentenceModel)
+    return asked is not None and COMBINATIONS[asked.task.combine].reads_together
 
 
 def _reader(model: nn.Module) -> Callable[[Sentence], Sentence]:

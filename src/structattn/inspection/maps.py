@@ -11,13 +11,13 @@ from structattn.data import SentenceBatch, Vocabulary
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.backbones import injected_maps, text_maps
-from structattn.inspection.items import batches_of, first_of, texts_of, with_found_trees
+from structattn.inspection.items import batches_of, first_of, reads_together, texts_of, with_found_trees
 from structattn.inspection.latent import latent_maps
 from structattn.inspection.names import phrase_names
 from structattn.inspection.recording import Pass, Record, recording
 from structattn.layers import BackboneEmbedding
 from structattn.pretrained import InjectedModel
-from structattn.tasks import COMBINATIONS, AttachmentModel, SentenceModel, TaskBatch
+from structattn.tasks import AttachmentModel, TaskBatch
 from structattn.tasks.model import Item
 
 
@@ -62,22 +62,22 @@ def attention_maps(
         return injected_maps(model, texts_of(sentences))
     reader = first_of(model, BackboneEmbedding)
     if reader is not None and reader.nodes == "text":
-        asked = first_of(model, SentenceModel)
-        together = asked is not None and COMBINATIONS[asked.task.combine].reads_together
-        texts = texts_of(sentences) if together else [(one,) for text in texts_of(sentences) for one in text]
+        texts = (
+            texts_of(sentences) if reads_together(model) else [(one,) for text in texts_of(sentences) for one in text]
+        )
         starts = [0, *itertools.accumulate(map(len, texts))]
         return text_maps(reader, texts, starts[: len(texts)]) if texts else []
     maps: list[AttentionMap] = []
     batches = batches_of(model, sentences, vocabulary)
     attachment = first_of(model, AttachmentModel)
     if attachment is not None:
-        return [found for batch, places in batches for found in latent_maps(attachment, batch, places)]
+        return [found for (batch,), places in batches for found in latent_maps(attachment, batch, places)]
     encoder = first_of(model, SentenceEncoder) or model
-    for batch, places in batches:
-        batch = batch.to(_device(model))
+    for sides, places in batches:
+        sides = tuple(side.to(_device(model)) for side in sides)
         with recording(model) as records:
-            encoder(batch)
-        maps += maps_of_pass(Pass((batch,), records), places)
+            encoder(*sides)
+        maps += maps_of_pass(Pass(sides, records), places)
     return sorted(maps, key=lambda found: found.index)
 
 
