@@ -28,6 +28,7 @@ VERBS = {
     "explore": "edit the trees of a sentence in a browser and watch a trained run's heads and answers",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
     "phrases": "share of attention on phrases of a trained model, against uniform attention",
+    "convert": "treebanks and examples between Parquet, JSON lines, CoNLL-U and brackets",
     "parse": "raw text to CoNLL-U with trees, by a parser of your choice",
     "parser train": "a dependency parser of your own from a treebank",
     "parser eval": "attachment scores and speed of a parser on a treebank",

@@ -12,12 +12,14 @@ import gzip
 import io
 import json
 import os
+import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from structattn.syntax.errors import ParseError, shown
+from structattn.syntax.remote import is_remote, remote_files
 
 Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
 """A path, or an open stream such as ``sys.stdin``."""
@@ -38,7 +40,7 @@ MAX_FACTS = 5_000
 """Lines of one story: every question is read with the whole story before it."""
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
-_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_MAGIC, _PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"
 _BLOCK = 1 << 18
 
 
@@ -78,12 +80,12 @@ def read_lines(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def check_readable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that is neither a folder nor a file whose first line can be read; a pipe is left as it is.
+    """Refuse a path that is neither a folder nor Parquet nor a file whose first line can be read; pipes are left alone.
 
     Raises:
         ParseError: as ``read_lines``.
     """
-    if not os.path.isdir(path) and not is_pipe(path):
+    if not os.path.isdir(path) and not is_pipe(path) and not is_parquet(path):
         next(read_lines(path), None)
 
 
@@ -136,6 +138,16 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+def is_parquet(source: Source) -> bool:
+    """Whether a file, or a stream, begins as a Parquet file does.
+
+    Raises:
+        ParseError: if it is missing or cannot be opened.
+    """
+    with open_bytes(source) as stream:
+        return stream.peek(4)[:4] == _PARQUET_MAGIC
+
+
 @contextlib.contextmanager
 def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     """Open a file for reading, unpacked if it is gzip; a stream stays open afterwards.
@@ -144,7 +156,10 @@ def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
         ParseError: if the file is missing or cannot be opened.
     """
     with contextlib.ExitStack() as stack:
-        if isinstance(source, str | os.PathLike):
+        if isinstance(source, str) and is_remote(source):
+            with remote_files(source) as (files, name):
+                raw = stack.enter_context(io.BufferedReader(files.open(name, "rb")))
+        elif isinstance(source, str | os.PathLike):
             try:
                 raw = stack.enter_context(open(source, "rb"))
             except (OSError, ValueError) as error:  # a name with a null character is a ValueError
@@ -204,15 +219,38 @@ def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         >>> [file.name for file in folder.iterdir()]
         ['a.txt']
     """
+    with replace_bytes(path) as raw:
+        # No name and no time in the gzip header: the same text gives the same bytes.
+        binary = gzip.GzipFile("", "wb", 6, raw, mtime=0) if os.fspath(path).endswith(".gz") else raw
+        with io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n") as stream:
+            yield stream
+
+
+@contextlib.contextmanager
+def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Write a binary file so that readers see the old file or the whole new one, as ``replace_text`` does.
+
+    Args:
+        path: file to write; ``s3://`` and the like go through fsspec, once the file is whole.
+
+    Yields:
+        The open stream.
+    """
+    if is_remote(path):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "copy")
+            with open(copy, "wb") as raw:
+                yield raw
+            with remote_files(path, "write") as (files, name):
+                files.makedirs(name.rpartition("/")[0] or "/", exist_ok=True)
+                files.put_file(copy, name)
+        return
     target = Path(path).resolve()
     in_place = target.exists() and not target.is_file()
     written = target if in_place else target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with named_when_full(path), open(written, "wb") as raw:
-            # No name and no time in the gzip header: the same text gives the same bytes.
-            binary = gzip.GzipFile("", "wb", 6, raw, mtime=0) if target.suffix == ".gz" else raw
-            with io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n") as stream:
-                yield stream
+            yield raw
         if not in_place:
             os.replace(written, target)
     except BaseException:

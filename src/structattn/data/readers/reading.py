@@ -17,12 +17,15 @@ from structattn.data.readers.documents import read_documents
 from structattn.data.readers.items import Column
 from structattn.data.readers.lines import read_json, read_labelled, read_text
 from structattn.data.readers.parallel import files_of, read_parallel
+from structattn.data.readers.rows import is_row, read_rows
 from structattn.data.readers.tables import is_table_header, read_csv, read_sick, read_tsv
 from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
+from structattn.data.treebank.files import read_parquet
 from structattn.syntax import ConfigError, ParseError, read_lines
 from structattn.syntax.errors import shown, source_name
-from structattn.syntax.files import MAX_WORDS, Source, is_pipe, parse_json
+from structattn.syntax.files import MAX_WORDS, Source, is_parquet, is_pipe, parse_json
 from structattn.syntax.options import nearest
+from structattn.syntax.remote import is_remote, remote_files
 
 FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "sst": read_sst,
@@ -39,6 +42,8 @@ FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "agreement": read_agreement,
     "parallel": read_parallel,
     "babi": read_babi,
+    "parquet": read_parquet,
+    "rows": read_rows,
 }
 
 
@@ -53,11 +58,12 @@ def read_examples(
     label_column: Column | None = None,
     id_column: Column | None = None,
 ) -> Iterator[Example]:
-    r"""Stream the examples of data files, gzip or plain.
+    r"""Stream the examples of data files, gzip or plain, or Parquet as ``structattn convert`` writes it.
 
     Args:
-        path: a file, a pattern of files such as ``"shards/*.tsv"``, or an open stream such as ``sys.stdin``. The ids of
-            several files start with the name of their file.
+        path: a file, a pattern of files such as ``"shards/*.parquet"``, or an open stream such as ``sys.stdin``;
+            ``s3://``, ``hf://`` and the like are read through fsspec. The ids of several files start with the name of
+            their file.
         format: one of ``FORMATS``; recognised from the name and the first line if ``None``. A stream has no name and is
             read once, so its format must be given.
         phrases: for ``sst``: ``"none"`` gives whole sentences, ``"all"`` every phrase and word with its own label,
@@ -110,7 +116,11 @@ def matching_files(path: Source) -> list[Any]:
     """
     if not isinstance(path, str | os.PathLike) or not glob.has_magic(os.fspath(path)) or os.path.exists(path):
         return [path]
-    found = sorted(glob.glob(os.fspath(path), recursive=True))
+    if is_remote(path):
+        with remote_files(path) as (files, name):
+            found = sorted(map(files.unstrip_protocol, files.glob(name)))
+    else:
+        found = sorted(glob.glob(os.fspath(path), recursive=True))
     if not found:
         raise ParseError("expected a file of this pattern, there is none", file=path)
     return found
@@ -155,6 +165,8 @@ def recognise_format(path: Source) -> str:
     """
     if not isinstance(path, str | os.PathLike) or is_pipe(path):
         raise ConfigError(f"expected the format of {source_name(path)}, got none; known: {', '.join(FORMATS)}")
+    if is_parquet(path):
+        return "parquet"
     name = Path(path).name.removesuffix(".gz")
     line = next((line for _, line in read_lines(path) if line.strip()), None)
     if line is None:
@@ -170,7 +182,8 @@ def recognise_format(path: Source) -> str:
     if line.lstrip().startswith("("):
         return "sst" if re.match(r"\s*\([0-4]\s", line) else "brackets"
     if line.startswith("{"):
-        return "snli" if "sentence1_parse" in _keys(line) else "json"
+        keys = _keys(line)
+        return "snli" if "sentence1_parse" in keys else "rows" if is_row(keys) else "json"
     if re.match(r"\s*\[\s*(\{|$)", line):
         return "json"
     if "\t" in line:

@@ -1,0 +1,62 @@
+"""``structattn convert``: examples and treebanks between Parquet, JSON lines, CoNLL-U and brackets."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+
+from structattn.data import Example, read_examples
+from structattn.data.readers.reading import check_format, matching_files, recognise_format
+from structattn.data.treebank.writing import ending_of, write_examples
+from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.files import check_readable
+
+
+def command(
+    source: str,
+    target: str,
+    *,
+    format: str | None = None,
+    shard_size: int | None = None,
+) -> Iterator[str]:
+    """Convert a file, or several, to the format that the target's name ends in.
+
+    Parquet (.parquet) and JSON lines (.jsonl) keep everything; what comes from CoNLL-U becomes the same bytes again.
+    CoNLL-U (.conllu) keeps sentences, dependency trees and labels, brackets (.mrg, .brackets) phrase trees.
+
+    Args:
+        source: a file, or a pattern of files in quotes, such as "shards/*.parquet"; s3:// and hf:// need the extra
+            scale and their own packages.
+        target: the file to write.
+        format: the data format of the source; recognised from it by default.
+        shard_size: write several files TARGET-00000, TARGET-00001, ... with at most this many examples each.
+    """
+    if shard_size is not None and shard_size < 1:
+        raise ConfigError(f"--shard_size: expected at least 1, got {shard_size}")
+    check_format(format)
+    if ending_of(target) == ".parquet":
+        require("pyarrow", "scale")
+    files = matching_files(source)
+    for file in files:
+        check_readable(file)
+        if file == target:
+            raise ConfigError(f"{target}: expected another file than the source")
+    # A treebank stays one, sentence by sentence, where training would read its documents.
+    known = format or recognise_format(files[0])
+    examples = read_examples(source, "conllu" if format is None and known == "documents" else known)
+    if shard_size is None:
+        yield f"{target}  {write_examples(target, examples):,} sentences"
+        return
+    for number, some in enumerate(_parts(examples, shard_size)):
+        name = _numbered(target, number)
+        yield f"{name}  {write_examples(name, some):,} sentences"
+
+
+def _parts(examples: Iterator[Example], size: int) -> Iterator[Iterable[Example]]:
+    """Stretches of examples, each of which is read before the next one is asked for."""
+    for first in examples:
+        yield itertools.chain([first], itertools.islice(examples, size - 1))
+
+
+def _numbered(target: str, number: int) -> str:
+    ending = "".join(PurePath(target).suffixes[-2:] if target.endswith(".gz") else PurePath(target).suffixes[-1:])
+    return f"{target.removesuffix(ending)}-{number:05d}{ending}"

@@ -1,0 +1,1 @@
+"""The columnar treebank: sentences and their structures as Parquet, one row a sentence."""

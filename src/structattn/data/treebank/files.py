@@ -1,0 +1,162 @@
+"""Parquet files of the treebank: written whole or not at all, read in batches of columns."""
+
+import contextlib
+import itertools
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from structattn.data.example import Example
+from structattn.data.treebank.rows import Row, examples_of_rows, rows_of
+from structattn.data.treebank.schema import NAMES, check_schema, schema
+from structattn.syntax.errors import ParseError, require
+from structattn.syntax.files import Source, open_bytes, replace_bytes
+
+BATCH = 4096
+"""Rows that are in memory at a time, and of a row group."""
+
+
+def write_parquet(
+    path: str | os.PathLike[str],
+    examples: Iterable[Example],
+    *,
+    about: Mapping[str, str] | None = None,
+    group_size: int = BATCH,
+) -> int:
+    """Write examples as Parquet; the file appears whole or not at all.
+
+    Args:
+        path: the file; ``s3://`` and the like go through fsspec.
+        examples: the examples; ``group_size`` rows are in memory at a time.
+        about: further metadata of the file.
+        group_size: rows of a row group, which is what a shuffled reading loads at a time.
+
+    Returns:
+        The number of sentences.
+
+    Raises:
+        MissingExtra: if pyarrow is not installed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from structattn.syntax import Sentence
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.parquet"
+        >>> write_parquet(path, [Example(Sentence(["hush"]), "quiet", id="1")])
+        1
+        >>> [(example.id, example.label) for example in read_parquet(path)]
+        [('1', 'quiet')]
+    """
+    parquet = require("pyarrow.parquet", "scale")
+    columns = schema().with_metadata({**(schema().metadata or {}), **(about or {})})
+    offsets = ["starts.list.element", "ends.list.element", "heads.list.element"]
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "use_dictionary": [f"{name}.list.element" for name in NAMES] + ["part", "parser", "parser_version", "answer"],
+        "column_encoding": dict.fromkeys(offsets, "DELTA_BINARY_PACKED"),
+    }
+    rows = (row for example in examples for row in rows_of(example))
+    count = 0
+    with replace_bytes(path) as stream, parquet.ParquetWriter(stream, columns, **options) as writer:
+        while some := list(itertools.islice(rows, group_size)):
+            writer.write_table(_table(some, columns))
+            count += len(some)
+    return count
+
+
+def read_parquet(path: Source) -> Iterator[Example]:
+    """Stream the examples of a Parquet file, with every field that they were written with.
+
+    Args:
+        path: the file, or an open binary stream.
+
+    Raises:
+        ParseError: if the file is missing, cut or damaged, has another version or lacks a column, changed while it was
+            read, or a row contradicts itself.
+        MissingExtra: if pyarrow is not installed.
+    """
+    batches = read_batches(path)
+    return examples_of_rows((row for batch in batches for row in _rows(batch)), path)
+
+
+def read_batches(path: Source, columns: Sequence[str] | None = None, *, batch_size: int = BATCH) -> Iterator[Any]:
+    """Stream the columns of a Parquet file as ``pyarrow.RecordBatch``.
+
+    Args:
+        path: as for ``read_parquet``.
+        columns: which; all if ``None``.
+        batch_size: maximum number of rows of a batch.
+
+    Raises:
+        ParseError: as ``read_parquet``.
+    """
+    with opened(path, columns) as file, described(path):
+        yield from file.iter_batches(batch_size, columns=columns)
+
+
+@contextlib.contextmanager
+def opened(path: Source, columns: Collection[str] | None = None) -> Iterator[Any]:
+    """A ``pyarrow.parquet.ParquetFile`` whose schema has been checked; refused if it changes within the block.
+
+    Raises:
+        ParseError: as ``read_parquet``.
+    """
+    parquet = require("pyarrow.parquet", "scale")
+    with open_bytes(path) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        if not size:
+            raise ParseError("expected at least one example, got an empty file", file=path)
+        with described(path):
+            file = parquet.ParquetFile(stream)
+        check_schema(file.schema_arrow, path, columns)
+        yield file
+        if stream.seek(0, os.SEEK_END) != size:
+            raise ParseError(f"expected a file that does not change while it is read, it had {size:,} bytes", file=path)
+
+
+@contextlib.contextmanager
+def described(path: Source) -> Iterator[None]:
+    """Say of a damaged file what it is, as pyarrow's errors do not name it.
+
+    Raises:
+        ParseError: with the file.
+    """
+    arrow = require("pyarrow", "scale")
+    try:
+        yield
+    except (arrow.ArrowException, EOFError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ParseError(f"expected a whole Parquet file, this one is cut or damaged: {reason}", file=path) from None
+
+
+def _table(rows: Sequence[Row], columns: Any) -> Any:
+    arrow = require("pyarrow", "scale")
+    return arrow.Table.from_arrays(
+        [arrow.array([row[field.name] for row in rows], field.type) for field in columns], schema=columns
+    )
+
+
+def _rows(batch: Any) -> Iterator[Row]:
+    """The rows of a batch as plain values."""
+    names = batch.schema.names
+    return (dict(zip(names, values, strict=True)) for values in zip(*map(_values, batch.columns), strict=True))
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of each row; lists of numbers and names without an object of Arrow for each element."""
+    types = require("pyarrow.types", "scale")
+    if not types.is_list(column.type) or types.is_nested(column.type.value_type):
+        found: list[Any] = column.to_pylist()
+        return found
+    offsets = column.offsets.to_numpy()
+    elements = column.values.slice(offsets[0], offsets[-1] - offsets[0])
+    if types.is_string(elements.type):
+        # Most are the same few strings, which are made once.
+        coded = elements.dictionary_encode()
+        kinds = [*coded.dictionary.to_pylist(), None]
+        flat = [kinds[code] for code in coded.indices.fill_null(len(kinds) - 1).to_pylist()]
+    else:
+        flat = elements.to_pylist()
+    ends = (offsets - offsets[0]).tolist()
+    here = column.is_valid().to_pylist()
+    return [flat[start:end] if valid else None for valid, start, end in zip(here, ends, ends[1:], strict=False)]

@@ -1,0 +1,221 @@
+"""Examples as rows of the treebank's columns, plain values, and rows as examples: the one is the inverse of the other.
+
+Parquet and JSON lines hold the same rows.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from structattn.data.example import Example
+from structattn.syntax import ConstituencyTree, DependencyTree, ParseError, Sentence
+from structattn.syntax.conllu import conllu_rows
+
+Row = dict[str, Any]
+
+_COLUMNS = {"lemmas": 2, "xpos": 4, "features": 5, "enhanced": 8, "misc": 9}
+_NUM_COLUMNS = 10
+
+
+def rows_of(example: Example) -> list[Row]:
+    """One row for each sentence of an example; what is not known is ``None``.
+
+    Rows of CoNLL-U say words, tags, heads and labels as the fields of the sentence have them now.
+
+    Example:
+        >>> (row,) = rows_of(Example(Sentence(["It", "'s"], metadata={"text": "It's"}), "fine", id="7"))
+        >>> row["text"], row["starts"], row["ends"], row["answer"], row["metadata"]
+        ("It's", [0, 2], [2, 4], 'fine', [{'key': 'text', 'value': None}])
+    """
+    label = example.label
+    known = {
+        "id": example.id,
+        "answer": label if isinstance(label, str) else None,
+        "score": label if isinstance(label, float) else None,
+        "weight": example.weight,
+    }
+    return [{**_row(sentence, known), **known, "part": part} for part, sentence in enumerate(example.sentences)]
+
+
+def examples_of_rows(rows: Iterable[Mapping[str, Any]], file: object) -> Iterator[Example]:
+    """The examples of rows; two rows are a pair where the second says so.
+
+    Args:
+        rows: as ``rows_of`` makes them; what is missing is ``None``.
+        file: for errors.
+
+    Raises:
+        ParseError: if a row contradicts itself; the message gives its number, from 1.
+
+    Example:
+        >>> pair = Example((Sentence(["a", "dog"], ["DET", "NOUN"]), Sentence([])), 0.5, id="7", weight=2.0)
+        >>> list(examples_of_rows(rows_of(pair), "pairs")) == [pair]
+        True
+    """
+    numbered = itertools.chain(enumerate(rows, start=1), [(0, {"part": 0})])
+    first: tuple[Mapping[str, Any], list[Sentence]] | None = None
+    for number, row in numbered:
+        if first is not None and not (row.get("part") and number):
+            yield _example(*first)
+            first = None
+        if not number:
+            return
+        try:
+            sentence = _sentence(row)
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ParseError(f"row {number}: expected a sentence, but {reason}", file=file) from None
+        if not row.get("part"):
+            first = (row, [sentence])
+        elif first is None or len(first[1]) > 1:
+            raise ParseError(f"row {number}: expected the second sentence of a pair behind its first one", file=file)
+        else:
+            first[1].append(sentence)
+
+
+def text_hash(text: str) -> bytes:
+    """The first 16 bytes of the SHA-256 of a text.
+
+    Example:
+        >>> text_hash("").hex()
+        'e3b0c44298fc1c149afbf4c8996fb924'
+    """
+    return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def _row(sentence: Sentence, known: Mapping[str, Any]) -> Row:
+    text, starts, ends = _placed(sentence)
+    tree = sentence.dependency
+    parser, _, version = sentence.metadata.get("parser", "").rpartition(" ")
+    row = {
+        "text": text,
+        "text_hash": text_hash(text),
+        "starts": starts,
+        "ends": ends,
+        "heads": None if tree is None else list(tree.heads),
+        "labels": None if tree is None or tree.labels is None else list(tree.labels),
+        "tags": None if sentence.tags is None else list(sentence.tags),
+        "parser": parser or None,
+        "parser_version": version if parser else None,
+        "comments": list(sentence.comments) or None,
+        "relations": [
+            {"name": name, "values": [float(value) for line in matrix for value in line]}
+            for name, matrix in sentence.relations.items()
+        ]
+        or None,
+        **_columns(sentence),
+        **_phrases(sentence),
+    }
+    repeated = _repeated({**known, **row})
+    row["metadata"] = [
+        {"key": key, "value": None if repeated.get(key) == value else value} for key, value in sentence.metadata.items()
+    ]
+    return row
+
+
+def _repeated(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata that columns hold already."""
+    parser = None if row.get("parser") is None else f"{row['parser']} {row['parser_version']}"
+    return {"text": row["text"], "sent_id": row.get("id"), "label": row.get("answer"), "parser": parser}
+
+
+def _placed(sentence: Sentence) -> tuple[str, list[int], list[int]]:
+    """A text, and where its words begin and end in it."""
+    text = sentence.metadata.get("text", "")
+    starts, ends = [], []
+    end = 0
+    for word in sentence.words:
+        start = end
+        while start < len(text) and text[start].isspace() and not text.startswith(word, start):
+            start += 1
+        if not text.startswith(word, start):
+            break
+        end = start + len(word)
+        starts.append(start)
+        ends.append(end)
+    else:
+        if "text" in sentence.metadata:
+            return text, starts, ends
+    ends = [end + place for place, end in enumerate(itertools.accumulate(map(len, sentence.words)))]
+    starts = [end - len(word) for word, end in zip(sentence.words, ends, strict=True)]
+    return " ".join(sentence.words), starts, ends
+
+
+def _columns(sentence: Sentence) -> Row:
+    """What CoNLL-U says beside words, tags, heads and labels."""
+    rows = sentence.rows
+    words = [row for row in rows if row[0].isdecimal()]
+    found: Row = {}
+    for name, place in _COLUMNS.items():
+        values = [row[place] for row in words]
+        found[name] = values if any(value != "_" for value in values) else None
+    others = [{"row": place, "line": "\t".join(row)} for place, row in enumerate(rows) if not row[0].isdecimal()]
+    return {**found, "lines": others or None}
+
+
+def _phrases(sentence: Sentence) -> Row:
+    tree = sentence.constituency
+    if tree is None:
+        return {"spans": None, "phrase_tags": None, "phrase_words": None}
+    usual = sentence.tags or (None,) * len(tree)
+    return {
+        "spans": [{"label": label, "start": start, "end": end} for label, start, end in tree.spans],
+        "phrase_tags": None if tree.tags == usual else list(tree.tags),
+        "phrase_words": None if tree.words == sentence.words else list(tree.words),
+    }
+
+
+def _example(row: Mapping[str, Any], sentences: Sequence[Sentence]) -> Example:
+    answer, score = row.get("answer"), row.get("score")
+    weight = row.get("weight")
+    label = score if answer is None else answer
+    return Example(tuple(sentences), label, id=row.get("id") or "", weight=1.0 if weight is None else weight)
+
+
+def _sentence(row: Mapping[str, Any]) -> Sentence:
+    text = row["text"]
+    words = [text[start:end] for start, end in zip(row["starts"], row["ends"], strict=True)]
+    heads, tags, spans = row.get("heads"), row.get("tags"), row.get("spans")
+    phrases = None
+    if spans is not None:
+        own = row.get("phrase_tags")
+        of_words = words if row.get("phrase_words") is None else row["phrase_words"]
+        triples = [(span["label"], span["start"], span["end"]) for span in spans]
+        phrases = ConstituencyTree(of_words, triples, tags=tags if own is None else own)
+    repeated = _repeated(row)
+    metadata = {
+        one["key"]: repeated[one["key"]] if one["value"] is None else one["value"] for one in row.get("metadata") or ()
+    }
+    size = len(words)
+    relations = {
+        one["name"]: [one["values"][size * place : size * (place + 1)] for place in range(size)]
+        for one in row.get("relations") or ()
+    }
+    plain = Sentence(
+        words,
+        tags,
+        None if heads is None else DependencyTree(heads, row.get("labels")),
+        phrases,
+        relations,
+        metadata=metadata,
+        comments=row.get("comments") or (),
+    )
+    rows = _rows(plain, row)
+    if not rows:
+        return plain
+    values = (plain.words, plain.tags, plain.dependency, plain.constituency, plain.relations)
+    return Sentence(*values, metadata=plain.metadata, comments=plain.comments, rows=rows)
+
+
+def _rows(sentence: Sentence, row: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The lines of CoNLL-U, if there is more in them than the fields of a sentence hold."""
+    given = {place: row[name] for name, place in _COLUMNS.items() if row.get(name) is not None}
+    lines = row.get("lines") or ()
+    if not given and not lines:
+        return []
+    columns = list(zip(*conllu_rows(sentence), strict=True)) or [()] * _NUM_COLUMNS
+    rows = list(zip(*(given.get(place, column) for place, column in enumerate(columns)), strict=True))
+    for one in lines:
+        rows.insert(one["row"], tuple(one["line"].split("\t")))
+    return rows

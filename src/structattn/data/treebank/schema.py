@@ -1,0 +1,121 @@
+"""The columns of the Parquet treebank, their types, and the version that a file says it was written with.
+
+Nothing is encoded beyond plain Parquet, so that any reader of Parquet understands the columns: words are
+``text[start:end]``, heads are CoNLL ids.
+"""
+
+import functools
+from collections.abc import Collection
+from typing import Any
+
+from structattn.syntax.errors import ParseError, require
+
+VERSION = "1"
+"""Of the schema; a file with another one is refused."""
+VERSION_KEY = "structattn_treebank"
+"""Under which the metadata of a file name its version."""
+
+# Columns of strings with few different values: labels, tags and the like are read as numbers and a list of names.
+NAMES = ("labels", "tags", "lemmas", "xpos", "features", "enhanced", "misc", "phrase_tags")
+
+
+@functools.cache
+def schema() -> Any:
+    """The columns, as a ``pyarrow.Schema``.
+
+    ==================  =====================================================================================
+    ``id``              of the example
+    ``part``            0, or 1 for the second sentence of a pair, whose row follows that of the first
+    ``text``            raw text, if the words stand in it in order; otherwise words with spaces between
+    ``text_hash``       first 16 bytes of the SHA-256 of ``text``
+    ``starts, ends``    word *i* is ``text[starts[i]:ends[i]]``, in characters
+    ``heads, labels``   the dependency tree: CoNLL ids (0 is the root) and relations; null without a tree
+    ``tags``            parts of speech
+    ``lemmas, xpos, features, enhanced, misc``  columns 3, 5, 6, 9 and 10 of CoNLL-U; null if all are ``_``
+    ``lines``           multiword tokens and empty nodes: whole lines, and before which row they stand
+    ``spans``           the phrase tree: label, first word, word after the last; null without a tree
+    ``phrase_tags``     tags of the phrase tree, where they are not ``tags``; ``phrase_words`` likewise
+    ``relations``       named matrices between words, row after row
+    ``metadata``        keys and values; a null value is that of the column it repeats
+    ``comments``        the comments of CoNLL-U, where ``metadata`` cannot bring them back
+    ``answer, score``   the label of the example, a class or a number
+    ``weight``          factor of its loss
+    ``parser, parser_version``  what found the tree
+    ==================  =====================================================================================
+
+    Raises:
+        MissingExtra: if pyarrow is not installed.
+    """
+    arrow = require("pyarrow", "scale")
+    text, number = arrow.string(), arrow.int32()
+    texts, numbers = arrow.list_(text), arrow.list_(number)
+    columns = {
+        "id": text,
+        "part": arrow.uint8(),
+        "text": text,
+        "text_hash": arrow.binary(),
+        "starts": numbers,
+        "ends": numbers,
+        "heads": numbers,
+        "labels": texts,
+        "tags": texts,
+        "lemmas": texts,
+        "xpos": texts,
+        "features": texts,
+        "enhanced": texts,
+        "misc": texts,
+        "lines": arrow.list_(arrow.struct({"row": number, "line": text})),
+        "spans": arrow.list_(arrow.struct({"label": text, "start": number, "end": number})),
+        "phrase_tags": texts,
+        "phrase_words": texts,
+        "relations": arrow.list_(arrow.struct({"name": text, "values": arrow.list_(arrow.float64())})),
+        "metadata": arrow.list_(arrow.struct({"key": text, "value": text})),
+        "comments": texts,
+        "answer": text,
+        "score": arrow.float64(),
+        "weight": arrow.float64(),
+        "parser": text,
+        "parser_version": text,
+    }
+    return arrow.schema(list(columns.items()), metadata={VERSION_KEY: VERSION})
+
+
+def check_schema(found: Any, file: object, columns: Collection[str] | None = None) -> None:
+    """Refuse a file that is no treebank, or one of another version.
+
+    Args:
+        found: its ``pyarrow.Schema``.
+        file: for errors.
+        columns: what is to be read; all if ``None``.
+
+    Raises:
+        ParseError: if the version is another, or a column is missing or of another type.
+    """
+    version = (found.metadata or {}).get(VERSION_KEY.encode())
+    if version is None:
+        names = ", ".join(found.names[:8])
+        raise ParseError(f"expected a treebank (structattn convert makes one), got a table of {names}", file=file)
+    if version.decode("utf-8", "replace") != VERSION:
+        came = version.decode("utf-8", "replace")[:20]
+        raise ParseError(f"expected version {VERSION} of the treebank's columns, got version {came}", file=file)
+    wanted = schema()
+    for name in wanted.names if columns is None else columns:
+        if name not in found.names:
+            raise ParseError(f"expected the column {name!r}, it is missing", file=file)
+        right, came = _kind(wanted.field(name).type), _kind(found.field(name).type)
+        if came != right:
+            raise ParseError(f"expected the column {name!r} to hold {right}, it holds {came}", file=file)
+
+
+def _kind(type: Any) -> str:
+    """What a type of Arrow holds, whatever its width and its encoding in memory."""
+    types = require("pyarrow.types", "scale")
+    if types.is_dictionary(type):
+        return _kind(type.value_type)
+    if types.is_list(type) or types.is_large_list(type):
+        return f"lists of {_kind(type.value_type)}"
+    if types.is_struct(type):
+        return "(" + ", ".join(f"{field.name}: {_kind(field.type)}" for field in type) + ")"
+    kinds = {"text": types.is_string, "bytes": types.is_binary, "whole numbers": types.is_integer}
+    kinds |= {"numbers": types.is_floating, "text ": types.is_large_string}
+    return next((name.strip() for name, holds in kinds.items() if holds(type)), str(type))

@@ -1,0 +1,131 @@
+"""Examples to files: Parquet, JSON lines of its rows, CoNLL-U and brackets, by the ending of the name."""
+
+import dataclasses
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePath
+
+from structattn.data.example import Example
+from structattn.data.treebank.files import write_parquet
+from structattn.data.treebank.json_lines import write_rows
+from structattn.syntax import ConstituencyTree, Sentence, write_brackets, write_conllu
+from structattn.syntax.errors import ConfigError, MissingStructure, ParseError
+
+LOGGER = logging.getLogger("structattn.data")
+
+
+def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
+    """Write examples in the format that the name ends in; the file appears whole or not at all.
+
+    ``.parquet`` and ``.jsonl`` keep every field. ``.conllu`` keeps sentences, dependency trees, ids and labels, and
+    ``.mrg`` or ``.brackets`` phrase trees; what they cannot hold is logged. All but the first may end in ``.gz``.
+
+    Args:
+        path: the file.
+        examples: the examples.
+
+    Returns:
+        The number of sentences.
+
+    Raises:
+        ConfigError: for any other ending.
+        ParseError: if a word or label cannot stand in the format.
+        MissingStructure: if brackets are asked for, and a sentence has no phrase tree.
+        MissingExtra: if pyarrow, or the package of a remote file system, is not installed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "kids.conllu"
+        >>> write_examples(path, [Example("Kids wash.", "fine", id="a")])
+        1
+        >>> path.read_text().split("\\n")[:3]
+        ['# text = Kids wash.', '# sent_id = a', '# label = fine']
+    """
+    writer = WRITERS[ending_of(path)]
+    try:
+        return writer(path, examples)
+    except ParseError:
+        raise
+    except ValueError as error:
+        if isinstance(error, MissingStructure):
+            raise
+        raise ParseError(str(error), file=path) from None
+
+
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """The ending of a name that says its format.
+
+    Raises:
+        ConfigError: for an unknown one.
+    """
+    name = os.fspath(path)
+    ending = PurePath(name.removesuffix(".gz")).suffix
+    if ending not in WRITERS or (ending == ".parquet" and name.endswith(".gz")):
+        raise ConfigError(f"{name}: expected a name that ends in {', '.join(WRITERS)}")
+    return ending
+
+
+def _write_conllu(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
+    lost = Counter[str]()
+    count = Counter[str]()
+    write_conllu(path, _counted(_sentences(examples, lost), count))
+    _log(path, lost)
+    return count["sentences"]
+
+
+def _write_brackets(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
+    lost = Counter[str]()
+    count = Counter[str]()
+    write_brackets(path, _counted(_trees(examples, lost), count))
+    _log(path, lost)
+    return count["sentences"]
+
+
+WRITERS: Mapping[str, Callable[[str | os.PathLike[str], Iterable[Example]], int]] = {
+    ".parquet": write_parquet,
+    ".jsonl": write_rows,
+    ".conllu": _write_conllu,
+    ".mrg": _write_brackets,
+    ".brackets": _write_brackets,
+}
+
+
+def _sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sentence]:
+    """The sentences of examples under their ids; an id that only counts the examples is not written."""
+    for number, example in enumerate(examples):
+        lost["weights"] += example.weight != 1
+        for part, sentence in enumerate(example.sentences, start=1):
+            lost["phrase trees"] += sentence.constituency is not None
+            lost["relations"] += bool(sentence.relations)
+            own = {} if example.id in ("", str(number)) else {"sent_id": example.id}
+            if len(example.sentences) > 1:
+                own = {"sent_id": f"{example.id or number}-{part}"}
+            if example.label is not None:
+                own["label"] = str(example.label)
+            metadata = {**sentence.metadata, **{key: own[key] for key in own if key not in sentence.metadata}}
+            yield sentence if metadata == sentence.metadata else dataclasses.replace(sentence, metadata=metadata)
+
+
+def _trees(examples: Iterable[Example], lost: Counter[str]) -> Iterator[ConstituencyTree]:
+    for example in examples:
+        lost["labels"] += example.label is not None
+        for sentence in example.sentences:
+            lost["dependency trees"] += sentence.dependency is not None
+            if sentence.constituency is None:
+                place = f"example {example.id!r} has no phrase tree to write as brackets"
+                raise MissingStructure(place, structure="constituency")
+            yield sentence.constituency
+
+
+def _counted(items: Iterable[Sentence] | Iterable[ConstituencyTree], count: Counter[str]) -> Iterator:  # type: ignore[type-arg]
+    for item in items:
+        count["sentences"] += 1
+        yield item
+
+
+def _log(path: str | os.PathLike[str], lost: Counter[str]) -> None:
+    found = [f"{number:,} {name}" for name, number in lost.items() if number]
+    if found:
+        LOGGER.warning("%s cannot hold %s; .parquet and .jsonl can", os.fspath(path), ", ".join(found))

@@ -1,0 +1,327 @@
+"""The columnar treebank: what is written comes back, what is damaged is named, and arrays say what sentences say."""
+
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structattn as sa
+from structattn.cli import main
+from structattn.data.readers.rows import read_rows
+from structattn.data.treebank.arrays import count_words, read_arrays
+from structattn.data.treebank.files import read_parquet, write_parquet
+from structattn.data.treebank.json_lines import write_rows
+from structattn.data.treebank.rows import examples_of_rows, rows_of
+from structattn.data.treebank.schema import VERSION_KEY, schema
+from structattn.data.treebank.writing import write_examples
+from structattn.syntax import ParseError, format_conllu
+from structattn.syntax.errors import ConfigError, MissingStructure
+
+arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+TREEBANK = """\
+# newdoc id = a
+# sent_id = a-1
+# text = Vámonos al mar, ya.
+# label = fine
+#   odd spacing=kept
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=Yes
+1\tVamos\tir\tVERB\tV\tMood=Imp\t0\troot\t0:root\t_
+2\tnos\tnosotros\tPRON\t_\tCase=Acc\t1\tobj\t1:obj\t_
+3-4\tal\t_\t_\t_\t_\t_\t_\t_\t_
+3\ta\ta\tADP\t_\t_\t5\tcase\t_\t_
+4\tel\tel\tDET\t_\t_\t5\tdet\t_\t_
+5\tmar\tmar\tNOUN\tN\t_\t1\tobl\t_\tSpaceAfter=No
+5.1\tleft\tout\t_\t_\t_\t_\t_\t1:x\t_
+6\t,\t,\tPUNCT\t_\t_\t7\tpunct\t_\t_
+7\tya\tya\tADV\t_\t_\t1\tadvmod\t_\tSpaceAfter=No
+8\t.\t.\tPUNCT\t_\t_\t1\tpunct\t_\t_
+
+# sent_id = a-2
+# text = 10 000 日本語は難しい。
+1\t10 000\t_\tNUM\t_\t_\t2\tnummod\t_\t_
+2\t日本語\t_\tNOUN\t_\t_\t4\tobl\t_\t_
+3\tは\t_\tADP\t_\t_\t2\tcase\t_\t_
+4\t難しい\t_\tADJ\t_\t_\t0\troot\t_\t_
+5\t。\t_\tPUNCT\t_\t_\t4\tpunct\t_\t_
+
+# sent_id = a-3
+1\tno\t_\t_\t_\t_\t_\t_\t_\t_
+2\ttree\t_\t_\t_\t_\t_\t_\t_\t_
+
+"""
+WORDS = ["the", "cat", "sat"]
+PHRASES = sa.ConstituencyTree(WORDS, [("S", 0, 3), ("NP", 0, 2)], tags=["DT", None, "VBD"])
+TREE = sa.DependencyTree([2, 3, 0], ["det", "nsubj", "root"])
+EXAMPLES = {
+    "words alone": sa.Example(sa.Sentence(WORDS)),
+    "no words": sa.Example(sa.Sentence([])),
+    "no words, but a tree": sa.Example(sa.Sentence([], [], sa.DependencyTree([], []))),
+    "a word of no characters": sa.Example(sa.Sentence(["", "a", ""], dependency=sa.DependencyTree([2, 0, 2]))),
+    "words with spaces": sa.Example(sa.Sentence([" a", "b "], metadata={"text": " ab "})),
+    "text": sa.Example(sa.Sentence.from_text("The cat isn't there."), "fine", id="7"),
+    "text that does not hold the words": sa.Example(sa.Sentence(WORDS, metadata={"text": "The Cat sat", "a": ""})),
+    "a text that goes on": sa.Example(sa.Sentence(["the"], metadata={"text": "the cat"})),
+    "heads without labels": sa.Example(sa.Sentence(WORDS, dependency=sa.DependencyTree([2, 3, 0]))),
+    "phrases": sa.Example(sa.Sentence(WORDS, ["D", "N", "V"], TREE, PHRASES)),
+    "phrases with the same tags": sa.Example(
+        sa.Sentence(WORDS, ["D", "N", "V"], None, sa.ConstituencyTree(WORDS, [("S", 0, 3)], tags=["D", "N", "V"]))
+    ),
+    "phrases without tags": sa.Example(sa.Sentence(WORDS, ["D", "N", "V"], TREE, sa.ConstituencyTree(WORDS))),
+    "phrases over other words": sa.Example(
+        sa.Sentence(["("], None, None, sa.ConstituencyTree(["-LRB-"], [("X", 0, 1)]))
+    ),
+    "relations": sa.Example(
+        sa.Sentence(["a", "b"], relations={"near": [[0.0, 0.1], [1 / 3, 1.0]], "far": [[0, 1], [2, 3]]})
+    ),
+    "score": sa.Example(sa.Sentence(WORDS), 0.1, weight=0.25),
+    "pair": sa.Example((sa.Sentence(WORDS), sa.Sentence(["a", "cat"])), "entailment", id="p"),
+    "pair without words": sa.Example((sa.Sentence([]), sa.Sentence([]))),
+    "metadata in their order": sa.Example(
+        sa.Sentence(["a"], metadata={"label": "x", "sent_id": "1", "text": "a", "b": "1"}), "y", id="1"
+    ),
+    "parser": sa.Example(sa.Sentence(["a"], metadata={"parser": "my parser 1.0+ab", "sent_id": "z"})),
+    "a parser without version": sa.Example(sa.Sentence(["a"], metadata={"parser": "p"})),
+    "comments": sa.Example(sa.Sentence(["a"], metadata={"x": "1"}, comments=["#x=1", "#"])),
+    "characters of four bytes": sa.Example(sa.Sentence(["🌳", "𝒳"], metadata={"text": "🌳𝒳"})),
+}
+
+
+@pytest.fixture
+def treebank(tmp_path: Path) -> Path:
+    path = tmp_path / "a.conllu"
+    path.write_text(TREEBANK, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def shard(treebank: Path) -> Path:
+    path = treebank.with_suffix(".parquet")
+    write_parquet(path, sa.read_examples(treebank, "conllu"))
+    return path
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_field_comes_back(name: str, tmp_path: Path) -> None:
+    example = EXAMPLES[name]
+    assert list(examples_of_rows(rows_of(example), "rows")) == [example]
+    write_parquet(tmp_path / "a.parquet", [example])
+    (back,) = sa.read_examples(tmp_path / "a.parquet")
+    assert back == example
+    for one, other in zip(back.sentences, example.sentences, strict=True):
+        assert list(one.metadata) == list(other.metadata)
+        assert (one.rows, one.comments) == (other.rows, other.comments)
+    assert write_rows(tmp_path / "a.jsonl", [example]) == len(example.sentences)
+    assert list(sa.read_examples(tmp_path / "a.jsonl")) == [example]
+
+
+def test_many_examples_over_groups_of_rows(tmp_path: Path) -> None:
+    examples = [*EXAMPLES.values()] * 3
+    # Groups of five rows cut pairs apart.
+    assert write_parquet(tmp_path / "a.parquet", examples, group_size=5) == sum(len(one.sentences) for one in examples)
+    assert list(read_parquet(tmp_path / "a.parquet")) == examples
+
+
+def test_conllu_comes_back_byte_for_byte(treebank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = treebank.parent
+    chain = ["a.conllu", "b.parquet", "c.jsonl", "d.parquet", "e.conllu"]
+    for source, target in itertools.pairwise(chain):
+        assert main(["convert", str(here / source), str(here / target)]) == 0
+    assert (here / "e.conllu").read_bytes() == treebank.read_bytes()
+    assert "3 sentences" in capsys.readouterr().out
+
+
+def test_words_are_places_in_the_text(shard: Path) -> None:
+    first, second, third = parquet.read_table(shard).to_pylist()
+    # "Vamos" does not stand in the text, so the words stand for it.
+    assert first["text"] == "Vamos nos a el mar , ya ."
+    assert (first["id"], first["answer"]) == ("a-1", "fine")
+    assert second["text"] == "10 000 日本語は難しい。"
+    assert [second["text"][start:end] for start, end in zip(second["starts"], second["ends"], strict=True)] == [
+        "10 000", "日本語", "は", "難しい", "。",
+    ]  # fmt: skip
+    assert second["heads"] == [2, 4, 2, 0, 4]
+    assert third["heads"] is None
+    assert third["tags"] is None
+
+
+def test_arrays_say_what_sentences_say(tmp_path: Path) -> None:
+    examples = [*EXAMPLES.values()] * 2
+    write_parquet(tmp_path / "a.parquet", examples, group_size=7)
+    sentences = [sentence for example in examples for sentence in example.sentences]
+    batches = list(read_arrays(tmp_path / "a.parquet", batch_size=6))
+    place = 0
+    for batch in batches:
+        for start, end in zip(batch.offsets, batch.offsets[1:], strict=False):
+            sentence, tree = sentences[place], sentences[place].dependency
+            words = range(start, end)
+            assert tuple(batch.words.names[batch.words.codes[word]] for word in words) == sentence.words
+            assert batch.heads[start:end].tolist() == ([-1] * len(sentence) if tree is None else list(tree.heads))
+            for found, names in ((batch.labels, tree and tree.labels), (batch.tags, sentence.tags)):
+                codes = found.codes[start:end].tolist()
+                assert [found.names[code] if code >= 0 else None for code in codes] == list(
+                    names or [None] * len(sentence)
+                )
+            place += 1
+    assert place == len(sentences)
+    assert [length for batch in batches for length in batch.lengths] == list(map(len, sentences))
+    words, labels = count_words(batches)
+    assert words == {word: sum(one.words.count(word) for one in sentences) for word in words}
+    assert labels == {"det": 4, "nsubj": 4, "root": 4}
+    vocabulary = sa.Vocabulary(["cat", "the"])
+    ids = np.concatenate([batch.word_ids(vocabulary) for batch in batches])
+    assert ids.tolist() == [one for sentence in sentences for one in vocabulary.encode(sentence.words)]
+
+
+def test_a_pattern_of_shards(shard: Path) -> None:
+    other = shard.with_name("b.parquet")
+    other.write_bytes(shard.read_bytes())
+    found = [example.id for example in sa.read_examples(str(shard.with_name("*.parquet")))]
+    assert found == [f"{name}.parquet/a-{number}" for name in "ab" for number in (1, 2, 3)]
+
+
+def test_shards_of_a_size(treebank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", str(treebank), str(treebank.with_name("s.conllu.gz")), "--shard-size", "2"]) == 0
+    assert [line.split("  ")[1] for line in capsys.readouterr().out.splitlines()] == ["2 sentences", "1 sentences"]
+    parts = sorted(treebank.parent.glob("s-*.conllu.gz"))
+    assert [part.name for part in parts] == ["s-00000.conllu.gz", "s-00001.conllu.gz"]
+    assert "".join(format_conllu(one) for part in parts for one in sa.read_conllu(part)) == TREEBANK
+
+
+def test_other_file_systems() -> None:
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    files = fsspec.filesystem("memory")
+    with files.open("/bank/a.conllu", "wb") as stream:
+        stream.write(TREEBANK.encode())
+    assert main(["convert", "memory://bank/a.conllu", "memory://bank/out/b.parquet"]) == 0
+    assert main(["convert", "memory://bank/out/*.parquet", "memory://bank/c.conllu"]) == 0
+    assert files.cat("/bank/c.conllu") == TREEBANK.encode()
+    with pytest.raises(ParseError, match=r"memory://bank/none.conllu: cannot read this file: there is no such file"):
+        list(sa.read_examples("memory://bank/none.conllu", "conllu"))
+    with pytest.raises(ParseError, match="there is none"):
+        sa.read_examples("memory://bank/*.csv")
+
+
+def test_what_a_format_cannot_hold_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    phrases, pair = EXAMPLES["phrases"], EXAMPLES["pair"]
+    assert write_examples(tmp_path / "a.conllu", [phrases, pair]) == 3
+    assert "cannot hold 1 phrase trees" in caplog.text
+    assert [one.metadata.get("sent_id") for one in sa.read_conllu(tmp_path / "a.conllu")] == [None, "p-1", "p-2"]
+    assert write_examples(tmp_path / "a.mrg", [phrases]) == 1
+    assert "1 dependency trees" in caplog.text
+    assert (tmp_path / "a.mrg").read_text() == "(S (NP (DT the) cat) (VBD sat))\n"
+    with pytest.raises(MissingStructure, match="example 'p' has no phrase tree"):
+        write_examples(tmp_path / "b.mrg", [phrases, pair])
+    with pytest.raises(ParseError, match="must not be empty"):
+        write_examples(tmp_path / "b.conllu", [EXAMPLES["a word of no characters"]])
+    with pytest.raises(ConfigError, match=r"b.docx: expected a name that ends in .parquet, .jsonl, .conllu, .mrg"):
+        write_examples(tmp_path / "b.docx", [phrases])
+    assert not list(tmp_path.glob("*b*"))
+
+
+def damaged(shard: Path, how: str) -> Any:
+    """A damaged copy of a shard."""
+    content, table = shard.read_bytes(), parquet.read_table(shard)
+    if how == "cut in the middle":
+        return io.BytesIO(content[: len(content) // 2])
+    if how == "a byte changed":
+        return io.BytesIO(content[:40] + bytes([content[40] ^ 255]) + content[41:])
+    if how == "no rows":
+        table = table.slice(0, 0)
+    elif how == "a column missing":
+        table = table.drop_columns(["heads"])
+    elif how == "another type":
+        table = table.set_column(table.schema.get_field_index("heads"), "heads", table["labels"])
+    elif how == "another version":
+        table = table.replace_schema_metadata({VERSION_KEY: "17"})
+    elif how == "another table":
+        table = arrow.table({"text": ["a"], "stars": [5]})
+    else:
+        rows = table.to_pylist()
+        rows[1] |= {"a cycle": {"heads": [2, 1, 2, 0, 4]}, "too few tags": {"tags": ["X"]}, "no text": {"text": None},
+                    "half a pair": {"part": 2}, "ends missing": {"ends": [1]}}[how]  # fmt: skip
+        if how == "half a pair":
+            rows = rows[1:]
+        table = arrow.Table.from_pylist(rows, schema=schema())
+    stream = io.BytesIO()
+    parquet.write_table(table, stream)
+    return io.BytesIO(stream.getvalue())
+
+
+DAMAGE = {
+    "cut in the middle": "expected a whole Parquet file, this one is cut or damaged",
+    "a byte changed": "expected a whole Parquet file, this one is cut or damaged",
+    "no rows": "expected at least one example in format 'parquet', got none",
+    "a column missing": "expected the column 'heads', it is missing",
+    "another type": "expected the column 'heads' to hold lists of whole numbers, it holds lists of text",
+    "another version": "expected version 1 of the treebank's columns, got version 17",
+    "another table": r"expected a treebank \(structattn convert makes one\), got a table of text, stars",
+    "a cycle": "row 2: expected a sentence, but heads must not form a cycle",
+    "too few tags": "row 2: expected a sentence, but the sentence has 5 words but its tags has 1 entries",
+    "no text": "row 2: expected a sentence, but",
+    "half a pair": "row 1: expected the second sentence of a pair behind its first one",
+    "ends missing": "row 2: expected a sentence, but",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_damage_is_named(how: str, shard: Path) -> None:
+    with pytest.raises(ParseError, match=f"^stream: {DAMAGE[how]}"):
+        list(sa.read_examples(damaged(shard, how), "parquet"))
+
+
+@pytest.mark.parametrize("how", ["too few tags", "ends missing", "a column missing"])
+def test_damage_is_named_in_arrays(how: str, shard: Path) -> None:
+    with pytest.raises(ParseError, match=r"^stream: expected"):
+        list(read_arrays(damaged(shard, how)))
+
+
+def test_words_outside_of_their_text_are_refused_in_arrays(tmp_path: Path) -> None:
+    for number, (starts, ends) in enumerate([([0, 1], [2, 3]), ([0, 4], [2, 9]), ([2, 0], [3, 1]), ([2, 1], [1, 2])]):
+        rows = rows_of(EXAMPLES["words alone"]) + rows_of(sa.Example(sa.Sentence(["abcd"])))
+        rows[1] |= {"starts": starts, "ends": ends}
+        parquet.write_table(arrow.Table.from_pylist(rows, schema=schema()), tmp_path / f"{number}.parquet")
+        with pytest.raises(ParseError, match="expected words in their order within the text of row 2"):
+            list(read_arrays(tmp_path / f"{number}.parquet"))
+
+
+def test_a_shard_that_grows_is_refused(shard: Path) -> None:
+    examples = read_parquet(shard)
+    next(examples)
+    with shard.open("ab") as stream:
+        stream.write(b"more")
+    with pytest.raises(ParseError, match="expected a file that does not change while it is read"):
+        list(examples)
+
+
+def test_rows_of_json_that_contradict_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a", "starts": [0], "ends": [1]}\n{"text": "a", "starts": 3, "ends": [1]}\n')
+    with pytest.raises(ParseError, match=r"a.jsonl: row 2: expected a sentence, but"):
+        list(read_rows(path))
+
+
+def test_hugging_face_reads_the_shards(shard: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    found = datasets.load_dataset("parquet", data_files=str(shard), split="train", cache_dir=str(tmp_path / "cache"))
+    assert found["id"][:] == ["a-1", "a-2", "a-3"]
+    assert found[1]["heads"] == [2, 4, 2, 0, 4]
+
+
+def test_bytes_of_a_word(tmp_path: Path) -> None:
+    """A treebank with all its columns takes at most 40 bytes a word on disk and 200 in memory."""
+    words = [f"w{number % 997}x{number % 13}" for number in range(20_000)]
+    sentences = []
+    for start in range(0, len(words), 20):
+        some = words[start : start + 20]
+        tree = sa.DependencyTree([0, *range(1, 20)], ["root"] + ["dep", "nsubj"] * 9 + ["obj"])
+        text = " ".join(some)
+        sentences.append(sa.Sentence(some, ["NOUN"] * 20, tree, metadata={"sent_id": f"s{start}", "text": text}))
+    path = tmp_path / "a.parquet"
+    write_parquet(path, (sa.Example(sentence, id=sentence.metadata["sent_id"]) for sentence in sentences))
+    assert path.stat().st_size / len(words) < 40
+    assert parquet.read_table(path).nbytes / len(words) < 200
