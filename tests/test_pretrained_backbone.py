@@ -20,7 +20,7 @@ from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
 from structattn.encoders.table import needs_backbone
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
-from structattn.layers.backbone import max_input_length
+from structattn.layers.backbone_files import max_input_length
 from structattn.pretrained import HydraConfig, add_heads
 from structattn.syntax import ConfigError, coverage, write_conllu
 

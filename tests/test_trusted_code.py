@@ -16,7 +16,7 @@ from backbones import minilm_tokenizer, tiny
 from structattn.data import Vocabulary
 from structattn.encoders.table import BUILDERS
 from structattn.layers import load_backbone
-from structattn.layers.backbone import read_backbone_config
+from structattn.layers.backbone_files import read_backbone_config
 from structattn.parsing import build_parser, load_parser
 from structattn.parsing.tree_parser import TreeParser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads

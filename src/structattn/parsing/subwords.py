@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
 from structattn.layers import PretrainedBackbone, pool_words
-from structattn.layers.backbone import WordPooling, read_backbone_config, read_backbone_tokenizer
+from structattn.layers.backbone_embedding import WordPooling
+from structattn.layers.backbone_files import read_backbone_config, read_backbone_tokenizer
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, ParseError, require
 

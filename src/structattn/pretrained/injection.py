@@ -23,7 +23,7 @@ from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, co
 from structattn.data.model_config import ADAPTER
 from structattn.data.model_folder import write_model
 from structattn.functional import additive_mask
-from structattn.layers.backbone import max_input_length
+from structattn.layers.backbone_files import max_input_length
 from structattn.layers.modes import evaluating
 from structattn.pretrained.eager import computing_weights
 from structattn.priors import AttentionBias, Prior

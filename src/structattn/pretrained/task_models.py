@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from structattn.data.model_config import MODEL, header, model_folder, read_model_config
 from structattn.data.model_folder import FromConfig, SavedModel, read_model
 from structattn.data.tensors import build_and_load, read_tensors
-from structattn.layers.backbone import read_backbone_config
+from structattn.layers.backbone_files import read_backbone_config
 from structattn.layers.relation_heads import INITIAL_DEVIATION
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.hydra import HydraModel

