@@ -13,7 +13,7 @@ from structattn.data.readers import read_examples, recognise_format
 from structattn.parsing import Document, documents_of, sentences_of_examples
 from structattn.syntax import ParseError, Sentence
 from structattn.tasks import SENTIMENT, Prediction
-from structattn.tasks.model import answers_by_length
+from structattn.tasks.answering import answers_by_length
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 
 Call = Callable[..., tuple[int, str, str]]

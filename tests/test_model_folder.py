@@ -49,7 +49,7 @@ from structattn.tasks import (
     model_class,
     num_words,
 )
-from structattn.tasks.model import measured_texts
+from structattn.tasks.answering import measured_texts
 from structattn.tasks.table import ModelKind
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 from structattn.training.models import kinds

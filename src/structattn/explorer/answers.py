@@ -23,7 +23,8 @@ from structattn.pictures import encode
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError, shown
 from structattn.tasks import TaskModel
-from structattn.tasks.model import Item, TreeFinder, example_of
+from structattn.tasks.items import Item, example_of
+from structattn.tasks.model import TreeFinder
 
 LOGGER = logging.getLogger("structattn.explorer")
 

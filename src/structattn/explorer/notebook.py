@@ -10,7 +10,7 @@ from structattn.explorer.answers import Answers
 from structattn.explorer.page import frozen_page
 from structattn.inspection.items import items_of
 from structattn.parsing.missing import MissingTrees
-from structattn.tasks.model import Item
+from structattn.tasks.items import Item
 
 
 def explore(

@@ -16,14 +16,14 @@ from structattn.explorer.page import frozen_page
 from structattn.explorer.sentences import MOST_WORDS
 from structattn.explorer.state import State
 from structattn.inspection.figures import sentence_figures
-from structattn.inspection.items import items_of, sentences_of, with_found_trees
+from structattn.inspection.items import items_of, with_found_trees
 from structattn.inspection.maps import attention_maps
 from structattn.inspection.occlusion import leave_one_out
 from structattn.pictures import save
 from structattn.pictures.convert import FORMATS as PICTURE_FORMATS
 from structattn.pictures.convert import check_formats
 from structattn.syntax import replace_text
-from structattn.tasks.model import Item
+from structattn.tasks.items import Item, sentences_of
 
 LOGGER = logging.getLogger("structattn.explorer")
 FORMATS = ("html", *PICTURE_FORMATS)

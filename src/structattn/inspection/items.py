@@ -9,7 +9,7 @@ from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, col
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import COMBINATIONS, SentenceModel, SequenceModel, TaskBatch, TaskModel
-from structattn.tasks.model import Item
+from structattn.tasks.items import Item, sentences_of
 
 ModuleType = TypeVar("ModuleType", bound=nn.Module)
 
@@ -59,26 +59,6 @@ def _reader(model: nn.Module) -> Callable[[Sentence], Sentence]:
         return writer.source_of
     asked = first_of(model, SentenceModel)
     return PhraseTrees() if asked is None else asked.trees
-
-
-def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:
-    """The sentences of an example, a sentence, a text or a pair; texts are split into words.
-
-    Raises:
-        TypeError: for anything else; the message names its place.
-
-    Example:
-        >>> [sentence.words for sentence in sentences_of(("A dog.", Sentence(["hush"])))]
-        [('A', 'dog', '.'), ('hush',)]
-    """
-    if isinstance(item, Example):
-        return item.sentences
-    parts = item if isinstance(item, tuple) else (item,)
-    for part in parts:
-        if not isinstance(part, Sentence | str):
-            kind = type(part).__name__
-            raise TypeError(f"expected an Example, a Sentence, a text or a tuple of these; item {index} is {kind}")
-    return tuple(Sentence.from_text(part) if isinstance(part, str) else part for part in parts)
 
 
 def items_of(sentences: Item | Sequence[Item]) -> list[Item]:

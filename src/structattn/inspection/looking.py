@@ -11,7 +11,7 @@ from structattn.inspection.recording import recording_passes
 from structattn.layers import BackboneEmbedding
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import COMBINATIONS, AttachmentModel, Prediction, TaskModel
-from structattn.tasks.model import Item, example_of
+from structattn.tasks.items import Item, example_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from structattn.inspection.recording import Pass, Record, recording
 from structattn.layers import BackboneEmbedding
 from structattn.pretrained import InjectedModel
 from structattn.tasks import AttachmentModel, TaskBatch
-from structattn.tasks.model import Item
+from structattn.tasks.items import Item
 
 
 def attention_maps(

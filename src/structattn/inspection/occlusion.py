@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from structattn.data import Example
-from structattn.inspection.items import first_of, sentences_of, vocabulary_of
+from structattn.inspection.items import first_of, vocabulary_of
 from structattn.layers import PretrainedBackbone
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
-from structattn.tasks.model import Item
+from structattn.tasks.items import Item, sentences_of
 
 # Longer sentences are drawn in smaller cells, which have no room for numbers.
 _MOST_NUMBERS = 40

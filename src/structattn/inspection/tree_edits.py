@@ -9,7 +9,7 @@ from structattn.inspection.occlusion import answers_to, replace_sentence, value_
 from structattn.syntax import DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks import Prediction, TaskModel
-from structattn.tasks.model import Item, example_of
+from structattn.tasks.items import Item, example_of
 
 MOST_EDITS = 20_000
 

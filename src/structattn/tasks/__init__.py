@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from structattn.tasks.decoder import Decoder, build_decoder
     from structattn.tasks.fact_reader import FactBatch
     from structattn.tasks.fact_selection import FactModel
+    from structattn.tasks.items import num_words
     from structattn.tasks.lstm_decoder import LSTMDecoder
     from structattn.tasks.metrics import (
         METRICS,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         pearson,
         spearman,
     )
-    from structattn.tasks.model import ModelConfig, TaskModel, TreeFinder, num_words
+    from structattn.tasks.model import ModelConfig, TaskModel, TreeFinder
     from structattn.tasks.prediction import Evaluation, Prediction
     from structattn.tasks.search import beam_search, greedy_search
     from structattn.tasks.sentence_model import SentenceModel

@@ -23,17 +23,10 @@ from structattn.encoders.build import encoder_from_config
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
+from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch
-from structattn.tasks.model import (
-    Item,
-    ModelConfig,
-    TaskModel,
-    answers_by_length,
-    example_of,
-    examples_of,
-    measured_texts,
-    num_words,
-)
+from structattn.tasks.items import Item, checked_examples, example_of, num_words
+from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
@@ -136,7 +129,7 @@ class AttachmentModel(TaskModel):
 
     def predict(self, examples: Sequence[Item], *, batch_size: int = 64) -> list[Prediction]:
         """The best tree of each sentence, its heads as CoNLL ids with spaces between; see ``TaskModel.predict``."""
-        found = examples_of(examples, self.task, batch_size=batch_size)
+        found = checked_examples(examples, self.task, batch_size=batch_size)
         with evaluating(self):
             return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size, device=self.device)
 

@@ -25,8 +25,9 @@ from structattn.syntax.errors import ConfigError
 from structattn.tasks.batch import check_batch
 from structattn.tasks.fact_models import build_fact_parts
 from structattn.tasks.fact_reader import FactBatch, FactReader
+from structattn.tasks.items import Item, checked_examples, example_of
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import Item, ModelConfig, TaskModel, example_of, examples_of
+from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
@@ -171,7 +172,7 @@ class FactModel(TaskModel):
         with evaluating(self):
             if isinstance(examples, FactBatch):
                 return self._answers(examples)
-            found = self.with_trees(examples_of(examples, self.task, batch_size=batch_size))
+            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
             answers: list[Prediction] = []
             for start in range(0, len(found), batch_size):
                 answers += self._answers(self._batch(found[start : start + batch_size]))

@@ -1,7 +1,7 @@
 """The base of every model that learns a task, whatever it predicts: a label, a score, a text, a tree, facts."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -13,21 +13,13 @@ from torch import Tensor
 from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.model_folder import SavedModel
 from structattn.encoders import SentenceEncoder, build
-from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
-from structattn.tasks.memory import check_memory, explained_memory
-from structattn.tasks.metrics import metric
+from structattn.tasks.items import Item, num_words
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
-# Maximum number of pairs of words in a batch to predict, unless it is a single example.
-_PAIRS = 8_000_000
-
 TREE_PARSER = "tree_parser"
 """The key of ``config.json`` under which a model remembers its parser."""
-
-Item = Example | Sentence | str | tuple[Sentence | str, ...]
 
 
 @dataclass(frozen=True)
@@ -229,147 +221,3 @@ class TaskModel(SavedModel):
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.parameters()).device
-
-
-def num_words(example: Example) -> int:
-    """Length of an example: the words of all its sentences."""
-    return sum(len(sentence) for sentence in example.sentences)
-
-
-def example_of(item: Item, index: int, task: Task) -> Example:
-    """An example from an example, sentence, text or tuple; texts are split into words.
-
-    Args:
-        item: example, sentence, text, or tuple of these.
-        index: its place, which becomes its id if it has none.
-        task: says how many sentences an example has.
-
-    Raises:
-        ValueError: if it has another number of sentences than the task takes.
-        ConfigError: if a sentence is longer than the task allows, and may not be truncated.
-        TypeError: if it is none of the above.
-
-    Example:
-        >>> from structattn.tasks import get_task
-        >>> example_of("ein Hund", 3, get_task("translation")).id
-        '3'
-    """
-    if not isinstance(item, Example):
-        parts = item if isinstance(item, tuple) else (item,)
-        if not all(isinstance(part, Sentence | str) for part in parts):
-            kind = type(item).__name__
-            raise TypeError(f"expected an Example, a Sentence, a text or a tuple of these; item {index} is {kind}")
-        item = Example([Sentence.from_text(part) if isinstance(part, str) else part for part in parts])
-    if len(item.sentences) != task.arity:
-        raise ValueError(
-            f"task {task.name!r} takes {task.arity} sentence(s), example {item.id or index} has {len(item.sentences)}"
-        )
-    item = item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
-    return task.limited(item)
-
-
-def examples_of(items: Sequence[Item], task: Task, *, batch_size: int) -> list[Example]:
-    """What ``predict`` was given, as examples.
-
-    Args:
-        items: as ``example_of`` takes them.
-        task: says how many sentences an example has.
-        batch_size: examples per batch.
-
-    Raises:
-        ConfigError: if the batch size is below 1.
-        ValueError: if one has another number of sentences than the task takes.
-        TypeError: for one text instead of a list, or an item that is no example.
-
-    Example:
-        >>> from structattn.tasks import get_task
-        >>> [example.id for example in examples_of(["ein Hund", "eine Katze"], get_task("translation"), batch_size=2)]
-        ['0', '1']
-    """
-    if isinstance(items, str):
-        raise TypeError(f"expected a list of examples, got one text; write predict([{items[:20]!r}])")
-    if batch_size < 1:
-        raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
-    return [example_of(item, index, task) for index, item in enumerate(items)]
-
-
-def answers_by_length(
-    examples: Sequence[Example],
-    answer: Callable[[list[Example]], list[Prediction]],
-    *,
-    size_of: Callable[[Example], int],
-    batch_size: int,
-    device: torch.device | None = None,
-) -> list[Prediction]:
-    """Answers in the order of the examples; those of similar length share a batch: less padding, same answers.
-
-    Of long examples, such as documents, fewer share one, as attention needs memory for every pair of words.
-
-    Args:
-        examples: what to answer.
-        answer: answers one batch.
-        size_of: the length of an example.
-        batch_size: how many examples run at a time, at most.
-        device: where they run; the CPU if ``None``.
-
-    Raises:
-        StructAttnError: if a batch needs more memory than there is; long ones are estimated before any is tried.
-
-    Example:
-        >>> def answer(batch):
-        ...     return [Prediction(example.id, example.sentences[0].words[0], None, {}) for example in batch]
-        >>> examples = [Example([Sentence.from_text(text)], id=text) for text in ("a long one", "short", "two words")]
-        >>> found = answers_by_length(examples, answer, size_of=lambda example: len(example.sentences[0]), batch_size=2)
-        >>> [prediction.label for prediction in found]
-        ['a', 'short', 'two']
-    """
-    sizes = [size_of(example) for example in examples]
-    batches = _batches_by_length(sizes, batch_size)
-    options = "batch_size, or train with a smaller max_length"
-    if batches:
-        largest = max(batches, key=lambda rows: len(rows) * sizes[rows[-1]] ** 2)
-        longest, where = largest[-1], device or torch.device("cpu")
-        check_memory(
-            answer, examples[longest], count=len(largest), longest=sizes[longest], device=where, options=options
-        )
-    found: dict[int, Prediction] = {}
-    for rows in batches:
-        with explained_memory(len(rows), sizes[rows[-1]], options=options):
-            found.update(zip(rows, answer([examples[one] for one in rows]), strict=True))
-    return [found[index] for index in range(len(examples))]
-
-
-def _batches_by_length(sizes: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Batches of indices, the shortest first, each with no more pairs of words than `_PAIRS` unless it is one."""
-    batches: list[list[int]] = []
-    for index in sorted(range(len(sizes)), key=sizes.__getitem__):
-        newest = batches[-1] if batches else None
-        if newest is None or len(newest) == batch_size or (len(newest) + 1) * sizes[index] ** 2 > _PAIRS:
-            batches.append([])
-        batches[-1].append(index)
-    return batches
-
-
-def measured_texts(
-    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], *, what: str = "text"
-) -> Evaluation:
-    """The task's metrics for answers that are written, such as translations; those that concern nothing are left out.
-
-    Args:
-        task: says which metrics.
-        examples: with the right texts as labels.
-        predictions: one for each.
-        what: what an error calls the text.
-
-    Raises:
-        ValueError: if an example has no text, or there are no examples.
-    """
-    gold = []
-    for index, example in enumerate(examples):
-        if not isinstance(example.label, str):
-            raise ValueError(f"example {example.id or index} has no {what} to compare with")
-        gold.append(example.label)
-    answers = [str(prediction.answer) for prediction in predictions]
-    chosen = [metric(name) for name in task.metrics]
-    metrics = {one.name: one.value(gold, answers) for one in chosen if one.concerns_any(gold)}
-    return Evaluation(metrics, tuple(predictions), tuple(gold))

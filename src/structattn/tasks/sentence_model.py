@@ -20,20 +20,14 @@ from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.table import options_of
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
+from structattn.tasks.answering import answers_by_length
 from structattn.tasks.batch import TaskBatch, check_batch
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.config import ClassifierConfig
+from structattn.tasks.items import Item, checked_examples, example_of, num_words
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import (
-    Item,
-    ModelConfig,
-    TaskModel,
-    answers_by_length,
-    example_of,
-    examples_of,
-    num_words,
-)
+from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.node_labels import node_logits, node_loss, with_node_classes
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -249,7 +243,7 @@ class SentenceModel(TaskModel):
                 nothing = torch.zeros(len(examples), len(self.labels), device=examples.device)
                 ids = tuple(str(index) for index in range(len(examples)))
                 return self._answers(TaskBatch((examples,), nothing, nothing[:, 0], ids))
-            found = self.with_trees(examples_of(examples, self.task, batch_size=batch_size))
+            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
             return answers_by_length(
                 found, self._answers_to, size_of=num_words, batch_size=batch_size, device=self.device
             )

@@ -34,18 +34,12 @@ from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import read_text
+from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch
 from structattn.tasks.config import DecoderConfig, Search
 from structattn.tasks.decoder import Decoder, build_decoder
-from structattn.tasks.model import (
-    Item,
-    ModelConfig,
-    TaskModel,
-    answers_by_length,
-    example_of,
-    examples_of,
-    measured_texts,
-)
+from structattn.tasks.items import Item, checked_examples, example_of
+from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.task import Task
@@ -305,7 +299,7 @@ class SequenceModel(TaskModel):
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
-            found = self.with_trees(examples_of(examples, self.task, batch_size=batch_size))
+            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
             return answers_by_length(
                 found,
                 lambda batch: self._answers(self._batch(batch)),

@@ -21,7 +21,7 @@ from structattn.data.model_folder import VOCABULARY, read_vocabulary
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
-from structattn.tasks.model import Item
+from structattn.tasks.items import Item
 
 
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here

@@ -14,7 +14,7 @@ from structattn.parsing.names import DEFAULT_PARSER
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks import Task
-from structattn.tasks.model import num_words
+from structattn.tasks.items import num_words
 from structattn.training import machine
 from structattn.training.config import RunConfig
 from structattn.training.examples import Split
