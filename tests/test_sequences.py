@@ -473,7 +473,7 @@ def test_translation_from_the_command_line(tmp_path: Path, capsys: pytest.Captur
     ]
     assert main(arguments) == 0
     assert {item.name for item in RunFolder(out).best.iterdir()} == {
-        "config.json", "model.safetensors", "target.json", "tokenizer.json", "vocabulary.json",
+        "README.md", "config.json", "model.safetensors", "target.json", "tokenizer.json", "vocabulary.json",
     }  # fmt: skip
     capsys.readouterr()
     assert main(["eval", str(out), "--data", str(dev), "--json"]) == 0

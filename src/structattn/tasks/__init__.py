@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from structattn.tasks.prediction import Evaluation, Prediction
     from structattn.tasks.search import beam_search, greedy_search
     from structattn.tasks.sentence_model import SentenceModel
-    from structattn.tasks.sequence_model import SequenceBatch, SequenceModel, TextProcessor
+    from structattn.tasks.sequence_model import SequenceBatch, SequenceModel
     from structattn.tasks.table import (
         CLASSIFICATION,
         DECODERS,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         model_class,
     )
     from structattn.tasks.task import Task
+    from structattn.tasks.text_processor import TextProcessor
     from structattn.tasks.transformer_decoder import TransformerDecoder
 
 __all__ = [

@@ -4,11 +4,10 @@ The text of an example is its label.
 """
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -16,16 +15,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.data.text_vocabulary import (
     BEGIN_ID,
     END_ID,
-    CharacterSplitter,
-    Splitter,
-    SubwordSplitter,
-    TextVocabulary,
-    TokenUnit,
-    WordSplitter,
     retokenize,
 )
 from structattn.encoders import SentenceEncoder
@@ -33,7 +25,6 @@ from structattn.encoders.build import encoder_from_config
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import read_text
 from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch
 from structattn.tasks.config import DecoderConfig, Search
@@ -43,9 +34,7 @@ from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
 from structattn.tasks.task import Task
-
-_SOURCE_TOKENIZER = "source_tokenizer.json"
-_SPLITTERS: Mapping[TokenUnit, Splitter] = {"words": WordSplitter(), "characters": CharacterSplitter()}
+from structattn.tasks.text_processor import TextProcessor
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,85 +66,6 @@ class SequenceBatch:
             return self
         inputs, outputs, weight = (part.to(device) for part in (self.inputs, self.outputs, self.weight))
         return SequenceBatch(self.source.to(device), inputs, outputs, weight, self.ids, self.num_labelled)
-
-
-class TextProcessor(NamedTuple):
-    """From texts to ids: the vocabulary and splitter of the source side, and the vocabulary of the target side."""
-
-    source: Vocabulary
-    target: TextVocabulary
-    splitter: Splitter = WordSplitter()
-
-    @classmethod
-    def from_examples(cls, examples: Sequence[Example], config: ModelConfig) -> "TextProcessor":
-        """Vocabularies, and subwords where they are asked for, from training examples.
-
-        Words and characters rarer than ``config.min_count`` are unknown on both sides. Only words of the source are
-        lower-cased, never texts and subwords.
-
-        Raises:
-            ConfigError: if an example has no text.
-            MissingStructure: if a source lacks the tree that its phrases are made from.
-        """
-        texts = []
-        for index, example in enumerate(examples):
-            if not isinstance(example.label, str):
-                raise ConfigError(f"training example {example.id or index} has no text to learn")
-            texts.append(example.label)
-        sources = [" ".join(example.sentences[0].words) for example in examples]
-        chosen, size = config.decoder, config.decoder.vocab_size
-        both = chosen.source == chosen.target == "subwords"
-        target = TextVocabulary.from_texts(
-            [*texts, *sources] if both else texts, chosen.target, size=size, min_count=config.min_count
-        )
-        if both:
-            splitter = target.splitter
-        else:
-            splitter = (
-                SubwordSplitter.train(sources, size) if chosen.source == "subwords" else _SPLITTERS[chosen.source]
-            )
-        has_words = chosen.source != "subwords"
-        source = Vocabulary.from_examples(
-            [retokenize(config.trees(example.sentences[0]), splitter) for example in examples],
-            config.min_count if has_words else 1,
-            lowercase=config.lowercase and has_words,
-            frozen_words=config.frozen_words,
-        )
-        if both:
-            # The same ids on both sides, so that a model may share its tables.
-            source = Vocabulary(target.vocabulary.words[2:], labels=source.labels, lowercase=False)
-        return cls(source, target, splitter)
-
-    def write_files(self, folder: Path) -> None:
-        """Write what ``from_files`` reads into an existing folder; JSON alone."""
-        write_vocabulary(self.source, folder / VOCABULARY)
-        files = self.target.files()
-        if isinstance(self.splitter, SubwordSplitter) and self.splitter is not self.target.splitter:
-            # Read and written again, so that nothing but JSON can be in a model folder.
-            files[_SOURCE_TOKENIZER] = json.dumps(json.loads(self.splitter.tokenizer), ensure_ascii=False)
-        for name, text in files.items():
-            (folder / name).write_text(text + "\n", encoding="utf-8")
-
-    @classmethod
-    def from_files(cls, folder: Path, unit: TokenUnit, *, size: int) -> "TextProcessor":
-        """Read what ``write_files`` wrote.
-
-        Args:
-            folder: where it is.
-            unit: what sources are read as.
-            size: number of ids of the source.
-
-        Raises:
-            ParseError: if a file is missing or damaged; the message names it.
-        """
-        target = TextVocabulary.from_files(lambda name: read_text(folder / name))
-        if unit != "subwords":
-            splitter = _SPLITTERS[unit]
-        elif target.splitter.kind == "subwords":
-            splitter = target.splitter
-        else:
-            splitter = SubwordSplitter(read_text(folder / _SOURCE_TOKENIZER))
-        return cls(read_vocabulary(folder / VOCABULARY, size=size), target, splitter)
 
 
 class SequenceModel(TaskModel):
