@@ -8,13 +8,16 @@ READY_TO_DOCUMENT := .venv/.ready-to-document
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test mutants lint types docs wheel release-check tables parser bench peers clean
+.PHONY: demo test test-triton mutants lint types docs wheel release-check tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
 
 test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test-triton: $(READY_TO_DEVELOP)  ## tests of the kernels for GPUs, in Triton's interpreter and compiler; no GPU is needed
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_TRITON=interpret $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/test_triton.py tests/test_triton_compiled.py
 
 mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## how many of the small faults put into ROOMS the tests find: SAMPLE in each room; takes hours, resumes
 	$(PIP) --editable '.[mutants]'

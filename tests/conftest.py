@@ -2,8 +2,12 @@
 
 import gc
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Any
 
 # Before torch is imported: tests run in several processes, whose threads would get into each other's way.
@@ -19,6 +23,17 @@ from jaxtyping import install_import_hook
 CHECKED = os.environ.get("STRUCTATTN_UNCHECKED") != "1"
 _checked = os.environ.get("STRUCTATTN_CHECKED", "structattn").split(",")
 _hook = install_import_hook(_checked, "beartype.beartype") if CHECKED else None
+
+
+class _Triton(MetaPathFinder):
+    """Triton reads the source of its kernels, which therefore stay as they are."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, path, target) if name.startswith("structattn.kernels.gpu.") else None
+
+
+sys.meta_path.insert(0, _Triton())
 collect_ignore = ["unchecked"] if CHECKED else []
 # What is imported stays: the garbage collector need not go through it, neither now nor while tests run.
 gc.disable()

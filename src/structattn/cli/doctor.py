@@ -5,9 +5,12 @@ import json as jsonlib
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterator
 
-_MARKER = re.compile(r"^([\w.-]+).*;\s*extra\s*==\s*['\"]([\w-]+)['\"]")
+_MARKER = re.compile(
+    r"^([\w.-]+).*;\s*(?:sys_platform\s*==\s*['\"](\w+)['\"]\s*and\s*)?extra\s*==\s*['\"]([\w-]+)['\"]"
+)
 
 
 def command(*, json: bool = False) -> Iterator[str]:
@@ -16,7 +19,7 @@ def command(*, json: bool = False) -> Iterator[str]:
     Args:
         json: print one JSON object instead of lines.
     """
-    facts = {**_versions(), **_devices(), "kernels": _kernels()}
+    facts = {**_versions(), **_devices(), "kernels": _kernels(), "gpu_kernels": _gpu_kernels()}
     extras = {extra: _missing(packages) for extra, packages in _extras().items()}
     if json:
         yield jsonlib.dumps({**facts, "extras": {extra: not missing for extra, missing in extras.items()}})
@@ -51,13 +54,19 @@ def _kernels() -> str:
     return native.status().reason
 
 
+def _gpu_kernels() -> str:
+    from structattn.kernels import gpu
+
+    return gpu.status()
+
+
 def _extras() -> dict[str, list[str]]:
     """Each extra of this package and the distributions it brings, read from the package's own metadata."""
     found: dict[str, list[str]] = {}
     for requirement in importlib.metadata.requires("structattn") or []:
         match = _MARKER.match(requirement)
-        if match and match[1] != "structattn":
-            found.setdefault(match[2], []).append(match[1])
+        if match and match[1] != "structattn" and match[2] in (None, sys.platform):
+            found.setdefault(match[3], []).append(match[1])
     return found
 
 

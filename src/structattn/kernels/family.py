@@ -9,12 +9,13 @@ by the Hessian.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from structattn.kernels import gap, native
+from structattn.kernels import gap, gpu, native
 from structattn.kernels.numbers import make_dual
 
 # Arrays of scores, ``(batch, ...)`` each; an array may lack the batch axis, see `Family.shared_axes`.
@@ -94,15 +95,13 @@ class Family:
         Marginals have the batch axis even where an array of scores has none: they are those of each sentence.
         """
         sizes = self.sizes(scores, options)
-        compiled = native.function(
-            f"{self.name}_marginals", scores[0], pointers=2 * len(scores) + 2, numbers=1 + len(sizes)
-        )
+        compiled = self._function("marginals", scores, sizes, pointers=len(scores) + 1)
         if compiled is None:
             value, found = self._run(scores, lengths, sizes)
             return value, list(found)
         results = [scores[0].new_empty(len(scores[0])) if log_partition else None]
         results += _room(self.each(scores), parts)
-        if not _call(compiled, scores, lengths, results, sizes):
+        if not compiled(scores, lengths, [], results, sizes):
             rest = failed_rows(next(result for result in results if result is not None))
             exact, exact_parts = self._run(self._rows(scores, rest), lengths[rest], sizes)
             _fill(results, rest, [exact, *exact_parts])
@@ -119,13 +118,13 @@ class Family:
     ) -> list[Tensor | None]:
         """Hessian of the log-partition times a vector (None is zero), for each array of each sentence where wanted."""
         sizes, each = self.sizes(scores, options), self.each(scores)
-        compiled = native.function(f"{self.name}_hvp", scores[0], pointers=3 * len(scores) + 1, numbers=1 + len(sizes))
+        compiled = self._function("hvp", scores, sizes, pointers=2 * len(scores))
         if compiled is None:
             return list(self._run(scores, lengths, sizes, _flat(each, vectors))[1])
         # The compiled programs always read the vector of the first array.
         given = [torch.zeros_like(each[0]) if vectors[0] is None else vectors[0], *vectors[1:]]
         results = _room(each, wanted)
-        if not _call(compiled, scores, lengths, [*given, *results], sizes):
+        if not compiled(scores, lengths, given, results, sizes):
             rest = failed_rows(next(result for result in results if result is not None))
             flat = _flat(each, vectors)[rest]
             _fill(results, rest, self._run(self._rows(scores, rest), lengths[rest], sizes, flat)[1])
@@ -195,9 +194,8 @@ class Family:
     ) -> bool | None:
         """Whether the compiled program has an answer for every sentence; None if there is no such program."""
         sizes = self.sizes(scores, options)
-        pointers = 2 * len(scores) + 4
-        compiled = native.function(f"{self.name}_entropy", scores[0], pointers=pointers, numbers=1 + len(sizes))
-        return None if compiled is None else _call(compiled, scores, lengths, [*values, *results], sizes)
+        compiled = self._function("entropy", scores, sizes, pointers=len(scores) + 3)
+        return None if compiled is None else compiled(scores, lengths, values, results, sizes)
 
     def _entropy(
         self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
@@ -224,24 +222,23 @@ class Family:
     def argmax(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
         """Parts of a best structure, all zero if nothing is allowed."""
         sizes = self.sizes(scores, options)
-        compiled = native.function(f"{self.name}_argmax", scores[0], pointers=len(scores) + 2, numbers=1 + len(sizes))
-        if compiled is None:
-            return self.topk(scores, lengths, options, 1)[1][0]
+        compiled = self._function("argmax", scores, sizes, pointers=1)
         parts = empty_like(scores[0])
-        _call(compiled, scores, lengths, [parts], sizes)
+        if compiled is None or not compiled(scores, lengths, [], [parts], sizes):
+            return self.topk(scores, lengths, options, 1)[1][0]
         return parts
 
     def topk(self, scores: Scores, lengths: Tensor, options: Sequence[int], k: int) -> tuple[Tensor, Tensor]:
         """Scores ``(k, batch)`` and parts ``(k, batch, ...)`` of the best structures; ``-inf`` and zero where none is
         left."""
         sizes, first = (*self.sizes(scores, options), k), scores[0]
-        compiled = native.function(f"{self.name}_topk", first, pointers=len(scores) + 3, numbers=1 + len(sizes))
+        compiled = self._function("topk", scores, sizes, pointers=2)
         if compiled is None:
             ready, taken = self._prepared(scores, lengths, sizes[:-1])
             values, selected = self.selector(sizes[:-1]).best(ready, lengths, count=k)
             return (values + taken).to(first.dtype), self._shown(selected, first)
         values, parts = first.new_empty(k, len(first)), first.new_empty(k, *first.shape)
-        _call(compiled, scores, lengths, [values, parts], sizes)
+        compiled(scores, lengths, [], [values, parts], sizes)
         return values, parts
 
     def sample(self, scores: Scores, lengths: Tensor, streams: Tensor, options: Sequence[int], count: int) -> Tensor:
@@ -255,14 +252,30 @@ class Family:
             count: how many samples of each sentence.
         """
         sizes, first = (*self.sizes(scores, options), count), scores[0]
-        compiled = native.function(f"{self.name}_sample", first, pointers=len(scores) + 3, numbers=1 + len(sizes))
+        compiled = self._function("sample", scores, sizes, pointers=2)
         if compiled is None:
             return self._drawn(scores, lengths, streams, sizes)
         parts = first.new_empty(count, *first.shape)
-        if count and not _call(compiled, scores, lengths, [streams, parts], sizes):
+        if count and not compiled(scores, lengths, [streams], [parts], sizes):
             rest = failed_rows(parts[0])
             parts[:, rest] = self._drawn(self._rows(scores, rest), lengths[rest], streams[rest], sizes)
         return parts
+
+    def _function(self, what: str, scores: Scores, sizes: Sizes, *, pointers: int) -> gpu.Function | None:
+        """The compiled program for scores like these, if there is one.
+
+        Args:
+            what: is asked for.
+            scores: the arrays.
+            sizes: of the call.
+            pointers: how many vectors and results it takes.
+        """
+        name, first = f"{self.name}_{what}", scores[0]
+        on_device = gpu.function(name, first)
+        if on_device is not None:
+            return on_device
+        compiled = native.function(name, first, pointers=len(scores) + 1 + pointers, numbers=1 + len(sizes))
+        return None if compiled is None else partial(_call, compiled)
 
     def _drawn(self, scores: Scores, lengths: Tensor, streams: Tensor, sizes: Sizes) -> Tensor:
         ready, _ = self._prepared(scores, lengths, sizes[:-1])
@@ -339,16 +352,18 @@ def _call(
     compiled: Callable[..., bool],
     scores: Scores,
     lengths: Tensor,
-    others: Sequence[Tensor | None],
+    given: Sequence[Tensor | None],
+    results: Sequence[Tensor | None],
     numbers: Sequence[int],
 ) -> bool:
-    """Call ``f(scores, lengths, further scores, others, batch, numbers)`` on the memory of the tensors.
+    """Call ``f(scores, lengths, further scores, given, results, batch, numbers)`` on the memory of the tensors.
 
     Args:
         compiled: from `kernels.native.function`.
         scores: of a type that the function was made for.
         lengths: number of words of each sentence.
-        others: vectors, and contiguous results; None is neither given nor wanted.
+        given: vectors, values or streams; None is not given.
+        results: contiguous; None is not wanted.
         numbers: what else the function has to know.
 
     Returns:
@@ -362,7 +377,7 @@ def _call(
         _in_memory(lengths, torch.int64),
         *[_in_memory(each, dtype) for each in further],
     ]
-    kept += [other if other is None else _in_memory(other, other.dtype) for other in others]
+    kept += [other if other is None else _in_memory(other, other.dtype) for other in (*given, *results)]
     return compiled(*[tensor if tensor is None else tensor.data_ptr() for tensor in kept], len(first), *numbers)
 
 

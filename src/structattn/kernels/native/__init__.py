@@ -55,6 +55,11 @@ def plain_torch() -> Iterator[None]:
         _WANTED.reset(token)
 
 
+def wanted() -> bool:
+    """Whether kernels may run at all: not within `plain_torch`."""
+    return _WANTED.get()
+
+
 def status() -> Status:
     """Which path is active here and now; loads the library, but logs nothing."""
     if not _WANTED.get():

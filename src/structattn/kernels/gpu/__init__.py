@@ -1,0 +1,131 @@
+"""Kernels for NVIDIA GPUs, in Triton: which there are, on which tensors they run, and why not.
+
+An operator asks for a function and gets it, or None, and then runs its plain-torch program. Triton is imported when
+the first tensor on a GPU asks for a kernel. ``STRUCTATTN_TRITON=0`` in the environment, or a
+`kernels.native.plain_torch` context, selects plain torch; ``STRUCTATTN_TRITON=interpret`` runs the kernels in Triton's
+interpreter on the CPU, orders of magnitude slower than anything else: this is how they are tested without a GPU.
+"""
+
+import importlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from structattn.kernels import native
+
+_LOGGER = logging.getLogger("structattn")
+_CHOICE = os.environ.get("STRUCTATTN_TRITON", "")
+if _INTERPRETED := _CHOICE == "interpret":
+    # Triton reads it when it is imported, and never again.
+    os.environ["TRITON_INTERPRET"] = "1"
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# Doubles are added fast enough from Turing on; older devices have no compiler any more.
+_CAPABILITY = (7, 5)
+FAMILIES = ("dependency",)
+
+Scores = Sequence[Tensor]
+Tensors = Sequence[Tensor | None]
+Sizes = Sequence[int]
+# (arrays of scores, lengths, further arguments, results, sizes) -> whether every sentence has an answer
+Function = Callable[[Scores, Tensor, Tensors, Tensors, Sizes], bool]
+
+
+class _UnusableError(Exception):
+    """Why there are no kernels."""
+
+
+def function(name: str, scores: Tensor) -> Function | None:
+    """A function for tensors like ``scores``, or None where another program must run.
+
+    It takes what the compiled functions of `kernels.native` take, as tensors, and waits for nothing on the device. A
+    kernel that cannot be compiled has no answer for any sentence, says so once in the log, and is not offered again.
+
+    Args:
+        name: of a family and of what is asked for, such as ``"dependency_marginals"``.
+        scores: a tensor of the type and on the device that are asked for.
+    """
+    if scores.is_cpu and not _INTERPRETED:
+        return None
+    if scores.dtype not in _TYPES or not native.wanted():
+        return None
+    return _usable(name, scores.device)
+
+
+def status(device: torch.device | None = None) -> str:
+    """In one line, which kernels run on a device, by default the current one, or why there are none."""
+    try:
+        triton = _triton(_current() if device is None else device)
+    except _UnusableError as reason:
+        return f"plain torch: {reason}"
+    failed = [f"{name} ({reason})" for name, reason in _FAILED.items()]
+    return f"Triton {triton.__version__}" + (f"; in plain torch: {', '.join(failed)}" if failed else "")
+
+
+_FAILED: dict[str, str] = {}
+
+
+def _current() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@lru_cache(maxsize=256)
+def _usable(name: str, device: torch.device) -> Function | None:
+    try:
+        _triton(device)
+    except _UnusableError as reason:
+        if _CHOICE != "0":
+            _log_once(f"structured distributions on {device.type} run in plain torch, exact but slower: {reason}")
+        return None
+    family, _, what = name.partition("_")
+    if family not in FAMILIES:
+        return None
+    found = getattr(importlib.import_module(f"structattn.kernels.gpu.{family}"), what, None)
+    return None if found is None else _guarded(name, found)
+
+
+def _guarded(name: str, launch: Callable[..., None]) -> Function:
+    def call(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> bool:
+        if name not in _FAILED and len(scores[0]):
+            try:
+                # Triton launches on the current device.
+                with torch.cuda.device(scores[0].device) if scores[0].is_cuda else nullcontext():
+                    launch([each.contiguous() for each in scores], lengths.long().contiguous(), given, results, sizes)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:  # of the compiler, of ptxas, of the driver: their types are many
+                _FAILED[name] = str(error).strip().split("\n")[0]
+                _LOGGER.warning("%s runs in plain torch, exact but slower: %s", name, _FAILED[name])
+        if name in _FAILED:
+            for result in results:
+                if result is not None:
+                    result.fill_(torch.nan)
+        return name not in _FAILED
+
+    return call
+
+
+@lru_cache(maxsize=16)
+def _log_once(line: str) -> None:
+    _LOGGER.warning("%s", line)
+
+
+@lru_cache(maxsize=16)
+def _triton(device: torch.device) -> Any:
+    if _CHOICE == "0":
+        raise _UnusableError("asked for by STRUCTATTN_TRITON=0")
+    if not _INTERPRETED and device.type != "cuda":
+        raise _UnusableError("no NVIDIA GPU")
+    if device.type == "cuda" and torch.version.hip is not None:
+        raise _UnusableError("the kernels are for NVIDIA GPUs")
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _CAPABILITY:
+        raise _UnusableError(f"{torch.cuda.get_device_name(device)} is older than the kernels support")
+    try:
+        return importlib.import_module("triton")
+    except ImportError:
+        raise _UnusableError("Triton is not installed: pip install 'structattn[gpu]'") from None

@@ -1,0 +1,113 @@
+"""Arcs between words: their best scores, and their weights by width and start of the span between their ends."""
+
+import triton
+import triton.language as tl
+
+from structattn.kernels.gpu.numbers import weight
+from structattn.kernels.gpu.tables import write
+from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
+
+
+@triton.jit
+def _arcs(scores, first, start, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
+    """Ids of words and heads of a tile, offsets of their arcs, and which arcs there are."""
+    word = first + tl.arange(0, WORDS)[:, None] + 1
+    head = start + tl.arange(0, HEADS)[None, :]
+    return word, head, (word - 1) * (words + 1) + head, (word <= length) & (head <= length) & (word != head)
+
+
+@triton.jit
+def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr):
+    """Writes the best score of each word and, for a vector, its entry there.
+
+    Every tree has one head for each word: a constant may be taken out of a row of scores, and out of a row of the
+    vector. With the best head at zero nothing cancels where the scores are peaked.
+
+    Returns:
+        The sum of all that is taken out of the scores, the part of it that is taken out of those of the root, and a
+        power of two near the largest entry of the vector.
+    """
+    total = tl.full([1, 1], 0.0, tl.float64)
+    root = tl.full([1, 1], -float("inf"), tl.float64)
+    size = tl.full([1, 1], 0.0, tl.float64)
+    for first in range(0, length, WORDS):
+        best = tl.full([WORDS, 1], -float("inf"), tl.float64)
+        for start in range(0, length + 1, HEADS):
+            word, head, place, real = _arcs(scores, first, start, length, words, WORDS, HEADS)
+            score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
+            best = tl.maximum(best, tl.max(score, 1, keep_dims=True))
+        word = first + tl.arange(0, WORDS)[:, None] + 1
+        from_root = tl.load(scores + (word - 1) * (words + 1), mask=word <= length, other=-float("inf")).to(tl.float64)
+        best = tl.where(best > -float("inf"), best, 0.0)
+        root = tl.maximum(root, tl.max(from_root - best, 0, keep_dims=True))
+        total += tl.sum(best, 0, keep_dims=True)
+        tl.store(taken + word, best, mask=word <= length)
+        if vector is not None:
+            centre = tl.full([WORDS, 1], 0.0, tl.float64)
+            found = tl.full([WORDS, 1], 0, tl.int32)
+            for start in range(0, length + 1, HEADS):
+                word, head, place, real = _arcs(scores, first, start, length, words, WORDS, HEADS)
+                score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
+                direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64)
+                size = tl.maximum(size, tl.max(tl.max(finite_size(direction), 1, keep_dims=True), 0, keep_dims=True))
+                # The first of equally good heads.
+                column = tl.min(tl.where((score == best) & real, head, 2147483647), 1, keep_dims=True)
+                here = (found == 0) & (column < 2147483647)
+                own = tl.sum(tl.where(head == column, direction, 0.0), 1, keep_dims=True)
+                centre = tl.where(here, own, centre)
+                found = tl.where(here, 1, found)
+            tl.store(taken + words + 1 + word, centre, mask=word <= length)
+    root = tl.where(root > -float("inf"), root, 0.0) if SINGLE else tl.full([1, 1], 0.0, tl.float64)
+    return total + root, root, power_near(size)
+
+
+@triton.jit
+def load_weights(
+    scores,
+    vector,
+    parts,
+    taken,
+    root,
+    growth,
+    unit,
+    tables,
+    length,
+    words,
+    EXTENDED: tl.constexpr,
+    WORDS: tl.constexpr,
+    HEADS: tl.constexpr,
+):
+    """Weights of all arcs by width and start of their spans; zero in the results where there is no arc.
+
+    Args:
+        scores: of the sentence.
+        vector: of the sentence, or None.
+        parts: of the sentence, or None.
+        taken: what `take_out_best` has written.
+        root: what is taken out of the scores of the root.
+        growth: what else is taken out of each score.
+        unit: of the vector.
+        tables: the first two, of weights to the right and to the left.
+        length: of the sentence.
+        words: of the longest sentence.
+        EXTENDED: whether numbers have exponents.
+        WORDS: of a tile.
+        HEADS: of a tile.
+    """
+    for first in range(0, words, WORDS):
+        for start in range(0, words + 1, HEADS):
+            word, head, place, real = _arcs(scores, first, start, length, words, WORDS, HEADS)
+            best = tl.load(taken + word, mask=word <= length, other=0.0)
+            score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
+            score = score - best - tl.where(head == 0, root, 0.0) - growth
+            if vector is None:
+                own = weight(score, None, EXTENDED)
+            else:
+                centre = tl.load(taken + words + 1 + word, mask=word <= length, other=0.0)
+                direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64) - centre
+                own = weight(score, direction / unit, EXTENDED)
+            write(tables[0], word - head, head, own, real & (head < word))
+            write(tables[1], head - word, word, own, real & (head > word))
+            if parts is not None:
+                nothing = rounded(tl.zeros_like(score), parts)
+                tl.store(parts + place, nothing, mask=(word <= words) & (head <= words) & (real == 0))

@@ -1,0 +1,193 @@
+"""Numbers of the Triton kernels: doubles, with a directional derivative or an exponent of their own where asked for.
+
+A number is a tuple ``(value, slope, exponent)`` of float64 tiles; slope and exponent are None where there are none, so
+one kernel makes four: log-partition and marginals, Hessian-vector products, and both at any spread of the scores. The
+arithmetic is that of ``native/source/numbers.hpp``, and so are the *outsides*: what a value is multiplied by to give
+its probability; with exponents, the probability over the fraction of the value, under the exponent of the value.
+
+Reference: Li and Eisner (2009), First- and second-order expectation semirings.
+"""
+
+import triton
+import triton.language as tl
+
+# Exponent of zero: below every other, and three of it still add up to a finite number.
+NOTHING = tl.constexpr(-1e305)
+# A scaled sum above this proves that no double of any importance has underflowed: see docs/distributions.md.
+TRUSTED = tl.constexpr(2.0**-721)
+LOG_OF_TWO = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def barrier():
+    """What the threads of a program wrote before is seen by all behind: Triton orders no accesses by itself."""
+    tl.debug_barrier()
+
+
+@triton.jit
+def power_of_two(exponent):
+    """``2^d`` for whole ``d`` up to 1023; zero below ``2^-1022``."""
+    kept = tl.minimum(tl.maximum(exponent, -1023.0), 1023.0)
+    return ((kept + 1023.0).to(tl.int64) << 52).to(tl.float64, bitcast=True)
+
+
+@triton.jit
+def zero(ROWS: tl.constexpr, COLUMNS: tl.constexpr, DUAL: tl.constexpr, EXTENDED: tl.constexpr):
+    """A tile of zeros."""
+    value = tl.full([ROWS, COLUMNS], 0.0, tl.float64)
+    nothing = tl.full([ROWS, COLUMNS], NOTHING, tl.float64)
+    return (value, value if DUAL else None, nothing if EXTENDED else None)
+
+
+@triton.jit
+def one(ROWS: tl.constexpr, COLUMNS: tl.constexpr, DUAL: tl.constexpr, EXTENDED: tl.constexpr):
+    """A tile of ones."""
+    none = tl.full([ROWS, COLUMNS], 0.0, tl.float64)
+    return (none + 1.0, none if DUAL else None, none if EXTENDED else None)
+
+
+@triton.jit
+def weight(score, direction, EXTENDED: tl.constexpr):
+    """``exp(score)`` for scores up to zero; what is forbidden has no derivative, whatever the direction holds there."""
+    if EXTENDED:
+        # Beyond 2^49 a double cannot tell neighbouring exponents apart: the score is all exponent.
+        huge = score < -562949953421312.0
+        real = score > -float("inf")
+        small = tl.where(huge, 0.0, score)
+        whole = tl.floor(small * 1.4426950408889634 + 0.5)
+        rest = (small - whole * 0.6931471803691238) - whole * 1.9082149292705877e-10
+        value = tl.where(real, tl.exp(rest), 0.0)
+        exponent = tl.where(huge, score * 1.4426950408889634, whole)
+        return settle((value, _slope(value, direction), tl.where(real, exponent, NOTHING)))
+    else:
+        value = tl.where(score > -700.0, tl.exp(tl.maximum(score, -700.0)), 0.0)
+        return (value, _slope(value, direction), None)
+
+
+@triton.jit
+def _slope(value, direction):
+    return None if direction is None else tl.where(value > 0.0, value * direction, 0.0)
+
+
+@triton.jit
+def scaled(number, factor):
+    """Value and slope times a plain factor; the exponent stays."""
+    return (number[0] * factor, None if number[1] is None else number[1] * factor, number[2])
+
+
+@triton.jit
+def where(mask, number):
+    """The number, or zero."""
+    return (
+        tl.where(mask, number[0], 0.0),
+        None if number[1] is None else tl.where(mask, number[1], 0.0),
+        None if number[2] is None else tl.where(mask, number[2], NOTHING),
+    )
+
+
+@triton.jit
+def settle(number):
+    """The number with its value in ``[1, 2)``, unless its exponent is too large to take the change up."""
+    if number[2] is None:
+        return number
+    else:
+        bits = number[0].to(tl.int64, bitcast=True)
+        wanted = (((bits >> 52) & 0x7FF) - 1023).to(tl.float64)
+        changed = number[2] + wanted
+        shift = tl.where(changed - number[2] == wanted, wanted, 0.0)
+        found = scaled(number, power_of_two(-shift))
+        return where(number[0] > 0.0, (found[0], found[1], number[2] + shift))
+
+
+@triton.jit
+def _fractions_product(a, b):
+    return (a[0] * b[0], None if a[1] is None else a[0] * b[1] + a[1] * b[0])
+
+
+@triton.jit
+def multiply(a, b):
+    """Product, by the Leibniz rule; the value may leave ``[1, 2)``, see `settle`."""
+    fractions = _fractions_product(a, b)
+    return (fractions[0], fractions[1], None if a[2] is None else a[2] + b[2])
+
+
+@triton.jit
+def plus_fraction(a, b):
+    """Sum of two numbers under one exponent: outsides of one cell, from different parents."""
+    return (a[0] + b[0], None if a[1] is None else a[1] + b[1], a[2])
+
+
+@triton.jit
+def add(a, b):
+    """Sum; the value may leave ``[1, 2)``, see `settle`."""
+    if a[2] is None:
+        return plus_fraction(a, b)
+    else:
+        top = tl.maximum(a[2], b[2])
+        found = plus_fraction(scaled(a, power_of_two(a[2] - top)), scaled(b, power_of_two(b[2] - top)))
+        return (found[0], found[1], top)
+
+
+@triton.jit
+def fold(number):
+    """The sum over the first axis, which stays with size one."""
+    if number[2] is None:
+        return fold_fractions(number, None)
+    else:
+        top = tl.max(number[2], 0, keep_dims=True)
+        return fold_fractions(scaled(number, power_of_two(number[2] - top)), top)
+
+
+@triton.jit
+def fold_fractions(number, exponent):
+    """The sum over the first axis of values and slopes under one exponent."""
+    value = tl.sum(number[0], 0, keep_dims=True)
+    return (value, None if number[1] is None else tl.sum(number[1], 0, keep_dims=True), exponent)
+
+
+@triton.jit
+def reciprocal(number):
+    """One over the value, zero for zero; the exponent stays, as in the outside of the goal and where it cancels."""
+    positive = number[0] > 0.0
+    inverse = tl.where(positive, 1.0 / tl.where(positive, number[0], 1.0), 0.0)
+    return (inverse, None if number[1] is None else -(number[1] * inverse) * inverse, number[2])
+
+
+@triton.jit
+def pull(outside, other, child):
+    """The outside of a child, from a parent that is a sum of products ``other * child``."""
+    if outside[2] is None:
+        return multiply(outside, other)
+    else:
+        # The sum of exponents is rounded as it was on the way up; what is impossible has a share of zero.
+        share = tl.minimum(child[2] + other[2] - outside[2], 0.0)
+        fractions = _fractions_product(scaled(outside, power_of_two(share)), other)
+        return (fractions[0], fractions[1], child[2])
+
+
+@triton.jit
+def pull_only(outside, parent, factor, child):
+    """The outside of the only child of ``parent = factor * child``."""
+    if outside[2] is None:
+        return multiply(outside, factor)
+    else:
+        fractions = _fractions_product(_fractions_product(outside, parent), reciprocal(child))
+        return (fractions[0], fractions[1], child[2])
+
+
+@triton.jit
+def probability(outside, number):
+    """The probability of a cell, or its derivative where numbers have one."""
+    fractions = _fractions_product(outside, number)
+    return tl.minimum(fractions[0], 1.0) if fractions[1] is None else fractions[1]
+
+
+@triton.jit
+def log(number):
+    """Logarithm of the value; ``-inf`` for zero."""
+    if number[2] is None:
+        return tl.log(number[0])
+    else:
+        positive = number[0] > 0.0
+        found = tl.log(tl.where(positive, number[0], 1.0)) + number[2] * LOG_OF_TWO
+        return tl.where(positive, found, -float("inf"))

@@ -1,0 +1,119 @@
+"""Tables of numbers in memory, and the sums over splits that every chart program consists of.
+
+A table is a tuple ``(pointer, stride, slopes, exponents)``: cell ``(width, start)`` stands at
+``pointer + width * stride + start``; slopes and exponents are distances to where these stand, or None. With a row for
+each width, both factors of every sum are contiguous in ``start``, upwards and downwards.
+"""
+
+import triton
+import triton.language as tl
+
+from structattn.kernels.gpu.numbers import NOTHING, add, fold, fold_fractions, multiply, plus_fraction, pull, zero
+
+
+@triton.jit
+def triangles(memory, index: tl.constexpr, size, plane, DUAL: tl.constexpr, EXTENDED: tl.constexpr):
+    """Table number ``index`` of a sentence: two triangles, one of them upside down, share ``(size + 1) * size`` cells.
+
+    Args:
+        memory: of the sentence.
+        index: of the table.
+        size: rows and columns of a table, the longest sentence and one.
+        plane: cells in all tables of a sentence.
+        DUAL: whether numbers have slopes.
+        EXTENDED: whether numbers have exponents.
+    """
+    pointer = memory + (index // 2) * (size + 1) * size
+    if index % 2:
+        pointer += size * size
+        stride = 1 - size
+    else:
+        stride = size
+    return (pointer, stride, plane if DUAL else None, (plane * 2 if DUAL else plane) if EXTENDED else None)
+
+
+@triton.jit
+def read(table, width, start, mask):
+    """Numbers of cells; zero where the mask is false."""
+    place = table[0] + width * table[1] + start
+    return (
+        tl.load(place, mask=mask, other=0.0),
+        None if table[2] is None else tl.load(place + table[2], mask=mask, other=0.0),
+        None if table[3] is None else tl.load(place + table[3], mask=mask, other=NOTHING),
+    )
+
+
+@triton.jit
+def write(table, width, start, number, mask):
+    """Cells become numbers where the mask is true."""
+    place = table[0] + width * table[1] + start
+    tl.store(place, number[0], mask=mask)
+    if table[2] is not None:
+        tl.store(place + table[2], number[1], mask=mask)
+    if table[3] is not None:
+        tl.store(place + table[3], number[2], mask=mask)
+
+
+@triton.jit
+def sum_over_splits(left, right, width, start, first, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
+    """``sum_k left[k, start] * right[width - k - gap, start + k + gap]`` for ``first <= k < width``.
+
+    Args:
+        left: table of the left parts.
+        right: table of the right parts.
+        width: of the cells.
+        start: of the cells, ``(1, lane)``.
+        first: the narrowest left part.
+        gap: how far apart left and right part are.
+        mask: which cells there are.
+        SPLITS: how many are added at a time.
+    """
+    total = zero(SPLITS, start.shape[1], left[2] is not None, left[3] is not None)
+    for base in range(first, width, SPLITS):
+        k = base + tl.arange(0, SPLITS)[:, None]
+        inside = mask & (k < width)
+        a = read(left, k, start, inside)
+        b = read(right, width - k - gap, start + k + gap, inside)
+        total = add(total, multiply(a, b))
+    return fold(total)
+
+
+@triton.jit
+def pull_from_right(outside, other, child, width, start, length, most, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
+    """``sum_k outside[width + k, start] * other[k - gap, start + width + gap]`` over parents that end at or before
+    the end of the sentence, ``k >= 1``.
+
+    Args:
+        outside: table of the outsides of the parents.
+        other: table of what a parent has besides the child.
+        child: the values of the cells.
+        width: of the cells.
+        start: of the cells, ``(1, lane)``.
+        length: of the sentence.
+        most: the largest ``k`` of all cells.
+        gap: how far the other part is from the child.
+        mask: which cells there are.
+        SPLITS: how many are added at a time.
+    """
+    total = zero(SPLITS, start.shape[1], outside[2] is not None, False)
+    for base in range(1, most + 1, SPLITS):
+        k = base + tl.arange(0, SPLITS)[:, None]
+        inside = mask & (start + width + k <= length)
+        parents = read(outside, width + k, start, inside)
+        others = read(other, k - gap, start + width + gap, inside)
+        total = plus_fraction(total, pull(parents, others, child))
+    return fold_fractions(total, child[2])
+
+
+@triton.jit
+def pull_from_left(outside, other, child, width, start, lowest, most, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
+    """``sum_k outside[width + k, start - k] * other[k - gap, start - k]`` over parents that start at or after
+    ``lowest``, ``k >= 1``; arguments as of `pull_from_right`."""
+    total = zero(SPLITS, start.shape[1], outside[2] is not None, False)
+    for base in range(1, most + 1, SPLITS):
+        k = base + tl.arange(0, SPLITS)[:, None]
+        inside = mask & (start - k >= lowest)
+        parents = read(outside, width + k, start - k, inside)
+        others = read(other, k - gap, start - k, inside)
+        total = plus_fraction(total, pull(parents, others, child))
+    return fold_fractions(total, child[2])

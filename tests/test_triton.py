@@ -1,0 +1,186 @@
+"""The Triton kernels, in Triton's interpreter or on a GPU, against the plain-torch programs.
+
+``make test-triton`` runs them in the interpreter; on a machine with a GPU, ``pytest tests/test_triton.py --device
+cuda`` runs the same laws there.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from structattn.kernels import dependency, gpu, native
+from structattn.kernels.heads import real_arcs
+from structattn.kernels.operators import Operators
+
+pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
+# NumPy, in which the interpreter computes, warns of logarithms of zero.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A family, its options, and the shapes of its arrays for n words."""
+
+    name: str
+    operators: Operators
+    shapes: Callable[[int], list[tuple[int, ...]]]
+    real: Callable[[Tensor, int], list[Tensor]]
+    options: tuple[int, ...] = ()
+
+    def random(self, n: int, batch: int, *, seed: int = 0, spread: float = 1.0, forbidden: float = 0.0) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        arrays = []
+        for shape in self.shapes(n):
+            array = spread * torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
+            array[torch.rand(array.shape, generator=generator) < forbidden] = -torch.inf
+            arrays.append(array)
+        return arrays
+
+    def results(self, scores: list[Tensor], lengths: Tensor, vectors: list[Tensor]) -> dict[str, Tensor]:
+        """Log-partition, marginals of each array, and the Hessian times the vectors."""
+        family = self.operators.family
+        log_partition, marginals = family.evaluate(scores, lengths, self.options)
+        products = family.hvp(scores, lengths, vectors, self.options)
+        assert log_partition is not None
+        found = {"log-partition": log_partition}
+        for index, (marginal, product) in enumerate(zip(marginals, products, strict=True)):
+            assert marginal is not None
+            assert product is not None
+            found |= {f"marginals {index}": marginal, f"product {index}": product}
+        return found
+
+
+def arcs(lengths: Tensor, n: int) -> list[Tensor]:
+    return [real_arcs(lengths, n)]
+
+
+KERNELS = [
+    Kernel("dependency", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (0,)),
+    Kernel("dependency, single root", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (1,)),
+]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+
+
+def once(patch: Callable[[object], object]) -> Callable[[object], object]:
+    """The interpreter patches Triton's language for each function of a kernel again, which takes half of its time."""
+    from triton import language
+    from triton.language import core
+
+    return lambda function: patch(function) if core.is_builtin(language.load) or core.is_builtin(core.load) else None
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
+    """In the interpreter tiles are small, so that short sentences need several."""
+    if device == "cpu":
+        if os.environ.get("STRUCTATTN_TRITON") != "interpret":
+            pytest.skip("the interpreter needs a process of its own: make test-triton")
+        from triton.runtime import interpreter
+
+        from structattn.kernels.gpu import dependency as triton_dependency
+
+        monkeypatch.setattr(interpreter, "_patch_lang", once(interpreter._patch_lang))
+        monkeypatch.setattr(triton_dependency, "SPLITS", 4)
+        monkeypatch.setattr(triton_dependency, "LANES", 4)
+    yield
+    assert "plain torch" not in gpu.status()
+
+
+def lengths_of(batch: int, n: int) -> Tensor:
+    """All lengths from n down to 0."""
+    return n - torch.arange(batch) % (n + 1)
+
+
+def compare(
+    kernel: Kernel,
+    scores: list[Tensor],
+    lengths: Tensor,
+    vectors: list[Tensor],
+    *,
+    device: str,
+    tolerance: float,
+) -> dict[str, Tensor]:
+    """Results of the Triton kernels, after they were found to be those of plain torch."""
+    with native.plain_torch():
+        twin = kernel.results(scores, lengths, vectors)
+    # What is no part of a structure is not read, not even to be multiplied by zero.
+    real = kernel.real(lengths, scores[0].shape[1])
+    clean = [
+        [array.masked_fill(~mask, torch.nan) for array, mask in zip(group, real, strict=True)]
+        for group in (scores, vectors)
+    ]
+    own = [[array.to(device) for array in group] for group in clean]
+    found = {name: value.cpu() for name, value in kernel.results(own[0], lengths.to(device), own[1]).items()}
+    for name, value in found.items():
+        scale = 1 + twin[name].double().nan_to_num(neginf=0).abs().max().item() if value.numel() else 1
+        torch.testing.assert_close(
+            value, twin[name], atol=tolerance * scale, rtol=0, msg=lambda text, name=name: name + text
+        )
+    return found
+
+
+@every_kernel
+@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+def test_every_length_with_forbidden_parts_and_padding_that_is_no_number(
+    kernel: Kernel, forbidden: float, device: str
+) -> None:
+    n = 6
+    scores, vectors = kernel.random(n, n + 1, forbidden=forbidden, seed=1), kernel.random(n, n + 1, seed=2)
+    lengths = lengths_of(n + 1, n)
+    found = compare(kernel, scores, lengths, vectors, device=device, tolerance=1e-14)
+    impossible = found["log-partition"] == -torch.inf
+    assert impossible.any() == (forbidden > 0)
+    for index, array in enumerate(scores):
+        assert (found[f"marginals {index}"][impossible] == 0).all()
+        assert (found[f"marginals {index}"][array == -torch.inf] == 0).all()
+        assert (found[f"product {index}"][array == -torch.inf] == 0).all()
+
+
+@every_kernel
+@pytest.mark.parametrize("spread", [30.0, 3000.0, 1e9, 1e300])
+def test_any_spread(kernel: Kernel, spread: float, device: str) -> None:
+    """Doubles are proved to be enough for some of these sentences only; the others get exponents of their own."""
+    scores, vectors = kernel.random(5, 3, spread=spread, seed=3), kernel.random(5, 3, seed=4)
+    scores[0][2] = scores[0][2].sign() * spread
+    compare(kernel, scores, torch.tensor([5, 4, 5]), vectors, device=device, tolerance=1e-14)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_scores_of_every_type(kernel: Kernel, dtype: torch.dtype, device: str) -> None:
+    scores, vectors = kernel.random(3, 2, seed=5), kernel.random(3, 2, seed=6)
+    own = [[array.to(dtype) for array in group] for group in (scores, vectors)]
+    # One rounding to the type of the scores; the interpreter rounds bfloat16 towards zero.
+    compare(kernel, *own[:1], torch.tensor([3, 2]), own[1], device=device, tolerance=torch.finfo(dtype).eps)
+
+
+@every_kernel
+def test_a_sentence_has_the_same_bits_in_every_batch(kernel: Kernel, device: str) -> None:
+    n = 6
+    scores, vectors = kernel.random(n, 3, seed=7, spread=40.0), kernel.random(n, 3, seed=8)
+    lengths = torch.tensor([6, 4, 2], device=device)
+    scores, vectors = [[array.to(device) for array in group] for group in (scores, vectors)]
+    together = kernel.results(scores, lengths, vectors)
+    order = torch.tensor([1, 0], device=device)
+    again = kernel.results([a[order] for a in scores], lengths[order], [a[order] for a in vectors])
+    for name, value in again.items():
+        assert torch.equal(value, together[name][order]), name
+
+
+@every_kernel
+def test_nothing_is_read_that_was_not_written(kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is full of what is no number when a kernel gets it, and results are whole all the same."""
+    new_empty = Tensor.new_empty
+
+    def poisoned(self: Tensor, *args: object, **kwargs: object) -> Tensor:
+        found: Tensor = new_empty(self, *args, **kwargs)  # type: ignore[arg-type, call-overload]
+        return found.fill_(torch.nan if found.is_floating_point() else -1)
+
+    scores, vectors = kernel.random(4, 3, seed=9, forbidden=0.2), kernel.random(4, 3, seed=10)
+    monkeypatch.setattr(Tensor, "new_empty", poisoned)
+    found = compare(kernel, scores, torch.tensor([4, 2, 0]), vectors, device=device, tolerance=1e-14)
+    assert all(not value.isnan().any() for value in found.values())

@@ -1,0 +1,55 @@
+"""Compiles a Triton kernel for a GPU that need not be there, and says what the assembler made of it.
+
+python tests/triton_compiling.py dependency 90 '{"vector": null, "SINGLE": false, "EXTENDED": false}'
+"""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
+from triton.compiler import ASTSource
+
+from structattn.kernels.gpu.launch import OPTIONS
+
+TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64"}
+
+
+def compiled(kernel: Any, capability: int, constants: dict[str, Any]) -> Any:
+    """Tensors hold float32 and further numbers are whole, but for those above and the constants."""
+    tensors = ("scores", "vector", "log_partition", "parts")
+    names = {name: TYPES.get(name, "*fp32" if name in tensors else "i32") for name in kernel.arg_names}
+    signature = {name: "constexpr" if name in constants else kind for name, kind in names.items()}
+    source = ASTSource(kernel, signature, constants)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=OPTIONS)
+
+
+def report(ptx: str, capability: int) -> dict[str, int]:
+    """Registers, stack and spills, barriers, and loads that may return what was there before."""
+    target = re.search(r"\.target (\w+)", ptx)
+    assert target
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.ptx"
+        path.write_text(ptx, encoding="utf-8")
+        words = [get_ptxas(capability).path, "-v", "--gpu-name", target[1], str(path), "-o", f"{folder}/kernel.cubin"]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+    numbers = {"registers": r"Used (\d+) registers", "stack": r"(\d+) bytes stack", "spilled": r"(\d+) bytes spill st"}
+    found = {name: int(re.findall(pattern, said)[-1]) for name, pattern in numbers.items()}
+    return found | {"barriers": ptx.count("bar.sync"), "uncoherent loads": len(re.findall(r"ld\.global\S*\.nc", ptx))}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    family, capability, constants = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    module = importlib.import_module(f"structattn.kernels.gpu.{family}")
+    tile = {name: getattr(module, name) for name in module.TILE}
+    kernel = getattr(module, f"{family}_kernel")
+    print(json.dumps(report(compiled(kernel, capability, constants | tile).asm["ptx"], capability)))
