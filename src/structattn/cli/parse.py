@@ -1,21 +1,24 @@
 """``structattn parse``: raw text, documents or sentences to CoNLL-U with trees."""
 
+import glob
 import itertools
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from structattn.cli.inputs import opened
+from structattn.data.readers import matching_files
 from structattn.layers.devices import Hardware
-from structattn.parsing import documents_of, parse_each, sentences_of_examples, with_phrases
+from structattn.parsing import parse_each, with_phrases
+from structattn.parsing.documents import format_of_texts, texts_of
 from structattn.parsing.names import DEFAULT_PARSER, check_parser
 from structattn.parsing.run import Text
-from structattn.syntax import Sentence, format_conllu, read_conllu, read_lines, write_brackets, write_conllu
+from structattn.parsing.sharded import parse_shards
+from structattn.syntax import Sentence, format_conllu, write_brackets, write_conllu
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import Source, is_pipe
-
-_ENDINGS = {".conllu": "conllu", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv"}
+from structattn.syntax.files import is_pipe
 
 
 def command(
@@ -32,20 +35,27 @@ def command(
     whole: bool = False,
     brackets: str | None = None,
     cache: str | None = None,
-    processes: int = 1,
+    engine: Literal["local", "ray"] = "local",
+    num_workers: int = 1,
+    address: str | None = None,
     batch_size: int = 256,
     hardware: Hardware,
 ) -> Iterator[str]:
-    """Find the dependency trees of texts and write them as CoNLL-U.
+    """Find the dependency trees of texts and write them as CoNLL-U, or as Parquet for many files.
+
+    A pattern of files is parsed into a folder: a Parquet treebank for each file, and manifest.jsonl with counts and
+    checksums. The same command again does what is missing.
 
     Args:
-        file: what to parse; - reads stdin.
+        file: what to parse; - reads stdin; a pattern in quotes, such as "texts/*.jsonl", is parsed into the folder
+            --out. s3:// and hf:// need the extra scale and their own packages.
         parser: en, the English parser of this package; spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of
             trees: FILE.conllu, FILE.mrg.
-        out: where to write; stdout by default.
+        out: where to write; stdout by default. For a pattern, a folder.
         format: text is one text a line, words is one sentence a line with spaces between its words, conllu keeps the
             words and comments of a treebank; csv, tsv and json are tables of documents with their labels; any other is
-            a data format of labelled sentences, such as agreement. By default what the file's name ends in, or text.
+            a data format of labelled sentences, such as agreement or parquet. By default what the file's name ends in,
+            or text.
         text_column: for tables and JSON: the column (or key) of texts; one of the usual names by default.
         label_column: the column of labels, likewise.
         id_column: the column of ids, likewise.
@@ -54,15 +64,43 @@ def command(
         whole: make one sentence of each line of text, with a root for each sentence in it.
         brackets: a file for the phrase trees that follow from the dependencies.
         cache: a file that keeps parses; by default one beside --out, removed when --out is complete.
-        processes: number of processes; the result does not depend on it.
+        engine: for a pattern, local for processes of this machine, ray for Ray Data.
+        num_workers: number of processes, or of Ray's actors; the result does not depend on it.
+        address: of a Ray cluster, HOST:PORT or ray://HOST:PORT, or auto for the one that is found; by default Ray runs
+            on this machine alone.
         batch_size: texts that are parsed, and kept in the cache, at a time.
         hardware: where en or structattn:FOLDER runs, and in which numbers.
     """
     if skip < 0 or (limit is not None and limit < 1):
         raise ConfigError(f"expected to skip at least 0 texts and to parse at least 1, got {skip} and {limit}")
+    columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
+    if glob.has_magic(file) and not os.path.exists(file):
+        single = {"skip": skip, "limit": limit, "brackets": brackets, "cache": cache}
+        given = [f"--{name}" for name, value in single.items() if value]
+        if given or out is None:
+            raise ConfigError(
+                f"{given[0]}: expected one file with it" if given else "--out: expected a folder for them"
+            )
+        records = parse_shards(
+            matching_files(file),
+            out,
+            parser,
+            format=format,
+            columns=columns,
+            whole=whole,
+            batch_size=batch_size,
+            engine=engine,
+            num_workers=num_workers,
+            address=address,
+            hardware=hardware,
+        )
+        for one in records:
+            yield f"{one.source}  {one.sentences:,} sentences, {one.words:,} words"
+        return
+    if engine != "local" or address is not None:
+        raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
     check_parser(parser, hardware)
     kept = None if out is None else Path(f"{out}.cache")
-    columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     end = None if limit is None else skip + limit
     # Reading a file is a small part of parsing it; what comes from a pipe cannot be read twice.
     once = file == "-" or is_pipe(file)
@@ -70,7 +108,7 @@ def command(
         itertools.islice(_texts(file, format, columns), skip, end),
         parser,
         cache or kept,
-        processes=processes,
+        processes=num_workers,
         batch_size=batch_size,
         whole=whole,
         total=None if once else sum(1 for _ in itertools.islice(_texts(file, format, columns), skip, end)),
@@ -92,23 +130,8 @@ def command(
 
 
 def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text]:
-    ending = "" if file == "-" else Path(file.removesuffix(".gz")).suffix
-    return _read(opened(file), format or _ENDINGS.get(ending, "text"), columns)
-
-
-def _read(file: Source, format: str, columns: Mapping[str, Any]) -> Iterator[Text]:
-    if format in ("csv", "tsv", "json"):
-        yield from documents_of(file, format, **columns)
-        return
-    given = [f"--{name}" for name, column in columns.items() if column is not None]
-    if given:
-        raise ConfigError(f"{given[0]}: expected a table or JSON (csv, tsv, json), got the format {format}")
-    if format == "conllu":
-        yield from read_conllu(file)
-    elif format in ("text", "words"):
-        yield from (line if format == "text" else line.split() for _, line in read_lines(file))
-    else:
-        yield from sentences_of_examples(file, format)
+    source = opened(file)
+    yield from texts_of(source, format_of_texts(source, format, columns), columns)
 
 
 def _counted(sentences: Iterable[Sentence], count: Counter[str]) -> Iterator[Sentence]:

@@ -7,13 +7,22 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
 
-from structattn.data.readers import read_examples
+from structattn.data.readers import FORMATS, read_examples
 from structattn.data.readers.items import Column, Columns
 from structattn.data.readers.lines import json_items
 from structattn.data.readers.tables import table_items
-from structattn.syntax import Sentence
+from structattn.syntax import Sentence, read_conllu, read_lines
+from structattn.syntax.errors import ConfigError, source_name
 from structattn.syntax.files import Source
+from structattn.syntax.options import nearest
+
+TABLES = ("csv", "tsv", "json")
+"""The formats whose rows are documents."""
+_ENDINGS = {".conllu": "conllu", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+_PLAIN = ("text", "words")
 
 # What ``parse`` says of every sentence itself.
 _TAKEN = ("sent_id", "text", "parser", "newdoc id")
@@ -39,6 +48,55 @@ class Document:
     text: str
     name: str
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+def format_of_texts(file: Source, format: str | None, columns: Mapping[str, Any]) -> str:
+    """The format in which a file of texts is read: what its name ends in, or ``text``, unless another is given.
+
+    Args:
+        file: a file or stream.
+        format: a table, ``text``, ``words``, or one of ``FORMATS``.
+        columns: ``text_column`` and so on, for tables only.
+
+    Raises:
+        ConfigError: for an unknown format, or columns of what has none.
+
+    Example:
+        >>> format_of_texts("reviews.csv.gz", None, {}), format_of_texts("reviews.txt", None, {})
+        ('csv', 'text')
+    """
+    ending = PurePath(source_name(file).removesuffix(".gz")).suffix
+    found = format or _ENDINGS.get(ending, "text")
+    if found not in (*_PLAIN, *FORMATS):
+        known = (*_PLAIN, *FORMATS)
+        raise ConfigError(f"unknown data format {found!r}{nearest(found, known)}; known: {', '.join(known)}")
+    given = [f"--{name}" for name, column in columns.items() if column is not None]
+    if given and found not in TABLES:
+        raise ConfigError(f"{given[0]}: expected a table or JSON ({', '.join(TABLES)}), got the format {found}")
+    return found
+
+
+def texts_of(
+    file: Source, format: str, columns: Mapping[str, Any]
+) -> "Iterator[str | list[str] | Document | Sentence]":
+    """The texts of a file: documents of a table, lines of ``text``, sentences of a treebank or of examples.
+
+    Args:
+        file: a file or stream.
+        format: as ``format_of_texts`` finds it.
+        columns: ``text_column`` and so on, for tables.
+
+    Raises:
+        ParseError: with file and line, for a malformed file.
+    """
+    if format in TABLES:
+        yield from documents_of(file, format, **columns)
+    elif format == "conllu":
+        yield from read_conllu(file)
+    elif format in _PLAIN:
+        yield from (line if format == "text" else line.split() for _, line in read_lines(file))
+    else:
+        yield from sentences_of_examples(file, format)
 
 
 def documents_of(

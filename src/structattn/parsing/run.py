@@ -20,6 +20,7 @@ from structattn.parsing.cache import ParseCache, cache_key
 from structattn.parsing.documents import Document
 from structattn.parsing.names import DEFAULT_PARSER, parser_of
 from structattn.parsing.parser import Parser
+from structattn.parsing.processes import end_with_parent
 from structattn.syntax import ConstituencyTree, Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
 
@@ -311,6 +312,7 @@ _own: list[Parser] = []
 
 
 def _start(parser: str | Parser, hardware: Hardware | None) -> None:
+    end_with_parent()
     _own.append(parser_of(parser, hardware) if isinstance(parser, str) else parser)
 
 

@@ -16,7 +16,6 @@ Comparison, prediction and the command line read these folders too.
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml, remove, write_json, write_yaml
+from structattn.syntax.locks import claimed
 
 if TYPE_CHECKING:
     from structattn.data import Example
@@ -89,18 +89,8 @@ class RunFolder:
         Raises:
             ConfigError: if another process holds it.
         """
-        created = [place for place in (self.path, *self.path.parents) if not place.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = self.path / _LOCK
-        handle = _lock(lock)
-        try:
+        with claimed(self.path, _LOCK):
             yield
-        finally:
-            lock.unlink(missing_ok=True)
-            os.close(handle)
-            with contextlib.suppress(OSError):
-                for place in created or [self.path]:
-                    place.rmdir()
 
     def check_free(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
         """Check that a run may write here.
@@ -187,21 +177,3 @@ def prediction_rows(evaluation: "Evaluation", examples: "Iterable[Example]") -> 
             **facts,
             "texts": [sentence.text for sentence in example.sentences],
         }
-
-
-def _lock(path: Path) -> int:
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.read(handle, 32).decode().strip()
-            os.close(handle)
-            raise ConfigError(f"{path.parent} is in use by process {owner}") from None
-        # Its last owner may have removed the file between the two calls; a lock on a removed file protects nothing.
-        with contextlib.suppress(FileNotFoundError):
-            if os.stat(path).st_ino == os.fstat(handle).st_ino:
-                os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()}\n".encode())
-                return handle
-        os.close(handle)

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
@@ -20,16 +20,18 @@ def write_parquet(
     path: str | os.PathLike[str],
     examples: Iterable[Example],
     *,
-    about: Mapping[str, str] | None = None,
     group_size: int = BATCH,
+    note: Callable[[Row], object] | None = None,
+    about: Callable[[], Mapping[str, str]] | None = None,
 ) -> int:
     """Write examples as Parquet; the file appears whole or not at all.
 
     Args:
         path: the file; ``s3://`` and the like go through fsspec.
         examples: the examples; ``group_size`` rows are in memory at a time.
-        about: further metadata of the file.
         group_size: rows of a row group, which is what a shuffled reading loads at a time.
+        note: is called with each row.
+        about: is called after the last row and returns further metadata of the file.
 
     Returns:
         The number of sentences.
@@ -47,7 +49,6 @@ def write_parquet(
         [('1', 'quiet')]
     """
     parquet = require("pyarrow.parquet", "scale")
-    columns = schema().with_metadata({**(schema().metadata or {}), **(about or {})})
     offsets = ["starts.list.element", "ends.list.element", "heads.list.element"]
     options: dict[str, Any] = {
         "compression": "zstd",
@@ -56,10 +57,15 @@ def write_parquet(
     }
     rows = (row for example in examples for row in rows_of(example))
     count = 0
-    with replace_bytes(path) as stream, parquet.ParquetWriter(stream, columns, **options) as writer:
+    with replace_bytes(path) as stream, parquet.ParquetWriter(stream, schema(), **options) as writer:
         while some := list(itertools.islice(rows, group_size)):
-            writer.write_table(_table(some, columns))
+            if note is not None:
+                for row in some:
+                    note(row)
+            writer.write_table(_table(some))
             count += len(some)
+        if about is not None:
+            writer.add_key_value_metadata(dict(about()))
     return count
 
 
@@ -129,10 +135,10 @@ def described(path: Source) -> Iterator[None]:
         raise ParseError(f"expected a whole Parquet file, this one is cut or damaged: {reason}", file=path) from None
 
 
-def _table(rows: Sequence[Row], columns: Any) -> Any:
+def _table(rows: Sequence[Row]) -> Any:
     arrow = require("pyarrow", "scale")
     return arrow.Table.from_arrays(
-        [arrow.array([row[field.name] for row in rows], field.type) for field in columns], schema=columns
+        [arrow.array([row[field.name] for row in rows], field.type) for field in schema()], schema=schema()
     )
 
 

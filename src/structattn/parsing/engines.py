@@ -1,0 +1,203 @@
+"""Where shards are parsed: in processes of this machine, or on a cluster by Ray Data.
+
+Both give each shard to one worker, which holds the parser; so the number of workers changes the time and nothing else.
+"""
+
+import functools
+import logging
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+from urllib.parse import urlsplit
+
+from structattn.layers.devices import Hardware
+from structattn.parsing.names import parser_of
+from structattn.parsing.processes import end_with_parent
+from structattn.parsing.shards import ParseSettings, parse_shard
+from structattn.syntax.errors import ConfigError, StructAttnError, require
+
+Result = tuple[str, str | None]
+"""A file of texts, and what went wrong with it; ``None`` if its shard is finished."""
+
+_ATTEMPTS = 3
+_SECONDS = 5
+# How a connection of HTTP/2 begins, on which gRPC rests, and the kind of frame that a server begins with.
+_HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), b"\x04"
+_RAY_PORTS = {"ray": 10001, "": 6379}
+
+
+class ShardParser:
+    """A worker: reads its parser once and parses one shard after the other.
+
+    Args:
+        settings: how.
+        hardware: where the parser runs.
+    """
+
+    def __init__(self, settings: ParseSettings, hardware: Hardware | None) -> None:
+        self.settings = settings
+        self.parser = parser_of(settings.parser, hardware)
+
+    def parse(self, source: str, target: str) -> Result:
+        """Parse one file; a mistake in it is no reason to leave the others."""
+        try:
+            parse_shard(source, target, self.parser, self.settings)
+        except StructAttnError as error:
+            return source, str(error)
+        except OSError as error:
+            return source, f"{error.filename or target}: {(error.strerror or str(error)).lower()}"
+        return source, None
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch of Ray Data: columns of sources and targets to columns of sources and errors."""
+        pairs = zip(batch["source"], batch["target"], strict=True)
+        results = [self.parse(str(source), str(target)) for source, target in pairs]
+        return {"source": [source for source, _ in results], "error": [error or "" for _, error in results]}
+
+
+def local_engine(
+    targets: Mapping[str, str], settings: ParseSettings, hardware: Hardware | None, *, num_workers: int
+) -> Iterator[Result]:
+    """Parse shards in processes of this machine; one worker is this process itself.
+
+    Shards whose worker was killed are begun again.
+
+    Raises:
+        StructAttnError: if workers are killed again and again.
+    """
+    if num_workers == 1:
+        worker = ShardParser(settings, hardware)
+        yield from (worker.parse(source, target) for source, target in targets.items())
+        return
+    left = dict(targets)
+    failures = 0
+    while left:
+        before = len(left)
+        try:
+            for source, error in _in_pool(left, settings, hardware, min(num_workers, len(left))):
+                del left[source]
+                yield source, error
+        except BrokenProcessPool:
+            failures = 0 if len(left) < before else failures + 1
+            if failures == _ATTEMPTS:
+                reason = "a parsing process was killed again and again (out of memory?)"
+                raise StructAttnError(f"{reason}; {len(left)} shards are left, and the same command goes on") from None
+
+
+def ray_engine(
+    targets: Mapping[str, str],
+    settings: ParseSettings,
+    hardware: Hardware | None,
+    *,
+    num_workers: int,
+    address: str | None = None,
+) -> Iterator[Result]:
+    """Parse shards by Ray Data, with an actor for each worker; Ray begins the shards of a lost actor again.
+
+    Args:
+        targets: from each file of texts to the file of its trees, which all machines of the cluster see.
+        settings: how.
+        hardware: where the parser runs.
+        num_workers: number of actors, each with a core, or with a GPU where the parser runs on one.
+        address: of a cluster, ``HOST:PORT``, ``ray://HOST:PORT``, or ``auto`` for the one that is found; a cluster of
+            this machine alone if ``None``.
+
+    Raises:
+        MissingExtra: if Ray is not installed.
+        ConfigError: if nothing answers at the address.
+    """
+    ray, data = require("ray", "scale"), require("ray.data", "scale")
+    check_address(os.environ.get("RAY_ADDRESS") if address == "auto" else address)
+    cores = {"num_cpus": num_workers, "include_dashboard": False} if address is None else {}
+    # Progress and plans are Ray's own business; errors come back as results.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        ray.init(address or "local", logging_level="error", log_to_driver=False, **cores)
+    except (ConnectionError, ValueError) as error:
+        raise ConfigError(f"--address: {address}: {str(error).splitlines()[0]}") from None
+
+    try:
+        data.DataContext.get_current().enable_progress_bars = False
+        on_gpu = hardware is not None and hardware.device == "cuda"
+        items = [{"source": source, "target": target} for source, target in targets.items()]
+        found = data.from_items(items, override_num_blocks=len(items)).map_batches(
+            ShardParser,
+            fn_constructor_args=(settings, hardware),
+            batch_size=1,
+            compute=data.ActorPoolStrategy(size=min(num_workers, len(items))),
+            num_cpus=0 if on_gpu else 1,
+            num_gpus=1 if on_gpu else 0,
+        )
+        for row in found.iter_rows():
+            yield str(row["source"]), str(row["error"]) or None
+    finally:
+        ray.shutdown()
+
+
+def check_address(address: str | None) -> None:
+    """Refuse the address of a cluster where nothing answers in the protocol of Ray; Ray itself waits for minutes.
+
+    Raises:
+        ConfigError: with the address.
+
+    Example:
+        >>> check_address("localhost:1")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: --address: nothing answers at localhost:1 (Connection refused)
+    """
+    if address in (None, "auto", "local"):
+        return
+    try:
+        parts = urlsplit(address if "://" in str(address) else f"//{address}")
+        port = parts.port or _RAY_PORTS[parts.scheme]
+        host = parts.hostname if parts.scheme in _RAY_PORTS else None
+    except (ValueError, KeyError):
+        host, port = None, 0
+    if host is None:
+        raise ConfigError(f"--address: expected auto, HOST:PORT or ray://HOST:PORT, got {address!r}")
+    try:
+        with socket.create_connection((host, port), timeout=_SECONDS) as connection:
+            connection.sendall(_HELLO)
+            is_grpc = connection.recv(4)[3:] == _SETTINGS
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"--address: nothing answers at {address} ({reason})") from None
+    if not is_grpc:
+        raise ConfigError(f"--address: what answers at {address} is no Ray cluster")
+
+
+# The worker of a process, made once.
+_own: list[ShardParser] = []
+
+
+def _in_pool(
+    targets: Mapping[str, str], settings: ParseSettings, hardware: Hardware | None, num_workers: int
+) -> Iterator[Result]:
+    # Not forked: a copy of a process that has started threads may hang.
+    context = multiprocessing.get_context("spawn")
+    start = functools.partial(_start, settings, hardware)
+    with ProcessPoolExecutor(num_workers, mp_context=context, initializer=start) as pool:
+        try:
+            for future in as_completed([pool.submit(_work, source, target) for source, target in targets.items()]):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _start(settings: ParseSettings, hardware: Hardware | None) -> None:
+    end_with_parent()
+    _own.append(ShardParser(settings, hardware))
+
+
+def _work(source: str, target: str) -> Result:
+    return _own[0].parse(source, target)
+
+
+ENGINES: Mapping[str, Callable[..., Iterator[Result]]] = {"local": local_engine, "ray": ray_engine}

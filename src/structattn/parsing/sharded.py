@@ -1,0 +1,106 @@
+"""Parsing of many files into a folder, by workers here or on a cluster, as often interrupted as may be."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from structattn.layers.devices import Hardware
+from structattn.parsing.engines import ENGINES, check_address
+from structattn.parsing.names import DEFAULT_PARSER, check_parser, parser_of
+from structattn.parsing.shards import (
+    ParseSettings,
+    ShardRecord,
+    missing_shards,
+    read_record,
+    targets_of,
+    write_manifest,
+)
+from structattn.syntax.errors import ConfigError, StructAttnError, require
+from structattn.syntax.files import check_readable
+from structattn.syntax.locks import claimed
+from structattn.syntax.options import check_known
+from structattn.syntax.remote import is_remote
+
+
+def parse_shards(
+    sources: Sequence[str],
+    folder: str,
+    parser: str = DEFAULT_PARSER,
+    *,
+    format: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    whole: bool = False,
+    batch_size: int = 256,
+    engine: str = "local",
+    num_workers: int = 1,
+    address: str | None = None,
+    hardware: Hardware | None = None,
+) -> Iterator[ShardRecord]:
+    """Parse files into a folder: a Parquet treebank for each, and ``manifest.jsonl`` with counts and checksums.
+
+    Each file is written whole or not at all, so that after any interruption the same call does what is missing.
+
+    Args:
+        sources: files in any format of ``structattn parse``; ``s3://``, ``hf://`` and the like go through fsspec.
+        folder: where to write; locked while this runs, unless it is on another file system.
+        parser: as for :func:`parse`.
+        format: of the files; recognised from their names if ``None``.
+        columns: ``text_column``, ``label_column`` and ``id_column`` of tables.
+        whole: one sentence for each text.
+        batch_size: texts that are parsed at a time.
+        engine: ``local``, processes of this machine, or ``ray``, Ray Data.
+        num_workers: number of workers, each of which holds the parser; the trees do not depend on it.
+        address: of a Ray cluster, ``auto`` for the one that is found; a cluster of this machine alone if ``None``.
+        hardware: where the parser runs, and in which numbers.
+
+    Yields:
+        The records of finished shards, those of earlier calls first.
+
+    Raises:
+        ConfigError: if the folder is in use, or holds shards that were made otherwise; if nothing answers at the
+            address.
+        StructAttnError: if shards failed, once all others are done; the message names the first.
+        MissingExtra: if pyarrow is not installed, or Ray for ``ray``.
+    """
+    check_known(engine, ENGINES, "--engine")
+    options: dict[str, Any] = {"num_workers": num_workers}
+    if num_workers < 1:
+        raise ConfigError(f"--num_workers: expected at least 1, got {num_workers}")
+    if engine == "ray":
+        require("ray", "scale")
+        check_address(address)
+        options["address"] = address
+    elif address is not None:
+        raise ConfigError("--address: expected with --engine ray")
+    require("pyarrow", "scale")
+    check_parser(parser, hardware)
+    for source in sources:
+        check_readable(source)
+    targets = targets_of(sources, folder)
+    with contextlib.nullcontext() if is_remote(folder) else claimed(Path(folder)):
+        if not is_remote(folder):
+            for leftover in Path(folder).glob(".*.tmp"):
+                leftover.unlink()
+        known = parser_of(parser, hardware)
+        version = f"{known.name} {known.version}"
+        settings = ParseSettings(parser, version, format, dict(columns or {}), whole, batch_size)
+        missing, done = missing_shards(targets, settings)
+        yield from done
+        if not missing:
+            return
+        failed = []
+        try:
+            results = ENGINES[engine](missing, settings, hardware, **options)
+            for source, error in tqdm(results, total=len(missing), unit="shard", disable=None, dynamic_ncols=True):
+                if error is not None:
+                    failed.append(error)
+                    continue
+                done.append(read_record(targets[source]))
+                yield done[-1]
+        finally:
+            write_manifest(folder, targets, done)
+        if failed:
+            raise StructAttnError(f"{len(failed)} of {len(targets)} shards failed, the first: {failed[0]}")

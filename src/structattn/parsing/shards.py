@@ -1,0 +1,240 @@
+"""Parsing of many files: one Parquet file of trees for each file of texts, whole or not there at all.
+
+What a finished shard was made from stands in the metadata of the file itself. So there is no list of what is done that
+could say otherwise: after any interruption, what is missing is what has no file.
+"""
+
+import collections
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from structattn.data.example import Example
+from structattn.data.readers import read_examples
+from structattn.data.treebank.files import opened, write_parquet
+from structattn.data.treebank.rows import Row
+from structattn.parsing.documents import TABLES, format_of_texts, texts_of
+from structattn.parsing.parser import Parser
+from structattn.parsing.run import parse_each
+from structattn.syntax import Sentence
+from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.files import open_bytes, parse_json, replace_text
+from structattn.syntax.remote import is_remote, remote_files
+
+_KEY = "structattn_parse"
+_EXAMPLES_LOST = (*TABLES, "conllu", "text", "words")
+
+
+@dataclasses.dataclass(frozen=True)
+class ParseSettings:
+    """What decides the trees of a shard, beside its texts.
+
+    Attributes:
+        parser: name of the parser.
+        version: its own name and version, as the metadata of every sentence have them.
+        format: of the texts; recognised from each file's name if ``None``.
+        columns: of tables.
+        whole: one sentence for each text.
+        batch_size: texts parsed at a time; rounding depends on it.
+    """
+
+    parser: str
+    version: str
+    format: str | None = None
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    whole: bool = False
+    batch_size: int = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardRecord:
+    """What a finished shard says of itself.
+
+    Attributes:
+        source: the name of the file of texts.
+        source_sha256: checksum of its bytes.
+        settings: how it was parsed.
+        sentences: number of sentences.
+        words: number of words.
+        rows_sha256: checksum of all rows in their order, whatever the bytes of the file.
+    """
+
+    source: str
+    source_sha256: str
+    settings: ParseSettings
+    sentences: int
+    words: int
+    rows_sha256: str
+
+    def to_json(self) -> str:
+        """As JSON text."""
+        return json.dumps(dataclasses.asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "ShardRecord":
+        """The inverse of ``to_json``.
+
+        Raises:
+            ValueError: for anything else.
+        """
+        try:
+            values = parse_json(text)
+            return cls(**{**values, "settings": ParseSettings(**values["settings"])})
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"expected the record of a shard, got {error}") from None
+
+
+def parse_shard(source: str, target: str, parser: Parser, settings: ParseSettings) -> ShardRecord:
+    """Parse a file into a Parquet treebank, which appears whole or not at all.
+
+    Args:
+        source: a file in any format of ``structattn parse``.
+        target: the file to write.
+        parser: the parser.
+        settings: how.
+
+    Raises:
+        ParseError: for malformed texts, or a file that changes while it is read.
+        OSError: if the disk is full.
+
+    Example:
+        >>> import tempfile
+        >>> from structattn.parsing import TreebankParser
+        >>> from structattn.syntax import DependencyTree
+        >>> hush = Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"]))
+        >>> parser = TreebankParser([hush], name="conllu", version="1", file="a.conllu")
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a.txt").write_text("hush\\nhush\\n")
+        >>> settings = ParseSettings("a.conllu", "conllu 1")
+        >>> parse_shard(str(folder / "a.txt"), str(folder / "a.parquet"), parser, settings).words
+        2
+    """
+    checksum = sha256_of(source)
+    digest, count = hashlib.sha256(), collections.Counter[str]()
+
+    def note(row: Row) -> None:
+        values = {**row, "text_hash": row["text_hash"].hex()}
+        digest.update(json.dumps(values, ensure_ascii=False).encode() + b"\n")
+        count.update(sentences=1, words=len(row["starts"]))
+
+    def about() -> dict[str, str]:
+        if sha256_of(source) != checksum:
+            raise ParseError("expected a file that does not change while it is read", file=source)
+        sizes = {"sentences": count["sentences"], "words": count["words"]}
+        record = ShardRecord(source, checksum, settings, **sizes, rows_sha256=digest.hexdigest())
+        return {_KEY: record.to_json()}
+
+    write_parquet(target, _examples(source, parser, settings), note=note, about=about)
+    return read_record(target)
+
+
+def read_record(path: str) -> ShardRecord:
+    """What a finished shard says of itself.
+
+    Raises:
+        ParseError: if it is damaged, or no shard that ``parse_shard`` wrote.
+    """
+    with opened(path, ()) as file:
+        metadata = file.metadata.metadata or {}
+    try:
+        return ShardRecord.from_json(metadata.get(_KEY.encode(), b"null"))
+    except ValueError:
+        raise ParseError("expected a shard that structattn parse wrote", file=path) from None
+
+
+def targets_of(sources: Sequence[str], folder: str) -> dict[str, str]:
+    """The file in a folder for each file of texts.
+
+    Raises:
+        ConfigError: if two would have the same name.
+
+    Example:
+        >>> targets_of(["texts/a.txt.gz", "texts/b.jsonl"], "trees")
+        {'texts/a.txt.gz': 'trees/a.parquet', 'texts/b.jsonl': 'trees/b.parquet'}
+    """
+    targets: dict[str, str] = {}
+    known: dict[str, str] = {}
+    for source in sources:
+        name = PurePath(source.removesuffix(".gz")).stem
+        if name in known:
+            raise ConfigError(f"expected files of different names, got {known[name]} and {source}")
+        known[name] = source
+        targets[source] = f"{folder.rstrip('/')}/{name}.parquet"
+    return targets
+
+
+def missing_shards(targets: Mapping[str, str], settings: ParseSettings) -> tuple[dict[str, str], list[ShardRecord]]:
+    """The shards that are not there yet, and the records of those that are.
+
+    Raises:
+        ConfigError: if one was made from another file, or otherwise.
+        ParseError: if one is damaged.
+    """
+    missing, done = {}, []
+    for source, target in targets.items():
+        if not _exists(target):
+            missing[source] = target
+            continue
+        record = read_record(target)
+        if record.settings != settings:
+            own, new = dataclasses.asdict(record.settings), dataclasses.asdict(settings)
+            changed = [f"{name} {own[name]!r}, now {new[name]!r}" for name in own if own[name] != new[name]]
+            raise ConfigError(f"{target} was parsed with other settings: {'; '.join(changed)}; choose another folder")
+        if record.source_sha256 != sha256_of(source):
+            raise ConfigError(
+                f"{target} was parsed from {record.source}, and {source} is different: remove one of them"
+            )
+        done.append(record)
+    return missing, done
+
+
+def sha256_of(path: str) -> str:
+    """The checksum of a file's bytes, unpacked if it is gzip."""
+    digest = hashlib.sha256()
+    with open_bytes(path) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_manifest(folder: str, targets: Mapping[str, str], records: Sequence[ShardRecord]) -> None:
+    """``manifest.jsonl``: one line for each finished shard, by name, with its counts and checksums."""
+    with replace_text(f"{folder.rstrip('/')}/manifest.jsonl") as stream:
+        for record in sorted(records, key=lambda one: targets[one.source]):
+            values = {"file": PurePath(targets[record.source]).name, **dataclasses.asdict(record)}
+            stream.write(json.dumps(values, ensure_ascii=False) + "\n")
+
+
+def _exists(path: str) -> bool:
+    if not is_remote(path):
+        return os.path.exists(path)
+    with remote_files(path) as (files, name):
+        return bool(files.exists(name))
+
+
+def _examples(source: str, parser: Parser, settings: ParseSettings) -> Iterator[Example]:
+    """The examples of a file with trees; what is no example of a data set becomes one for each sentence."""
+    format = format_of_texts(source, settings.format, settings.columns)
+    options: dict[str, Any] = {"batch_size": settings.batch_size, "whole": settings.whole, "progress": False}
+    if format in _EXAMPLES_LOST:
+        for sentences in parse_each(texts_of(source, format, settings.columns), parser, **options):
+            for one in sentences:
+                yield Example(one, one.metadata.get("label"), id=one.metadata.get("sent_id", ""))
+        return
+    waiting: collections.deque[Example] = collections.deque()
+
+    def parts() -> Iterator[Sentence]:
+        for example in read_examples(source, format):
+            waiting.append(example)
+            yield from example.sentences
+
+    parsed: list[Sentence] = []
+    for (one,) in parse_each(parts(), parser, **options):
+        parsed.append(one)
+        if len(parsed) == len(waiting[0].sentences):
+            yield dataclasses.replace(waiting.popleft(), sentences=tuple(parsed))
+            parsed = []
