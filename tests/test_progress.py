@@ -1,6 +1,7 @@
 """What a run says while it goes on, when it is interrupted, when it fails, and when the disk is full."""
 
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 
 import structattn as sa
 from structattn.cli import main
-from structattn.syntax import replace_text
-from structattn.syntax.folders import replaced_folder, write_json
+from structattn.syntax import ConfigError, MissingExtra, replace_text
+from structattn.syntax.folders import read_json_lines, read_yaml, replaced_folder, write_json
 from structattn.training import RunFolder, loop
 from structattn.training.progress import Lines
 
@@ -118,3 +119,42 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'model'}'"):
         save_on_a_full_disk(tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+# Experiment trackers.
+
+
+def test_tensorboard_gets_what_the_run_folder_has(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    result = sa.train(ROWS, ROWS, out=tmp_path / "run", report_to="tensorboard", optimization={"epochs": 3}, **OPTIONS)
+    (file,) = (tmp_path / "run" / "tensorboard").glob("events.*")
+    found = events.EventAccumulator(str(file)).Reload()
+    rows = list(read_json_lines(RunFolder(result.folder).metrics))
+    assert len(rows) == 3
+    expected = {f"dev/{name}": name for name in result.metrics}
+    expected |= {"train/loss": "loss", "train/learning_rate": "learning_rate"}
+    assert set(found.Tags()["scalars"]) == {*expected, "train/grad_norm"}
+    for tag, name in expected.items():
+        points = [(point.step, point.value) for point in found.Scalars(tag)]
+        assert points == [(row["step"], pytest.approx(row[name], rel=1e-6)) for row in rows]
+    (settings,) = (tmp_path / "run" / "tensorboard").glob("*/hparams.yml")
+    said = read_yaml(settings)
+    assert (said["encoder"], said["options.dim"], said["optimization.epochs"]) == ("emb_s2t", 4, 3)
+
+
+def test_without_a_tracker_nothing_is_written_for_one(tmp_path: Path) -> None:
+    result = sa.train(ROWS, ROWS, out=tmp_path / "run", optimization={"epochs": 1}, **OPTIONS)
+    assert not {"tensorboard", "wandb"} & {path.name for path in result.folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_missing_tracker_names_its_extra(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=rf"{name} is not installed; run: pip install 'structattn\[{name}\]'"):
+        sa.train(ROWS, ROWS, out=tmp_path / "run", report_to=name, **OPTIONS)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"report_to: expected one of .*tensorboard.*wandb.* got .*wandbb"):
+        sa.train(ROWS, ROWS, out=tmp_path / "run", report_to="wandbb", **OPTIONS)

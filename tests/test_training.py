@@ -108,7 +108,7 @@ def test_a_run_learns_and_leaves_its_folder(data: DataConfig, tmp_path: Path) ->
     assert result.parameters > 0
     names = {path.name for path in out.iterdir()}
     expected = {"config.yaml", "environment.json", "metrics.jsonl", "predictions", "best", "plots", "result.json"}
-    assert names - {"tensorboard"} == expected
+    assert names == expected
 
     rows = curve(out)
     assert [row["step"] for row in rows] == [6 * epoch for epoch in range(1, len(rows) + 1)]

@@ -15,7 +15,7 @@ from structattn.syntax.errors import ConfigError, shown
 from structattn.syntax.folders import read_yaml, write_yaml
 from structattn.syntax.options import Option, check, check_choices, explain
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
-from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
 Frozen = Literal["none", "dev", "all"]
@@ -140,6 +140,8 @@ class RunConfig(OnHardware):
         fold: train this fold only, counted from 1.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        report_to: an experiment tracker that gets losses, scores and this configuration: ``tensorboard`` or ``wandb``;
+            its files lie in the run folder.
 
     Raises:
         ConfigError: if a value is out of its range or two contradict each other.
@@ -165,6 +167,7 @@ class RunConfig(OnHardware):
     fold: int | None = None
     device: Device = "auto"
     mixed_precision: MixedPrecision = "no"
+    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
         check_choices(self, "")

@@ -33,7 +33,7 @@ def carry_out(
     its first evaluation nothing is left; an interrupt after that has a note that says how to resume it.
 
     Args:
-        config: a dataclass with ``hardware``; all of it but ``out`` decides the run.
+        config: a dataclass with ``hardware`` and ``report_to``; all of it but ``out`` decides the run.
         place: the path of the run folder, which the first process decides.
         work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
         read: what that content means.
@@ -49,11 +49,11 @@ def carry_out(
         ParseError: if the result of a finished run is damaged.
         ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or a run
             with another configuration; if there is no such device.
-        MissingExtra: if the extra ``train`` is not installed.
+        MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
     values = plain(config)
     with contextlib.ExitStack() as stack:
-        accelerator = stack.enter_context(machine.accelerator_of(config.hardware))
+        accelerator = stack.enter_context(machine.accelerator_of(config.hardware, report_to=config.report_to))
         folder = RunFolder(machine.from_first(place))
         machine.from_first(lambda: stack.enter_context(folder.claimed()))
         stack.enter_context(preserved_randomness())

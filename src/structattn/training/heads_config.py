@@ -6,7 +6,7 @@ from typing import Literal
 from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.pretrained.config import HydraConfig
 from structattn.syntax.options import check, check_choices
-from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 Control = Literal["none", "shuffled"]
 
@@ -49,6 +49,8 @@ class PretrainingConfig(OnHardware):
         seed: of the heads, the order of the sentences and the control.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        report_to: an experiment tracker that gets losses, scores and this configuration: ``tensorboard`` or ``wandb``;
+            its files lie in the run folder.
 
     Raises:
         ConfigError: for a value out of its range.
@@ -67,6 +69,7 @@ class PretrainingConfig(OnHardware):
     seed: int = 1
     device: Device = "auto"
     mixed_precision: MixedPrecision = "no"
+    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
         check_choices(self, "")

@@ -172,7 +172,10 @@ class _Loop:
         if machine.is_first():
             # What was logged after the last checkpoint will be logged again.
             write_json_lines(self.folder.metrics, self.history.rows)
-            self.watchers = [bar_or_lines(self.step, self.steps * self.config.epochs), *curves(self.folder)]
+            begun = time.monotonic()
+            bar = bar_or_lines(self.step, self.steps * self.config.epochs)
+            self.watchers = [bar, *curves(self.accelerator, self.folder)]
+            self.started += time.monotonic() - begun  # to connect with a tracker is no training
         if measure_first and not self.history.rows:
             self._evaluate(loss=None)
         try:

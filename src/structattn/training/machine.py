@@ -42,16 +42,22 @@ def is_first() -> bool:
 
 
 @contextlib.contextmanager
-def accelerator_of(hardware: Hardware) -> Iterator[Any]:
+def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Iterator[Any]:
     """An ``accelerate.Accelerator`` on a device, connected with the other processes, if there are any.
 
     The device and precision of all Accelerators of a process are one; those of the caller are put back afterwards.
 
+    Args:
+        hardware: the device and its precision.
+        report_to: a tracker of accelerate's, whose package and extra have the same name.
+
     Raises:
         ConfigError: if there is no such device.
-        MissingExtra: if the extra ``train`` is not installed.
+        MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
     accelerate = require("accelerate", "train")
+    if report_to is not None:  # accelerate itself would go on without it
+        require(report_to, report_to)
     device = hardware.torch_device()
     if count() == 1 and "MASTER_ADDR" in os.environ and "ACCELERATE_USE_CPU" in os.environ:
         LOGGER.warning(
@@ -67,7 +73,12 @@ def accelerator_of(hardware: Hardware) -> Iterator[Any]:
         for kind in kinds:
             kind._shared_state.clear()
         yield accelerate.Accelerator(
-            cpu=device.type == "cpu", mixed_precision=hardware.mixed_precision, kwargs_handlers=[unused]
+            cpu=device.type == "cpu",
+            mixed_precision=hardware.mixed_precision,
+            kwargs_handlers=[unused],
+            log_with=report_to,
+            # Where trackers write is known once there is a run folder.
+            project_config=accelerate.utils.ProjectConfiguration(logging_dir=os.curdir),
         )
     finally:
         for kind, values in zip(kinds, before, strict=True):

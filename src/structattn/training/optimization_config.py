@@ -9,6 +9,7 @@ from structattn.syntax.options import check, check_choices
 
 Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
 Schedule = Literal["constant", "linear", "triangular", "inverse_sqrt", "halving"]
+Tracker = Literal["tensorboard", "wandb"]
 
 
 @dataclass(frozen=True)

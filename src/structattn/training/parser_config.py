@@ -10,7 +10,7 @@ from typing import Literal
 from structattn.data.model_config import Storage
 from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.syntax.options import Option, check, check_choices
-from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 Trees = Literal["all", "projective"]
 Loss = Literal["trees", "words"]
@@ -53,6 +53,8 @@ class ParserConfig(OnHardware):
         seed: of parameters, dropout and the order of the sentences.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        report_to: an experiment tracker that gets losses, scores and this configuration: ``tensorboard`` or ``wandb``;
+            its files lie in the run folder.
 
     Raises:
         ConfigError: if a value is out of its range.
@@ -72,6 +74,7 @@ class ParserConfig(OnHardware):
     seed: int = 1
     device: Device = "auto"
     mixed_precision: MixedPrecision = "no"
+    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
         check_choices(self, "")

@@ -1,12 +1,13 @@
-"""What shows a run while it goes on: a bar on terminals, lines in a log file, curves for TensorBoard."""
+"""What shows a run while it goes on: a bar on terminals, lines in a log file, curves in an experiment tracker."""
 
 import datetime
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from structattn.syntax.folders import read_yaml
 from structattn.training.folder import RunFolder
 
 LOGGER = logging.getLogger("structattn.training")
@@ -93,24 +94,22 @@ class Lines:
 
 
 class Curves:
-    """Curves for TensorBoard."""
+    """Curves in an experiment tracker, one of accelerate's."""
 
-    def __init__(self, writer: Any) -> None:
-        self.writer = writer
+    def __init__(self, tracker: Any) -> None:
+        self.tracker = tracker
 
     def step(self) -> None:
         """Nothing: a point for each evaluation is enough."""
 
     def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
         """As ``Watcher``."""
-        for room, values in (("train", training), ("dev", metrics)):
-            for name, value in values.items():
-                if value is not None:
-                    self.writer.add_scalar(f"{room}/{name}", value, step)
+        named = {f"train/{name}": value for name, value in training.items() if value is not None}
+        self.tracker.log({**named, **{f"dev/{name}": value for name, value in metrics.items()}}, step=step)
 
     def close(self) -> None:
         """As ``Watcher``."""
-        self.writer.close()
+        self.tracker.finish()
 
 
 def bar_or_lines(done: int, total: int) -> Bar | Lines:
@@ -123,13 +122,32 @@ def bar_or_lines(done: int, total: int) -> Bar | Lines:
     return Bar(done, total) if sys.stderr.isatty() else Lines(done, total)
 
 
-def curves(folder: RunFolder) -> list[Curves]:
-    """Curves for TensorBoard, where it is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
+def curves(accelerator: Any, folder: RunFolder) -> list[Curves]:
+    """Curves in the tracker that an ``accelerate.Accelerator`` was made with, if any, with the run's configuration.
+
+    Args:
+        accelerator: of the run.
+        folder: gets the files of the tracker.
+    """
+    if not accelerator.log_with:
         return []
-    return [Curves(SummaryWriter(str(folder.path / "tensorboard")))]
+    accelerator.project_configuration.logging_dir = str(folder.path)
+    config = dict(_flat(read_yaml(folder.config))) if folder.config.is_file() else {}
+    (name,) = map(str, accelerator.log_with)
+    # TensorBoard takes the name of a project for that of a folder.
+    project = name if name == "tensorboard" else "structattn"
+    place = {"dir": str(folder.path), "name": str(folder.path)}
+    accelerator.init_trackers(project, config, {"wandb": place} if name == "wandb" else {})
+    return [Curves(tracker) for tracker in accelerator.trackers]
+
+
+def _flat(values: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a configuration by the names of their options; lists as text, as trackers take plain values."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{section}{name}.")
+        else:
+            yield f"{section}{name}", str(value) if isinstance(value, list) else value
 
 
 def _clock_time(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from structattn.layers.devices import Device, MixedPrecision, OnHardware
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import check, check_choices
-from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 
 def question_optimization() -> OptimizationConfig:
@@ -49,6 +49,8 @@ class QuestionRun(OnHardware):
         seed: of the new parameters, dropout and order.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        report_to: an experiment tracker that gets losses, scores and this configuration: ``tensorboard`` or ``wandb``;
+            its files lie in the run folder.
 
     Raises:
         ConfigError: for a value out of its range, or options of heads without an adapter.
@@ -71,6 +73,7 @@ class QuestionRun(OnHardware):
     seed: int = 1
     device: Device = "auto"
     mixed_precision: MixedPrecision = "no"
+    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
         check_choices(self, "")

