@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 WRITE_A_RUN = ("train", "parser train", "hydra pretrain", "squad")
-WITHOUT_MODEL = {"demo", "doctor", "list", "reproduce", "reproduce tables", "sweep"}
+WITHOUT_MODEL = {"convert", "demo", "doctor", "list", "reproduce", "reproduce tables", "sweep"}
 # What is traced runs where no function checks its arguments: ``unchecked/test_export.py``.
 TRACED = {"export"}
 # A server runs until it is interrupted: ``test_explorer_server.py``.

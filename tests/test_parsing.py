@@ -272,7 +272,7 @@ def test_a_folder_brings_back_the_same_parser(gold: list[Sentence], parser: Tree
     parser.save_pretrained(tmp_path / "parser")
     shutil.move(tmp_path / "parser", tmp_path / "elsewhere")
     assert load_parser(tmp_path / "elsewhere").predict(gold) == parser.predict(gold)
-    assert {file.suffix for file in (tmp_path / "elsewhere").iterdir()} == {".json", ".safetensors"}
+    assert {file.suffix for file in (tmp_path / "elsewhere").iterdir()} == {".json", ".md", ".safetensors"}
 
 
 def test_hashed_words_need_no_list(gold: list[Sentence], tmp_path: Path) -> None:
@@ -295,6 +295,7 @@ def test_hashed_words_need_no_list(gold: list[Sentence], tmp_path: Path) -> None
     read = load_parser(tmp_path / "parser")
     assert torch.equal(read.encoder.collate([Sentence(words)]).words.tokens, torch.tensor([ids]))
     assert {file.name for file in (tmp_path / "parser").iterdir()} == {
+        "README.md",
         "config.json",
         "characters.json",
         "model.safetensors",

@@ -201,4 +201,4 @@ def test_metrics_of_two_directions_are_refused(tmp_path: Path, call: Callable[..
     found = pool(*both, against="plain", metric="mean_squared_error", samples=10)
     assert found.differences[0].significance.difference == 0
     code, _, err = call("compare", *both, "--pooled", "plain", "--format", "latex")
-    assert (code, "--pooled: expected no --data, --flips or --format" in err) == (2, True)
+    assert (code, "--pooled: expected no --data, --flips, --format or --cards" in err) == (2, True)

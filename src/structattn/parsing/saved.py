@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from structattn.data import Vocabulary
+from structattn.data.model_card import CARD
 from structattn.data.model_config import model_folder
 from structattn.data.model_folder import FromConfig, read_model
 from structattn.layers import PretrainedBackbone
@@ -77,10 +78,10 @@ def parser_from_config(config: Mapping[str, Any], folder: Path) -> TreeCRF:
 
 
 def fingerprint(folder: str | os.PathLike[str]) -> str:
-    """A version that changes with the parser: the first 16 digits of the SHA-256 of its files."""
+    """A version that changes with the parser: the first 16 digits of the SHA-256 of its files, but for its card."""
     digest = hashlib.sha256()
     for file in sorted(model_folder(folder).rglob("*")):
-        if file.is_file():
+        if file.is_file() and file.name != CARD:
             digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
 

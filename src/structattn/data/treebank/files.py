@@ -1,6 +1,7 @@
 """Parquet files of the treebank: written whole or not at all, read in batches of columns."""
 
 import contextlib
+import gzip
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -108,6 +109,11 @@ def opened(path: Source, columns: Collection[str] | None = None) -> Iterator[Any
     """
     parquet = require("pyarrow.parquet", "scale")
     with open_bytes(path) as stream:
+        if isinstance(stream, gzip.GzipFile) or not stream.seekable():
+            came = "a pipe" if not stream.seekable() else "gzip"
+            raise ParseError(
+                f"expected Parquet in a file of its own, as it is read from its end, got {came}", file=path
+            )
         size = stream.seek(0, os.SEEK_END)
         stream.seek(0)
         if not size:
