@@ -6,11 +6,22 @@ from structattn.syntax import DependencyTree, Sentence
 
 # The maximum of a batch, padding included, in words and in pairs of words.
 _WORDS, _PAIRS = 2500, 400_000
+# What a batch costs beside its rows, in rows: where padding would cost more, longer sentences begin another.
+_BATCH = 8
 _CONTINUED = "parataxis"
 
 
+def num_words(sentences: Sequence[Sentence]) -> list[int]:
+    """Number of words of each sentence."""
+    return [len(sentence) for sentence in sentences]
+
+
 def parse_in_batches(
-    parse: Callable[[Sequence[Sentence]], list[Sentence]], sentences: Sequence[Sentence], *, max_length: int
+    parse: Callable[[Sequence[Sentence]], list[Sentence]],
+    sentences: Sequence[Sentence],
+    *,
+    max_length: int,
+    sizes_of: Callable[[Sequence[Sentence]], Sequence[int]] = num_words,
 ) -> list[Sentence]:
     """Parse sentences in batches of similar length; the results are in the order of the sentences.
 
@@ -21,6 +32,8 @@ def parse_in_batches(
         parse: parses one batch.
         sentences: any number of sentences, of any length.
         max_length: how many words a sentence may have before it is cut into stretches.
+        sizes_of: how much is read of each of some sentences, such as its subword tokens; the number of words unless
+            something else is said.
 
     Example:
         >>> def flat(batch):
@@ -31,9 +44,10 @@ def parse_in_batches(
     stretches = [
         (number, stretch) for number, sentence in enumerate(sentences) for stretch in _stretches(sentence, max_length)
     ]
-    order = sorted(range(len(stretches)), key=lambda index: len(stretches[index][1]))
+    sizes = sizes_of([stretch for _, stretch in stretches])
+    order = sorted(range(len(stretches)), key=sizes.__getitem__)
     parsed: dict[int, Sentence] = {}
-    for batch in _batches([len(stretches[index][1]) for index in order]):
+    for batch in _batches([sizes[index] for index in order]):
         indices = [order[position] for position in batch]
         found = parse([stretches[index][1] for index in indices])
         parsed.update(zip(indices, found, strict=True))
@@ -78,11 +92,12 @@ def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
-    """Ranges over ascending lengths, each as large as the limits allow."""
+    """Ranges over ascending lengths, each as large as the limits allow and no longer than padding is worth."""
     start = 0
     for end in range(1, len(lengths) + 1):
-        size, max_length = end - start + 1, lengths[min(end, len(lengths) - 1)]
-        if end == len(lengths) or size * max_length > _WORDS or size * max_length**2 > _PAIRS:
+        rows, longest, following = end - start, lengths[end - 1], lengths[min(end, len(lengths) - 1)]
+        is_full = (rows + 1) * following > _WORDS or (rows + 1) * following**2 > _PAIRS
+        if end == len(lengths) or is_full or (following - longest) * rows > longest * _BATCH:
             yield range(start, end)
             start = end
 

@@ -76,6 +76,14 @@ class SubwordEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.output_dim = backbone.dim
 
+    def sizes(self, sentences: Sequence[Sentence]) -> list[int]:
+        """Number of subword tokens that are read of each sentence: an address among words is longer than it seems."""
+        if not sentences:
+            return []
+        read = self.backbone.tokenizer([" ".join(sentence.words) for sentence in sentences], verbose=False)
+        longest = self.backbone.max_length
+        return [len(ids) if longest is None else min(len(ids), longest) for ids in read["input_ids"]]
+
     def collate(self, sentences: Sequence[Sentence]) -> TokenizedSentences:
         """Sentences as tensors; each must have at least one word."""
         # The parser reads words, not the text they come from.

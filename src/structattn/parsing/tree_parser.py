@@ -9,7 +9,7 @@ from structattn.layers.devices import Hardware
 from structattn.parsing.saved import fingerprint, load_parser
 from structattn.parsing.splitting import split_sentences
 from structattn.parsing.treecrf import TreeCRF
-from structattn.syntax import Sentence, split_words
+from structattn.syntax import Sentence
 
 
 class TreeParser:
@@ -61,16 +61,15 @@ class TreeParser:
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
-        # Rounding depends on the number of threads. With one thread, several processes give the results of one.
-        with one_thread(), self.hardware.autocast():
-            return self.model.parse([Sentence(words) for words in sentences])
+        return self._parsed([Sentence(words) for words in sentences])
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
         """Split raw texts into sentences and these into words, and parse them all."""
-        split = [[(text, split_words(text)) for text in split_sentences(whole)] for whole in texts]
-        parsed = iter(self.parse_words([words for sentences in split for _, words in sentences]))
-        return [[_with_text(next(parsed), text) for text, _ in sentences] for sentences in split]
+        split = [[Sentence.from_text(text) for text in split_sentences(whole)] for whole in texts]
+        parsed = iter(self._parsed([sentence for sentences in split for sentence in sentences]))
+        return [[next(parsed) for _ in sentences] for sentences in split]
 
-
-def _with_text(sentence: Sentence, text: str) -> Sentence:
-    return Sentence(sentence.words, sentence.tags, sentence.dependency, metadata={"text": text})
+    def _parsed(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        # Rounding depends on the number of threads. With one thread, several processes give the results of one.
+        with one_thread(), self.hardware.autocast():
+            return self.model.parse(sentences)

@@ -65,6 +65,10 @@ class Encoder(Protocol):
     output_dim: int
     options: Mapping[str, Any]
 
+    def sizes(self, sentences: Sequence[Sentence]) -> Sequence[int]:
+        """How many words or subword tokens it reads of each sentence; similar ones are read together."""
+        ...
+
     def collate(self, sentences: Sequence[Sentence]) -> EncoderBatch:
         """Sentences as tensors; each has at least one word."""
         ...
@@ -248,7 +252,8 @@ class TreeCRF(SavedModel):
 
     def parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """The same for any number of sentences of any length, in batches; see ``parse_in_batches``."""
-        return parse_in_batches(self.predict, sentences, max_length=self.encoder.max_length)
+        encoder = self.encoder
+        return parse_in_batches(self.predict, sentences, max_length=encoder.max_length, sizes_of=encoder.sizes)
 
     def _head_by_head(self, arcs: Tensor, batch: GoldBatch) -> Tensor:
         words = arcs.shape[1]

@@ -26,6 +26,7 @@ from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID
 from structattn.encoders.bilstm import BiLSTM
 from structattn.functional import take_rows
 from structattn.layers import WordEmbedding
+from structattn.parsing.batches import num_words
 from structattn.syntax import Sentence
 from structattn.syntax.options import check
 
@@ -178,22 +179,28 @@ class WordEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.output_dim = 2 * hidden
 
+    def sizes(self, sentences: Sequence[Sentence]) -> list[int]:
+        """Number of words of each sentence."""
+        return num_words(sentences)
+
     def collate(self, sentences: Sequence[Sentence]) -> WordBatch:
         """Sentences as tensors; each must have at least one word."""
         words = collate(sentences, self.vocabulary)
-        rows: dict[str, int] = {}
+        spellings = [word for sentence in sentences for word in sentence.words]
+        rows = {word: row for row, word in enumerate(dict.fromkeys(spellings))}
         spelling_of = np.zeros(words.tokens.shape, dtype=np.int64)
-        for number, sentence in enumerate(sentences):
-            spelling_of[number, : len(sentence)] = [rows.setdefault(word, len(rows)) for word in sentence.words]
+        spelling_of[words.mask.numpy()] = [*map(rows.__getitem__, spellings)]
         if self.buckets is not None and self.known is not None:
             hashed = np.array([_crc(word) for word in rows])
             known = self.known.numpy(force=True)[hashed % len(self.known)]
             ids = np.where(known, _FIRST + hashed % self.buckets, UNKNOWN_ID)
             words = replace(words, tokens=torch.from_numpy(ids[spelling_of]).masked_fill(~words.mask, PADDING_ID))
-        encoded = [[*self.characters.encode(_spelled(word)), PADDING_ID] for word in rows]
-        characters = torch.tensor([character for ids in encoded for character in ids])
-        ends = np.cumsum([len(ids) for ids in encoded])
-        return WordBatch(words, characters, torch.from_numpy(np.append(0, ends[:-1])), torch.from_numpy(spelling_of))
+        read = [_spelled(word) for word in rows]
+        characters = np.array(self.characters.encode([*"".join(read)]))
+        ends = np.cumsum([len(spelled) for spelled in read])
+        characters[ends - 1] = PADDING_ID
+        starts = np.append(0, ends[:-1])
+        return WordBatch(words, *map(torch.from_numpy, (characters, starts, spelling_of)))
 
     def forward(self, batch: WordBatch) -> Float[Tensor, "batch word dim"]:
         """States of the words; padding comes out zero."""
@@ -269,6 +276,7 @@ def _crc(word: str) -> int:
     return crc32(word.lower().encode("utf-8", "surrogatepass"))
 
 
-def _spelled(word: str) -> list[str]:
+def _spelled(word: str) -> str:
+    """The characters that are read of a word, and one more in the place of the padding behind it."""
     kept = word if len(word) <= _FRONT + _BACK else word[:_FRONT] + word[-_BACK:]
-    return [_START, *kept, _END]
+    return f"{_START}{kept}{_END}{_END}"
