@@ -4,6 +4,7 @@
 cuda`` runs the same laws there.
 """
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.kernels import dependency, gpu, native
+from structattn.kernels import constituency, dependency, gpu, native
+from structattn.kernels.constituency import real_spans
 from structattn.kernels.heads import real_arcs
 from structattn.kernels.operators import Operators
 
@@ -58,9 +60,14 @@ def arcs(lengths: Tensor, n: int) -> list[Tensor]:
     return [real_arcs(lengths, n)]
 
 
+def spans(lengths: Tensor, n: int) -> list[Tensor]:
+    return [real_spans(lengths, n - 1)]
+
+
 KERNELS = [
     Kernel("dependency", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (0,)),
     Kernel("dependency, single root", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (1,)),
+    Kernel("constituency", constituency.OPERATORS, lambda n: [(n + 1, n + 1)], spans),
 ]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -81,11 +88,12 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
             pytest.skip("the interpreter needs a process of its own: make test-triton")
         from triton.runtime import interpreter
 
-        from structattn.kernels.gpu import dependency as triton_dependency
+        modules = [importlib.import_module(f"structattn.kernels.gpu.{family}") for family in gpu.FAMILIES]
 
         monkeypatch.setattr(interpreter, "_patch_lang", once(interpreter._patch_lang))
-        monkeypatch.setattr(triton_dependency, "SPLITS", 4)
-        monkeypatch.setattr(triton_dependency, "LANES", 4)
+        for module in modules:
+            for name in module.TILE:
+                monkeypatch.setattr(module, name, 4)
     yield
     assert "plain torch" not in gpu.status()
 

@@ -22,6 +22,9 @@ VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
     ("dependency", 90, {"SINGLE": False, "EXTENDED": True, "log_partition": None}),
     ("dependency", 80, {"SINGLE": True, "EXTENDED": False, "vector": None}),
     ("dependency", 80, {"SINGLE": True, "EXTENDED": True, "log_partition": None}),
+    ("constituency", 90, {"EXTENDED": False, "vector": None}),
+    ("constituency", 90, {"EXTENDED": True, "log_partition": None}),
+    ("constituency", 80, {"EXTENDED": True, "vector": None}),
 ]
 
 
