@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.kernels import constituency, dependency, gpu, native
+from structattn.kernels import chain, constituency, dependency, gpu, native
+from structattn.kernels.chain import real_parts
 from structattn.kernels.constituency import real_spans
 from structattn.kernels.heads import real_arcs
 from structattn.kernels.operators import Operators
@@ -30,7 +31,7 @@ class Kernel:
     name: str
     operators: Operators
     shapes: Callable[[int], list[tuple[int, ...]]]
-    real: Callable[[Tensor, int], list[Tensor]]
+    real: Callable[[Tensor, list[Tensor]], list[Tensor]]
     options: tuple[int, ...] = ()
 
     def random(self, n: int, batch: int, *, seed: int = 0, spread: float = 1.0, forbidden: float = 0.0) -> list[Tensor]:
@@ -56,18 +57,30 @@ class Kernel:
         return found
 
 
-def arcs(lengths: Tensor, n: int) -> list[Tensor]:
-    return [real_arcs(lengths, n)]
+def arcs(lengths: Tensor, scores: list[Tensor]) -> list[Tensor]:
+    return [real_arcs(lengths, scores[0].shape[1])]
 
 
-def spans(lengths: Tensor, n: int) -> list[Tensor]:
-    return [real_spans(lengths, n - 1)]
+def spans(lengths: Tensor, scores: list[Tensor]) -> list[Tensor]:
+    return [real_spans(lengths, scores[0].shape[1] - 1)]
+
+
+def states(*, shared: bool) -> Callable[[Tensor, list[Tensor]], list[Tensor]]:
+    def real(lengths: Tensor, scores: list[Tensor]) -> list[Tensor]:
+        n, c = scores[0].shape[1:]
+        found = real_parts(lengths, num_words=n, num_states=c, shared=shared)
+        pieces = found.split([n * c, found.shape[1] - n * c], 1)
+        return [piece.view(array.shape) for piece, array in zip(pieces, scores, strict=True)]
+
+    return real
 
 
 KERNELS = [
     Kernel("dependency", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (0,)),
     Kernel("dependency, single root", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (1,)),
     Kernel("constituency", constituency.OPERATORS, lambda n: [(n + 1, n + 1)], spans),
+    Kernel("chain", chain.OPERATORS, lambda n: [(n, 5), (max(n - 1, 0), 5, 5)], states(shared=False)),
+    Kernel("chain, one matrix a sentence", chain.OPERATORS, lambda n: [(n, 3), (3, 3)], states(shared=True)),
 ]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -116,7 +129,7 @@ def compare(
     with native.plain_torch():
         twin = kernel.results(scores, lengths, vectors)
     # What is no part of a structure is not read, not even to be multiplied by zero.
-    real = kernel.real(lengths, scores[0].shape[1])
+    real = kernel.real(lengths, scores)
     clean = [
         [array.masked_fill(~mask, torch.nan) for array, mask in zip(group, real, strict=True)]
         for group in (scores, vectors)
@@ -153,6 +166,7 @@ def test_every_length_with_forbidden_parts_and_padding_that_is_no_number(
 def test_any_spread(kernel: Kernel, spread: float, device: str) -> None:
     """Doubles are proved to be enough for some of these sentences only; the others get exponents of their own."""
     scores, vectors = kernel.random(5, 3, spread=spread, seed=3), kernel.random(5, 3, seed=4)
+    # Ties, where log space keeps them, too.
     scores[0][2] = scores[0][2].sign() * spread
     compare(kernel, scores, torch.tensor([5, 4, 5]), vectors, device=device, tolerance=1e-14)
 
@@ -163,7 +177,7 @@ def test_scores_of_every_type(kernel: Kernel, dtype: torch.dtype, device: str) -
     scores, vectors = kernel.random(3, 2, seed=5), kernel.random(3, 2, seed=6)
     own = [[array.to(dtype) for array in group] for group in (scores, vectors)]
     # One rounding to the type of the scores; the interpreter rounds bfloat16 towards zero.
-    compare(kernel, *own[:1], torch.tensor([3, 2]), own[1], device=device, tolerance=torch.finfo(dtype).eps)
+    compare(kernel, own[0], torch.tensor([3, 2]), own[1], device=device, tolerance=torch.finfo(dtype).eps)
 
 
 @every_kernel
@@ -192,3 +206,14 @@ def test_nothing_is_read_that_was_not_written(kernel: Kernel, device: str, monke
     monkeypatch.setattr(Tensor, "new_empty", poisoned)
     found = compare(kernel, scores, torch.tensor([4, 2, 0]), vectors, device=device, tolerance=1e-14)
     assert all(not value.isnan().any() for value in found.values())
+
+
+def test_a_matrix_that_all_sentences_share_is_read_by_each(device: str) -> None:
+    shared = next(kernel for kernel in KERNELS if kernel.name == "chain, one matrix a sentence")
+    (unary, matrices), vectors = shared.random(4, 2, seed=11), shared.random(4, 2, seed=12)
+    lengths = torch.tensor([4, 3], device=device)
+    unary, matrix, *vectors = (array.to(device) for array in (unary, matrices[0], *vectors))
+    found = shared.results([unary, matrix], lengths, vectors)
+    twin = shared.results([unary, matrix.expand(2, 3, 3)], lengths, vectors)
+    for name, value in found.items():
+        assert torch.equal(value, twin[name]), name

@@ -25,6 +25,8 @@ VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
     ("constituency", 90, {"EXTENDED": False, "vector": None}),
     ("constituency", 90, {"EXTENDED": True, "log_partition": None}),
     ("constituency", 80, {"EXTENDED": True, "vector": None}),
+    ("chain", 90, {"PER_POSITION": False, "DUAL": True, "COLUMNS": 64, "log_partition": None}),
+    ("chain", 80, {"PER_POSITION": True, "DUAL": False, "COLUMNS": 8, "vector": None, "transition_vector": None}),
 ]
 
 

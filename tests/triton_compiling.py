@@ -25,7 +25,7 @@ TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp
 
 def compiled(kernel: Any, capability: int, constants: dict[str, Any]) -> Any:
     """Tensors hold float32 and further numbers are whole, but for those above and the constants."""
-    tensors = ("scores", "vector", "log_partition", "parts")
+    tensors = ("scores", "vector", "log_partition", "parts", "transitions", "transition_vector", "transition_parts")
     names = {name: TYPES.get(name, "*fp32" if name in tensors else "i32") for name in kernel.arg_names}
     signature = {name: "constexpr" if name in constants else kind for name, kind in names.items()}
     source = ASTSource(kernel, signature, constants)

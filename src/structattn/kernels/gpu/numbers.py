@@ -48,12 +48,15 @@ def one(ROWS: tl.constexpr, COLUMNS: tl.constexpr, DUAL: tl.constexpr, EXTENDED:
 
 @triton.jit
 def weight(score, direction, EXTENDED: tl.constexpr):
-    """``exp(score)`` for scores up to zero; what is forbidden has no derivative, whatever the direction holds there."""
+    """``exp(score)``, of scores up to zero where there are no exponents.
+
+    What is forbidden has no derivative, whatever the direction holds there.
+    """
     if EXTENDED:
         # Beyond 2^49 a double cannot tell neighbouring exponents apart: the score is all exponent.
-        huge = score < -562949953421312.0
         real = score > -float("inf")
-        small = tl.where(huge, 0.0, score)
+        huge = real & (tl.abs(score) > 562949953421312.0)
+        small = tl.where(real & (huge == 0), score, 0.0)
         whole = tl.floor(small * 1.4426950408889634 + 0.5)
         rest = (small - whole * 0.6931471803691238) - whole * 1.9082149292705877e-10
         value = tl.where(real, tl.exp(rest), 0.0)

@@ -1,0 +1,90 @@
+"""Scores of states and transitions of a linear chain: the best of them, and weights relative to these."""
+
+import triton
+import triton.language as tl
+
+from structattn.kernels.gpu.numbers import weight
+from structattn.kernels.gpu.vectors import finite_size
+
+
+@triton.jit
+def take_out_best(scores, vector, taken, length, states, COLUMNS: tl.constexpr):
+    """Writes the best state of each word and, for a vector, its entry there: every sequence has one state a word.
+
+    Returns:
+        The sum of the best scores, and the largest entry of the vector.
+    """
+    total = tl.full([1, 1], 0.0, tl.float64)
+    size = tl.full([1, 1], 0.0, tl.float64)
+    state = tl.arange(0, COLUMNS)[None, :]
+    here = tl.full([1, 1], 0, tl.int32)
+    for word in range(length):
+        place = word * states + state
+        score = tl.load(scores + place, mask=state < states, other=-float("inf")).to(tl.float64)
+        best = tl.max(score, 1, keep_dims=True)
+        if vector is not None:
+            direction = tl.load(vector + place, mask=state < states, other=0.0).to(tl.float64)
+            size = tl.maximum(size, tl.max(finite_size(direction), 1, keep_dims=True))
+            # The first of equally good states.
+            column = tl.min(tl.where(score == best, state, COLUMNS), 1, keep_dims=True)
+            centre = tl.sum(tl.where((state == column) & (best > -float("inf")), direction, 0.0), 1, keep_dims=True)
+            tl.store(taken + length + word + here, centre)
+        best = tl.where(best > -float("inf"), best, 0.0)
+        tl.store(taken + word + here, best)
+        total += best
+    return total, size
+
+
+@triton.jit
+def take_out_best_transitions(scores, taken, total, length, square, PER_POSITION: tl.constexpr, COLUMNS: tl.constexpr):
+    """Writes the best transition to each word but the first: every sequence has one; adds them to a sum."""
+    here = tl.full([1, 1], 0, tl.int32)
+    best = tl.full([1, 1], 0.0, tl.float64)
+    for word in range(1, length):
+        if PER_POSITION or word == 1:
+            best = tl.full([1, 1], -float("inf"), tl.float64)
+            for first in range(0, square, COLUMNS):
+                place = first + tl.arange(0, COLUMNS)[None, :]
+                offset = (word - 1) * square if PER_POSITION else 0
+                score = tl.load(scores + offset + place, mask=place < square, other=-float("inf")).to(tl.float64)
+                best = tl.maximum(best, tl.max(score, 1, keep_dims=True))
+            best = tl.where(best > -float("inf"), best, 0.0)
+        tl.store(taken + word + here, best)
+        total += best
+    return total
+
+
+@triton.jit
+def largest(vector, count, size, COLUMNS: tl.constexpr):
+    """The largest entry of a vector, and what was found before."""
+    for first in range(0, count, COLUMNS):
+        place = first + tl.arange(0, COLUMNS)[None, :]
+        direction = tl.load(vector + place, mask=place < count, other=0.0).to(tl.float64)
+        size = tl.maximum(size, tl.max(finite_size(direction), 1, keep_dims=True))
+    return size
+
+
+@triton.jit
+def unary(scores, vector, taken, unit, word, length, states, COLUMNS: tl.constexpr):
+    """Weights of the states of a word, relative to the best one."""
+    state = tl.arange(0, COLUMNS)[None, :]
+    place = word * states + state
+    score = tl.load(scores + place, mask=state < states, other=-float("inf")).to(tl.float64) - tl.load(taken + word)
+    if vector is None:
+        return weight(score, None, True)
+    else:
+        direction = tl.load(vector + place, mask=state < states, other=0.0).to(tl.float64)
+        return weight(score, (direction - tl.load(taken + length + word)) / unit, True)
+
+
+@triton.jit
+def transition(scores, vector, DUAL: tl.constexpr, best, unit, place, real):
+    """Weights of transitions, relative to the best one."""
+    score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64) - best
+    if DUAL:
+        if vector is None:
+            return weight(score, tl.zeros_like(score), True)
+        else:
+            return weight(score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit, True)
+    else:
+        return weight(score, None, True)
