@@ -4,6 +4,7 @@ import json
 import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from typing import SupportsIndex
@@ -16,6 +17,14 @@ from structattn.syntax.files import parse_json, read_text
 PADDING_ID = 0
 UNKNOWN_ID = 1
 _SPECIAL = ("<pad>", "<unk>")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each word and each label of a tree occurs in some data."""
+
+    words: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
 
 
 class Vocabulary:
@@ -83,19 +92,41 @@ class Vocabulary:
         Raises:
             ValueError: if ``min_count`` is below 1.
         """
+        counts = Counts()
+        for item in examples:
+            for sentence in sentences_of(item):
+                counts.words.update(sentence.words)
+                counts.labels.update(_tree_labels(sentence))
+        return cls.from_counts(counts, min_count, lowercase=lowercase, frozen_words=frozen_words)
+
+    @classmethod
+    def from_counts(
+        cls, counts: Counts, min_count: int = 1, *, lowercase: bool = True, frozen_words: Iterable[str] = ()
+    ) -> "Vocabulary":
+        """The vocabulary of data whose words and tree labels have been counted.
+
+        Args:
+            counts: how often they occur.
+            min_count: as for ``from_examples``.
+            lowercase: likewise.
+            frozen_words: likewise.
+
+        Raises:
+            ValueError: if ``min_count`` is below 1.
+        """
         if min_count < 1:
             raise ValueError(f"Vocabulary expects min_count of at least 1, got {min_count}")
         words: Counter[str] = Counter()
-        labels: Counter[str] = Counter()
-        for item in examples:
-            for sentence in sentences_of(item):
-                words.update([word.lower() for word in sentence.words] if lowercase else sentence.words)
-                labels.update(_tree_labels(sentence))
+        for word, count in counts.words.items():
+            words[word.lower() if lowercase else word] += count
         kept = [word for word in _by_frequency(words) if words[word] >= min_count]
         known = set(kept)
         frozen = dict.fromkeys(word.lower() if lowercase else word for word in frozen_words)
         return cls(
-            kept, [word for word in frozen if word not in known], labels=_by_frequency(labels), lowercase=lowercase
+            kept,
+            [word for word in frozen if word not in known],
+            labels=_by_frequency(counts.labels),
+            lowercase=lowercase,
         )
 
     def encode(self, words: Sequence[str]) -> list[int]:

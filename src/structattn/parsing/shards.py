@@ -102,12 +102,12 @@ def parse_shard(source: str, target: str, parser: Parser, settings: ParseSetting
         OSError: if the disk is full.
 
     Example:
-        >>> import tempfile
+        >>> import pathlib, tempfile
         >>> from structattn.parsing import TreebankParser
         >>> from structattn.syntax import DependencyTree
         >>> hush = Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"]))
         >>> parser = TreebankParser([hush], name="conllu", version="1", file="a.conllu")
-        >>> folder = Path(tempfile.mkdtemp())
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "a.txt").write_text("hush\\nhush\\n")
         >>> settings = ParseSettings("a.conllu", "conllu 1")
         >>> parse_shard(str(folder / "a.txt"), str(folder / "a.parquet"), parser, settings).words

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.model_folder import SavedModel
+from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders import SentenceEncoder, build
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.tasks.items import Item, num_words
@@ -51,10 +52,11 @@ class ModelConfig:
     frozen_words: Sequence[str] = ()
 
     def vocabulary_of(self, examples: Sequence[Example]) -> Vocabulary:
-        """The words of training examples."""
-        return Vocabulary.from_examples(
-            examples, self.min_count, lowercase=self.lowercase, frozen_words=self.frozen_words
-        )
+        """The words of training examples; those of streamed ones have been counted."""
+        options: dict[str, Any] = {"lowercase": self.lowercase, "frozen_words": self.frozen_words}
+        if isinstance(examples, StreamedExamples):
+            return Vocabulary.from_counts(examples.counts, self.min_count, **options)
+        return Vocabulary.from_examples(examples, self.min_count, **options)
 
     def build_encoder(self, vocabulary: Vocabulary) -> SentenceEncoder:
         """The encoder with fresh parameters, for the words of a vocabulary.

@@ -64,6 +64,10 @@ class DataConfig:
             too, with their trees: a word whose head is cut off depends on its nearest ancestor that is left.
         refuse_longer: refuse sentences of more words, rather than truncate them.
         generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
+        streaming: leave the training examples on disk, in Parquet files (``structattn convert``), and read them as
+            batches ask for them; words and classes are counted in one pass. For tasks that are answered with a label.
+        buffer: number of examples that are shuffled together when they are streamed.
+        loader_workers: number of processes that read streamed examples ahead.
     """
 
     train: str | None = None
@@ -90,6 +94,9 @@ class DataConfig:
     max_length: int | None = None
     refuse_longer: bool = False
     generated: int = 15_000
+    streaming: bool = False
+    buffer: int = 65_536
+    loader_workers: int = 0
 
     def __post_init__(self) -> None:
         check_choices(self, "data")
@@ -103,6 +110,8 @@ class DataConfig:
         longest = self.max_length
         check(longest is None or longest >= 1, "data.max_length", "at least 1", longest)
         check(self.generated >= 1, "data.generated", "at least 1", self.generated)
+        check(self.buffer >= 1, "data.buffer", "at least 1", self.buffer)
+        check(self.loader_workers >= 0, "data.loader_workers", "at least 0", self.loader_workers)
 
     @property
     def columns(self) -> dict[str, Any]:

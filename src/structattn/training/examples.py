@@ -23,12 +23,14 @@ from structattn.data.objects import read_objects
 from structattn.data.parses import with_parses
 from structattn.data.readers.reading import all_files_of, check_format, read_examples
 from structattn.data.summary import DataSummary, summarise
+from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.syntax.errors import ConfigError, ParseError, source_name
 from structattn.syntax.files import Source, check_readable, is_pipe
 from structattn.tasks import Task
 from structattn.tasks.table import check_decoder, get_task, model_kind
 from structattn.training.config import DataConfig, RunConfig
+from structattn.training.streaming import check_streaming, streamed_examples
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -115,6 +117,8 @@ def check_run(config: RunConfig) -> Task:
             task.format_of(path)
     if config.init is not None:
         read_model_config(whole_model_folder(config.init), trust_code=True)
+    if data.streaming:
+        check_streaming(config, task)
     backbone, adapter = config.embedder.get("folder"), config.options.get("adapter")
     if isinstance(backbone, str):
         check_backbone(backbone)
@@ -147,7 +151,8 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
             raise ConfigError("the examples of this run came from a Python program: give a file (--data)")
         return map(task.limited, examples[name])
 
-    whole = list(itertools.islice(part("train", data.train), data.limit))
+    streamed = streamed_examples(data, task) if data.streaming else None
+    whole = [] if streamed is not None else list(itertools.islice(part("train", data.train), data.limit))
     if config.folds is not None:
         rest, test = _fold(whole, config.folds, config.fold or 1)
     else:
@@ -160,6 +165,8 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         for example in measured:
             if example.label is None:
                 raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
+    if streamed is not None:
+        return Split(streamed, streamed, dev, test)
     train = _sampled(train, config)
     return Split(_with_phrases(task, data, train), train, dev, test)
 
@@ -171,7 +178,7 @@ def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummar
     known = task.classes
     parts = (("train", split.sentences, data.train), ("dev", split.dev, data.dev or data.train))
     for name, part, path in (*parts, ("test", split.test, data.test)):
-        if not part:
+        if not part or isinstance(part, StreamedExamples):
             continue
         if path is None or path.startswith(FROM_PYTHON):
             format = "generated" if path is None else "from Python"

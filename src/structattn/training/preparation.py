@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from structattn.data import PhraseTrees, load_vectors, vector_words, vectors_dim
+from structattn.data.treebank.stream import StreamedExamples
 from structattn.layers import WordEmbedding
 from structattn.syntax import read_lines
 from structattn.syntax.errors import ConfigError, ParseError
@@ -43,7 +44,8 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
         lowercase=data.lowercase,
         frozen_words=_frozen_words(data, split),
     )
-    model = model_class(task).from_examples(task, made_of, split.train, sentences=split.sentences)
+    train = split.train.one_of_each() if isinstance(split.train, StreamedExamples) else split.train
+    model = model_class(task).from_examples(task, made_of, train, sentences=split.sentences)
     if config.optimization.initial_range is not None:
         draw_uniform(model, config.optimization.initial_range)
     if data.vectors is not None:

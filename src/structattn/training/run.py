@@ -1,20 +1,23 @@
 """One run, from a configuration to a run folder; cross-validation; and resuming an interrupted run."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from structattn.data import Example
 from structattn.data.model_config import check_trusted
+from structattn.data.treebank.stream import StreamedExamples
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json_lines, write_json_lines
 from structattn.tasks import Task, TaskModel
@@ -31,8 +34,9 @@ from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load
 from structattn.training.preparation import count_parameters, prepare_model
 from structattn.training.result import RunResult, result_of
-from structattn.training.sampler import BatchSampler, batch_sampler
+from structattn.training.sampler import BatchSampler, WindowBatchSampler, batch_sampler
 from structattn.training.state import preserved_randomness, set_seed
+from structattn.training.streaming import ReadAhead
 from structattn.training.trees import find_missing_trees
 
 LOGGER = logging.getLogger("structattn.training")
@@ -118,14 +122,17 @@ def _new_folder(config: RunConfig) -> Path:
 class _TaskLearner:
     """A model of a task, the examples it learns from, and those that choose the best epoch."""
 
-    def __init__(self, model: TaskModel, split: Split, folder: RunFolder) -> None:
+    def __init__(
+        self, model: TaskModel, split: Split, folder: RunFolder, read: Callable[[list[int]], list[Example]]
+    ) -> None:
         self.module: nn.Module = model
         self.model = model
         self.split = split
         self.folder = folder
+        self.read = read
 
     def batch(self, rows: list[int]) -> Any:
-        return self.model.collate([self.split.train[row] for row in rows])
+        return self.model.collate(self.read(rows))
 
     def loss(self, module: nn.Module, batch: Any) -> Tensor:
         return self.model.loss_of(module(batch), batch)
@@ -166,19 +173,21 @@ def _train(
         start_from(model, config.init, trust_code=trust_code)
     # Again, so that dropout does not depend on how many numbers the initial parameters took.
     set_seed(config.seed)
-    sizes = [model.size_of(example) for example in split.train]
-    batches = batch_sampler(sizes, config.optimization, seed=config.seed)
+    batches, read = _batches(config, model, split.train)
     with preserved_randomness(), accelerator.autocast():
         _check_memory(model.train(), split.train, batches, accelerator.device)
-    history = fit(
-        _TaskLearner(model, split, folder),
-        batches,
-        config.optimization,
-        folder=folder,
-        accelerator=accelerator,
-        metric=task.main_metric,
-        clipped=model.parameters(),
-    )
+    with contextlib.ExitStack() as stack:
+        if isinstance(batches, ReadAhead):
+            stack.callback(batches.close)
+        history = fit(
+            _TaskLearner(model, split, folder, read),
+            batches,
+            config.optimization,
+            folder=folder,
+            accelerator=accelerator,
+            metric=task.main_metric,
+            clipped=model.parameters(),
+        )
     result = RunResult(
         folder.path,
         {name: value for name, value in history.best.items() if name not in BOOKKEEPING},
@@ -190,6 +199,31 @@ def _train(
     )
     test = machine.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
     return _values(dataclasses.replace(result, test=test), task)
+
+
+def _batches(
+    config: RunConfig, model: TaskModel, examples: Sequence[Example]
+) -> tuple[BatchSampler, Callable[[list[int]], list[Example]]]:
+    """The batches of a run, and what reads the examples of one."""
+    if not isinstance(examples, StreamedExamples):
+        sizes = [model.size_of(example) for example in examples]
+        return batch_sampler(sizes, config.optimization, seed=config.seed), lambda rows: [examples[row] for row in rows]
+    if machine.is_first():
+        median = int(np.median(examples.lengths))
+        LOGGER.info("train: %s examples (parquet, streamed); %d words (median)", f"{len(examples):,}", median)
+    sampler = WindowBatchSampler(
+        examples.lengths,
+        list(map(len, examples.groups)),
+        batch_size=config.optimization.batch_size,
+        window=config.data.buffer,
+        seed=config.seed,
+        process=machine.index(),
+        processes=machine.count(),
+    )
+    if not config.data.loader_workers:
+        return sampler, examples.read
+    ahead = ReadAhead(examples, sampler, config.data.loader_workers)
+    return ahead, ahead.read
 
 
 def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchSampler, device: torch.device) -> None:

@@ -3,6 +3,7 @@
 A resumed run thus has the same batches as an uninterrupted one, without any stored state.
 """
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
@@ -109,13 +110,7 @@ class LengthBatchSampler(_SharedBatches):
     def _of_epoch(self) -> list[list[int]]:
         generator = np.random.default_rng([self.seed, self.epoch])
         order = generator.permutation(len(self.lengths))
-        pool = self.batch_size * _POOL
-        batches: list[list[int]] = []
-        for start in range(0, len(order), pool):
-            part = order[start : start + pool]
-            part = part[np.argsort(self.lengths[part], kind="stable")]
-            batches += [part[at : at + self.batch_size].tolist() for at in range(0, len(part), self.batch_size)]
-        return [batches[index] for index in generator.permutation(len(batches))]
+        return [batch.tolist() for batch in _by_length(order, self.lengths, self.batch_size, generator)]
 
 
 class NoisyBatchSampler(_SharedBatches):
@@ -186,3 +181,96 @@ class TokenBatchSampler(_SharedBatches):
     def _of_epoch(self) -> list[list[int]]:
         order = np.random.default_rng([self.seed, 1 + self.epoch]).permutation(self.num_batches)
         return [self.batches[index] for index in order]
+
+
+class WindowBatchSampler:
+    """Batches of examples in groups: of several groups at a time, shuffled and sorted by length in pools.
+
+    Which groups share a window is drawn once, so that every epoch has as many batches as the others; each epoch has the
+    windows, and the examples and batches within them, in another order. Each process takes every k-th batch; a few
+    batches come twice where they do not divide.
+
+    Args:
+        lengths: length of every example.
+        group_sizes: number of examples of each group; the examples of a group follow each other.
+        batch_size: examples per batch; the last batch of a window may be smaller.
+        window: examples that are shuffled together: as many groups as hold so many, at least one.
+        seed: of the order.
+        process: index of this process.
+        processes: how many processes share the epoch.
+
+    Example:
+        >>> sampler = WindowBatchSampler([3, 9, 3, 9, 5], [2, 2, 1], batch_size=2, window=4, seed=1)
+        >>> len(sampler), sorted(sum(sampler, []))
+        (3, [0, 1, 2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int] | np.ndarray,
+        group_sizes: Sequence[int],
+        *,
+        batch_size: int,
+        window: int,
+        seed: int,
+        process: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self.lengths = np.asarray(lengths)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.process = process
+        self.processes = processes
+        self.epoch = 0
+        order = np.random.default_rng([seed, 0]).permutation(len(group_sizes)).tolist()
+        starts = np.cumsum([0, *group_sizes])
+        grouped = _windows([group_sizes[number] for number in order], window)
+        self.windows = [[(starts[order[at]], starts[order[at] + 1]) for at in places] for places in grouped]
+        sizes = [sum(end - start for start, end in one) for one in self.windows]
+        self.num_batches = sum(-(-int(size) // batch_size) for size in sizes)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self.num_batches // self.processes)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # Every process must take as many steps as the others, or they would wait for each other forever.
+        missing = len(self) * self.processes - self.num_batches
+        batches = itertools.chain(self._of_epoch(), itertools.islice(itertools.cycle(self._of_epoch()), missing))
+        return itertools.islice(batches, self.process, None, self.processes)
+
+    def _of_epoch(self) -> Iterator[list[int]]:
+        generator = np.random.default_rng([self.seed, 1 + self.epoch])
+        for number in generator.permutation(len(self.windows)).tolist():
+            rows = np.concatenate([np.arange(start, end) for start, end in self.windows[number]])
+            batches = _by_length(generator.permutation(rows), self.lengths, self.batch_size, generator)
+            yield from (batch.tolist() for batch in batches)
+
+
+def _windows(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Neighbouring groups that hold at most so many examples together, or are one group; by number."""
+    windows: list[list[int]] = []
+    room = 0
+    for number, size in enumerate(sizes):
+        if not windows or size > room:
+            windows.append([])
+            room = most
+        windows[-1].append(number)
+        room -= size
+    return windows
+
+
+def _by_length(
+    order: np.ndarray, lengths: np.ndarray, batch_size: int, generator: np.random.Generator
+) -> list[np.ndarray]:
+    """Batches of similar length within pools of fifty batches, shuffled over all pools."""
+    pool = batch_size * _POOL
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), pool):
+        part = order[start : start + pool]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        batches += [part[at : at + batch_size] for at in range(0, len(part), batch_size)]
+    return [batches[index] for index in generator.permutation(len(batches))]

@@ -36,8 +36,8 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
         MissingStructure: if trees are missing and ``config.data.parser`` is ``none``.
     """
     parser = config.data.parser or DEFAULT_PARSER
-    # The answer of a task is nothing to be found beforehand.
-    if parser == "none" or task.answer == "tree":
+    # The answer of a task is nothing to be found beforehand, and what is streamed has been parsed.
+    if parser == "none" or task.answer == "tree" or config.data.streaming:
         return split, None
     needed = _needed_trees(config, task, split)
     if not needed:

@@ -4,7 +4,7 @@ The words of row *i* stand at ``offsets[i]`` to ``offsets[i + 1]`` of every arra
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,14 +31,18 @@ class Names:
     codes: np.ndarray
     names: list[str]
 
-    def counts(self) -> Counter[str]:
+    def counts(self, counted: np.ndarray | None = None) -> Counter[str]:
         """How often each string stands there.
+
+        Args:
+            counted: which words are counted; all if ``None``.
 
         Example:
             >>> Names(np.array([0, 1, 0, -1]), ["a", "b"]).counts()
             Counter({'a': 2, 'b': 1})
         """
-        found = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
+        codes = self.codes if counted is None else self.codes[counted]
+        found = np.bincount(codes[codes >= 0], minlength=len(self.names))
         return Counter({name: count for name, count in zip(self.names, found.tolist(), strict=True) if count})
 
 
@@ -197,13 +201,3 @@ def _bytes_of(text: Any) -> tuple[np.ndarray, np.ndarray]:
     offsets = np.frombuffer(bounds, dtype=np.int32)[text.offset : text.offset + len(text) + 1]
     whole = np.frombuffer(content, dtype=np.uint8) if content is not None else np.zeros(0, dtype=np.uint8)
     return (offsets - offsets[0]).astype(np.int64), whole[offsets[0] : offsets[-1]]
-
-
-def count_words(batches: Sequence[SentenceArrays] | Iterator[SentenceArrays]) -> tuple[Counter[str], Counter[str]]:
-    """How often each word and each label stands in sentences; one pass."""
-    words: Counter[str] = Counter()
-    labels: Counter[str] = Counter()
-    for batch in batches:
-        words.update(batch.words.counts())
-        labels.update(batch.labels.counts())
-    return words, labels

@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -30,7 +29,7 @@ def write_parquet(
     Args:
         path: the file; ``s3://`` and the like go through fsspec.
         examples: the examples; ``group_size`` rows are in memory at a time.
-        group_size: rows of a row group, which is what a shuffled reading loads at a time.
+        group_size: rows of a row group, which is what a shuffled reading loads at a time; both of a pair are in one.
         note: is called with each row.
         about: is called after the last row and returns further metadata of the file.
 
@@ -56,10 +55,10 @@ def write_parquet(
         "use_dictionary": [f"{name}.list.element" for name in NAMES] + ["part", "parser", "parser_version", "answer"],
         "column_encoding": dict.fromkeys(offsets, "DELTA_BINARY_PACKED"),
     }
-    rows = (row for example in examples for row in rows_of(example))
+    rest = iter(examples)
     count = 0
     with replace_bytes(path) as stream, parquet.ParquetWriter(stream, schema(), **options) as writer:
-        while some := list(itertools.islice(rows, group_size)):
+        while some := _group(rest, group_size):
             if note is not None:
                 for row in some:
                     note(row)
@@ -82,7 +81,7 @@ def read_parquet(path: Source) -> Iterator[Example]:
         MissingExtra: if pyarrow is not installed.
     """
     batches = read_batches(path)
-    return examples_of_rows((row for batch in batches for row in _rows(batch)), path)
+    return examples_of_rows((row for batch in batches for row in rows_of_batch(batch)), path)
 
 
 def read_batches(path: Source, columns: Sequence[str] | None = None, *, batch_size: int = BATCH) -> Iterator[Any]:
@@ -141,6 +140,14 @@ def described(path: Source) -> Iterator[None]:
         raise ParseError(f"expected a whole Parquet file, this one is cut or damaged: {reason}", file=path) from None
 
 
+def _group(examples: Iterator[Example], size: int) -> list[Row]:
+    """The rows of the next examples; a pair stays together."""
+    rows: list[Row] = []
+    while len(rows) < size and (example := next(examples, None)) is not None:
+        rows += rows_of(example)
+    return rows
+
+
 def _table(rows: Sequence[Row]) -> Any:
     arrow = require("pyarrow", "scale")
     return arrow.Table.from_arrays(
@@ -148,8 +155,8 @@ def _table(rows: Sequence[Row]) -> Any:
     )
 
 
-def _rows(batch: Any) -> Iterator[Row]:
-    """The rows of a batch as plain values."""
+def rows_of_batch(batch: Any) -> Iterator[Row]:
+    """The rows of a ``pyarrow.RecordBatch`` as plain values."""
     names = batch.schema.names
     return (dict(zip(names, values, strict=True)) for values in zip(*map(_values, batch.columns), strict=True))
 
