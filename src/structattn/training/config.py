@@ -1,5 +1,6 @@
 """The configuration of a training run, as one frozen value; a run folder's ``config.yaml`` is exactly this."""
 
+import csv
 import dataclasses
 import math
 import os
@@ -36,8 +37,8 @@ class DataConfig:
             remembers, as for ``structattn parse``: ``en``, the English parser of this package, if ``None``; ``none``
             for no parser.
         text_column: for tables and JSON: the column (or key) of texts; two with a comma between for pairs,
-            ``premise,hypothesis``. A name in the header, or a number from 0 in a table without one; found by its name
-            (``text``, ``review``, ...) if ``None``.
+            ``premise,hypothesis``, a name with a comma in quotes. A name in the header, or a number from 0 in a table
+            without one; found by its name (``text``, ``review``, ...) if ``None``.
         label_column: the column of labels, likewise.
         id_column: the column of ids, likewise.
         phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
@@ -120,10 +121,14 @@ class DataConfig:
         Example:
             >>> DataConfig(text_column="premise,hypothesis", label_column="gold").columns
             {'text_column': ['premise', 'hypothesis'], 'label_column': 'gold'}
+            >>> DataConfig(text_column='"review, in full"').columns
+            {'text_column': 'review, in full'}
         """
         texts: Any = self.text_column
         if isinstance(texts, str) and "," in texts:
-            texts = [int(part) if part.isdecimal() else part for part in (part.strip() for part in texts.split(","))]
+            (names,) = csv.reader([texts], skipinitialspace=True)
+            found = [int(name) if name.isdecimal() else name for name in map(str.strip, names)]
+            texts = found if len(found) > 1 else found[0]
         given = {"text_column": texts, "label_column": self.label_column, "id_column": self.id_column}
         return {name: column for name, column in given.items() if column is not None}
 
