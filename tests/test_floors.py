@@ -29,6 +29,7 @@ ALLOWED = {
     "training": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing"},
     "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
     "explorer": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures", "inspection"},
+    "serving": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "inspection", "explorer"},
     "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
 }
 # Rooms that only put others together, and the doorstep.

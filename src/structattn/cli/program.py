@@ -26,6 +26,7 @@ VERBS = {
     "export": "a trained run as one program that runs without this package",
     "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
     "explore": "edit the trees of a sentence in a browser and watch a trained run's heads and answers",
+    "serve": "a trained run behind a server: answers, trees and attention over JSON",
     "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
     "phrases": "share of attention on phrases of a trained model, against uniform attention",
     "convert": "treebanks and examples between Parquet, JSON lines, CoNLL-U and brackets",

@@ -1,0 +1,80 @@
+"""``structattn serve``: a trained model behind a server, with answers, trees and attention over JSON."""
+
+import json
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+
+from structattn import training
+from structattn.cli.inputs import check_inputs
+from structattn.layers.devices import Hardware
+from structattn.parsing.names import DEFAULT_PARSER, check_parser, parser_of
+from structattn.syntax.errors import ConfigError
+
+LOGGER = logging.getLogger("structattn.cli")
+
+
+def command(
+    run: str,
+    *,
+    parser: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    max_batch: int = 32,
+    max_wait: float = 0.0,
+    capacity: int = 256,
+    hardware: Hardware,
+    trust_code: bool = False,
+) -> Iterator[str]:
+    """Serve a trained model: POST /predict, /parse and /attention with {"texts": [...]}, and GET /health.
+
+    The first line printed has the address and the token that every POST must carry in the header X-Token. Ctrl-C or
+    SIGTERM ends the server once the requests that it has taken are answered.
+
+    Args:
+        run: a run folder, or the folder of a saved model.
+        parser: finds trees for /parse and for what the model reads, as for structattn parse; by default the one that
+            the run remembers for the model, and en for /parse.
+        host: the address to listen on; anything but this machine's own lets other machines ask.
+        port: where the server is; a free port by default.
+        max_batch: texts that are computed together; 1 for no batches.
+        max_wait: milliseconds that a text waits for others while nothing is computed; those that come during a
+            computation are computed together anyway.
+        capacity: texts that may wait; a request for which there is no room is answered with 503 at once.
+        hardware: where the model runs, and in which numbers.
+        trust_code: import and run an encoder module:function that the folder names.
+    """
+    check_inputs(run, None, trust_code=trust_code)
+    if parser is not None:
+        check_parser(parser)
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"--port: expected a number from 0 to 65535, got {port}")
+    for name, value, least in (("max_batch", max_batch, 1), ("max_wait", max_wait, 0), ("capacity", capacity, 1)):
+        if not value >= least:
+            raise ConfigError(f"--{name}: expected at least {least}, got {value}")
+
+    from structattn.serving import ModelServer, ModelService
+
+    model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
+    service = ModelService(
+        model,
+        parser_of(parser or DEFAULT_PARSER),
+        hardware=hardware,
+        max_batch=max_batch,
+        max_wait=max_wait / 1000,
+        capacity=capacity,
+    )
+    with ModelServer(service, host=host, port=port) as server:
+        # Not from this thread, which is the one that serves.
+        before = signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=server.shutdown).start())
+        try:
+            yield json.dumps({"url": server.url, "token": server.token})
+            LOGGER.info("Ctrl-C ends the server")
+            server.serve_forever()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            server.stop()
+            signal.signal(signal.SIGTERM, before)
+        LOGGER.info("the server has ended")

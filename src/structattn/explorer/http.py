@@ -1,0 +1,260 @@
+"""A server of JSON for those who have its token: what the explorer and ``structattn serve`` have in common.
+
+The token travels in a header. On a loopback address the name of the host is checked (DNS rebinding); answers are not
+shared across origins, and requests are JSON by POST of bounded size. Connections are bounded, too: whoever comes when
+all are taken is told so at once, with 503.
+"""
+
+import contextlib
+import hmac
+import json
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from structattn.explorer.protocol import MOST_BYTES
+from structattn.syntax.errors import ConfigError
+
+LOGGER = logging.getLogger("structattn.explorer")
+HOST = "127.0.0.1"
+_LOOPBACK = (HOST, "localhost")
+_DRAINED = 16 * MOST_BYTES
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class Reply(NamedTuple):
+    """What is sent back.
+
+    Attributes:
+        status: of the answer.
+        content: its body.
+        kind: the body's media type.
+    """
+
+    status: HTTPStatus
+    content: bytes
+    kind: str = "application/json"
+
+
+class TokenServer(ThreadingHTTPServer):
+    """A server of some addresses; subclasses answer in ``get`` and ``post``.
+
+    Args:
+        methods: from a path to the method by which it is asked, ``GET`` or ``POST``. The token is checked for ``POST``.
+        host: the address where it listens.
+        port: where it listens; 0 takes a free one.
+        headers: of every answer, beside those that keep it private.
+        max_connections: connections at a time.
+
+    Attributes:
+        token: what requests must carry.
+
+    Raises:
+        ConfigError: if the address is not ours, or the port is taken or not ours to take.
+
+    Example:
+        >>> with TokenServer({"/": "GET"}) as server:
+        ...     server.hosts[0] == f"127.0.0.1:{server.server_port}", len(server.token)
+        (True, 32)
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        methods: Mapping[str, str],
+        *,
+        host: str = HOST,
+        port: int = 0,
+        headers: Mapping[str, str] | None = None,
+        max_connections: int = 256,
+    ) -> None:
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(f"port {port} of {host}: {reason.lower()}") from None
+        self.host = host
+        self.methods = methods
+        self.headers = _HEADERS | dict(headers or {})
+        self.token = secrets.token_urlsafe(24)
+        self._free = threading.BoundedSemaphore(max_connections)
+        self._answering = 0
+        self._answered = threading.Condition()
+
+    def get(self, path: str, token: str) -> Reply:
+        """The answer to ``GET``.
+
+        Args:
+            path: one of the addresses that are asked so.
+            token: what stands for it in the address; unchecked.
+        """
+        raise NotImplementedError
+
+    def post(self, path: str, body: bytes) -> Reply:
+        """The answer to ``POST`` by somebody who has the token.
+
+        Args:
+            path: one of the addresses that are asked so.
+            body: what was sent; called JSON, and not larger than allowed.
+        """
+        raise NotImplementedError
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names by which this server may be called on this machine."""
+        return tuple(dict.fromkeys(f"{name}:{self.server_port}" for name in (self.host, *_LOOPBACK)))
+
+    def is_host(self, given: str | None) -> bool:
+        """Whether a request names this server. Who listens to other machines has names that are not known here."""
+        return given in self.hosts if self.host in _LOOPBACK else bool(given)
+
+    def is_token(self, given: str | None) -> bool:
+        """Whether a token is the right one, in a time that says nothing about where it differs."""
+        return hmac.compare_digest((given or "").encode("utf-8", "replace"), self.token.encode("ascii"))
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for the connection, if one is free."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        with contextlib.suppress(OSError):
+            request.setblocking(False)
+            request.send(_BUSY)
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The connection, to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Around an answer that ``finish`` waits for."""
+        with self._answered:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._answered:
+                self._answering -= 1
+                self._answered.notify_all()
+
+    def finish(self, seconds: float = 10.0) -> bool:
+        """Wait until every request that was heard has its answer; whether that was so in time."""
+        with self._answered:
+            return self._answered.wait_for(lambda: not self._answering, seconds)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away while it waited is no error."""
+        LOGGER.debug("a connection ended early", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: TokenServer  # type: ignore[assignment]  # the one that made this handler
+    server_version, sys_version = "structattn", ""
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def handle_one_request(self) -> None:
+        """One request, whatever its method: the base class looks for ``do_`` and its name."""
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline:
+            self.close_connection = True
+        elif len(self.raw_requestline) > 65536:
+            self.requestline = self.request_version = self.command = ""
+            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+        elif self.parse_request():
+            with self.server.answering():
+                self._answer()
+                self.wfile.flush()
+
+    def setup(self) -> None:
+        """Answers are one piece each, so that nothing waits for more of them."""
+        super().setup()
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _answer(self) -> None:
+        address = urlsplit(self.path)
+        body = self._body()
+        host, origin = self.headers.get("Host"), self.headers.get("Origin")
+        method = self.server.methods.get(address.path)
+        if not self.server.is_host(host):
+            self._refuse(HTTPStatus.FORBIDDEN, "this server has another name")
+        elif origin is not None and urlsplit(origin).netloc not in (*self.server.hosts, host):
+            self._refuse(HTTPStatus.FORBIDDEN, "this server answers its own page only")
+        elif method is None:
+            self._refuse(HTTPStatus.NOT_FOUND, f"there are {', '.join(self.server.methods)}")
+        elif self.command != method:
+            self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"expected {method}", Allow=method)
+        elif method == "GET":
+            self._send(self.server.get(address.path, parse_qs(address.query).get("token", [""])[0]))
+        else:
+            self._reply(address.path, body)
+
+    def _reply(self, path: str, body: bytes | None) -> None:
+        if not self.server.is_token(self.headers.get("X-Token")):
+            self._refuse(HTTPStatus.FORBIDDEN, "expected the token in the header X-Token")
+        elif self.headers.get_content_type() != "application/json":
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+        elif self.headers.get("Content-Length") is None:
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+        elif body is None:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {MOST_BYTES:,} bytes")
+        else:
+            self._send(self.server.post(path, body))
+
+    def _body(self) -> bytes | None:
+        """What was sent; ``None`` if that is too much. It is read to its end, or the reply would not be heard."""
+        length = self.headers.get("Content-Length", "0")
+        size = int(length) if length.isascii() and length.isdigit() else MOST_BYTES + 1
+        if size <= MOST_BYTES and "Transfer-Encoding" not in self.headers:
+            return self.rfile.read(size)
+        self.close_connection = True
+        left = min(size, _DRAINED) if length.isdigit() else 0
+        while left > 0:
+            left -= len(self.rfile.read(min(left, 65536))) or left
+        return None
+
+    def _refuse(self, status: HTTPStatus, message: str, **headers: str) -> None:
+        self._send(refusal(status, message), **headers)
+
+    def _send(self, reply: Reply, **headers: str) -> None:
+        self.send_response(reply.status)
+        for name, value in (self.server.headers | headers).items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", reply.kind)
+        self.send_header("Content-Length", str(len(reply.content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.content)
+
+    def log_message(self, format: str, *values: Any) -> None:
+        LOGGER.debug(format, *values)
+
+
+def refusal(status: HTTPStatus, message: str) -> Reply:
+    """A refusal in one line."""
+    return Reply(status, f"{message}\n".encode(), "text/plain; charset=utf-8")
+
+
+def as_json(content: Mapping[str, Any]) -> bytes:
+    """An object as a body."""
+    return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")

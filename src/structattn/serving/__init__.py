@@ -1,0 +1,14 @@
+"""Trained models behind a server: answers, trees and attention over JSON, computed in dynamic batches."""
+
+from typing import TYPE_CHECKING
+
+from structattn.syntax.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.serving.batching import Batcher, OverloadError
+    from structattn.serving.server import ModelServer
+    from structattn.serving.service import ModelService
+
+__all__ = ["Batcher", "ModelServer", "ModelService", "OverloadError"]
+
+load_lazily(__name__)

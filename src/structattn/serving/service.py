@@ -1,0 +1,130 @@
+"""What a served model can be asked: answers, trees and attention, as checked requests and plain JSON."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from structattn.data import Example
+from structattn.explorer.checks import RequestError, is_text, list_of, object_of
+from structattn.explorer.records import answer_record, look_record
+from structattn.explorer.sentences import MOST_CHARACTERS, check_length, record_of
+from structattn.inspection import look, structures_read
+from structattn.layers.devices import Hardware
+from structattn.parsing import Parser
+from structattn.serving.batching import Batcher, Work
+from structattn.syntax import Sentence
+from structattn.syntax.errors import shown
+from structattn.tasks import TaskModel
+
+MOST_TEXTS = 64
+"""So many texts, or pairs of texts, may be in one request."""
+
+
+class ModelService:
+    """A model and a parser that answer requests in dynamic batches.
+
+    Args:
+        model: answers a task.
+        parser: finds the trees of ``/parse``.
+        hardware: where the model was placed, and in which numbers it computes; the CPU if ``None``.
+        max_batch: texts of a batch; 1 for no batches.
+        max_wait: seconds that a text waits for others; see ``Batcher``.
+        capacity: texts that may wait.
+
+    Raises:
+        ConfigError: for sizes that ``Batcher`` refuses.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> service = ModelService(model, sa.parsing.parser_of("en"))
+        >>> sorted(service.answer("/predict", {"texts": ["fine film"]})["predictions"][0]["probabilities"])
+        ['negative', 'positive']
+        >>> service.answer("/parse", {"texts": ["Kids wash."]})["texts"][0][0]["heads"]
+        [2, 0, 2]
+        >>> service.close()
+    """
+
+    def __init__(
+        self,
+        model: TaskModel,
+        parser: Parser,
+        *,
+        hardware: Hardware | None = None,
+        max_batch: int = 32,
+        max_wait: float = 0.0,
+        capacity: int = 256,
+    ) -> None:
+        self.model = model.eval()
+        self.parser = parser
+        self.hardware = Hardware("cpu") if hardware is None else hardware
+        work: dict[str, Work] = {"/predict": self._predict, "/parse": self._parse, "/attention": self._attention}
+        self._read = {"/predict": self._example, "/parse": _text, "/attention": self._short_example}
+        self._batches = Batcher(work, max_batch=max_batch, max_wait=max_wait, capacity=capacity)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The state of the service."""
+        return {"status": "ok", "task": self.model.task.name, "parser": self.parser.name}
+
+    def answer(self, path: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a request.
+
+        Args:
+            path: ``/predict``, ``/parse`` or ``/attention``.
+            request: ``texts``, a list of texts, or for a task on pairs of lists of two texts.
+
+        Raises:
+            RequestError: for a wrong request.
+            OverloadError: at once, if too much waits.
+            StructAttnError: if the model cannot answer a text.
+        """
+        given = object_of(request, "request", ("texts",))
+        items = [self._read[path](text, place) for place, text in enumerate(_texts(given.get("texts")))]
+        name = {"/predict": "predictions", "/parse": "texts", "/attention": "looks"}[path]
+        return {name: self._batches.submit(path, items)}
+
+    def close(self) -> None:
+        """Take no more requests, and answer those that were taken."""
+        self._batches.close()
+
+    def _example(self, given: Any, place: int) -> Example:
+        arity = self.model.task.arity
+        texts = [given] if arity == 1 else list_of(given, f"texts {place}", least=arity, most=arity)
+        return Example(tuple(Sentence.from_text(_text(text, place)) for text in texts), id=str(place))
+
+    def _short_example(self, given: Any, place: int) -> Example:
+        example = self._example(given, place)
+        check_length(example.sentences)
+        return example
+
+    def _predict(self, examples: list[Example]) -> list[dict[str, Any]]:
+        with self.hardware.autocast():
+            return [answer_record(one) for one in self.model.predict(examples, batch_size=len(examples))]
+
+    def _parse(self, texts: list[str]) -> list[list[dict[str, Any]]]:
+        return [[record_of(sentence) for sentence in found] for found in self.parser.parse_texts(texts)]
+
+    def _attention(self, examples: list[Example]) -> list[dict[str, Any]]:
+        name, reads = self.model.task.name, structures_read(self.model)
+        with self.hardware.autocast():
+            looks = [look(self.model, example) for example in examples]
+        return [
+            {
+                "sentences": [record_of(one) for one in found.example.sentences],
+                **look_record(found, name, self.model, reads),
+            }
+            for found in looks
+        ]
+
+
+def _texts(value: Any) -> Sequence[Any]:
+    return list_of(value, "texts", most=MOST_TEXTS)
+
+
+def _text(value: Any, place: int) -> str:
+    if not is_text(value) or len(value) > MOST_CHARACTERS or not value.strip():
+        raise RequestError(f"texts {place}: expected a text of 1 to {MOST_CHARACTERS:,} characters, got {shown(value)}")
+    text: str = value
+    return text
