@@ -27,6 +27,8 @@ VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
     ("constituency", 80, {"EXTENDED": True, "vector": None}),
     ("chain", 90, {"PER_POSITION": False, "DUAL": True, "COLUMNS": 64, "log_partition": None}),
     ("chain", 80, {"PER_POSITION": True, "DUAL": False, "COLUMNS": 8, "vector": None, "transition_vector": None}),
+    ("segments", 90, {"COLUMNS": 8, "log_partition": None}),
+    ("segments", 80, {"COLUMNS": 8, "vector": None}),
 ]
 
 

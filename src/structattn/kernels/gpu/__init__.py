@@ -27,7 +27,7 @@ if _INTERPRETED := _CHOICE == "interpret":
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Doubles are added fast enough from Turing on; older devices have no compiler any more.
 _CAPABILITY = (7, 5)
-FAMILIES = ("dependency", "constituency", "chain")
+FAMILIES = ("dependency", "constituency", "chain", "segments")
 
 Scores = Sequence[Tensor]
 Tensors = Sequence[Tensor | None]

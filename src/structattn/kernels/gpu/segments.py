@@ -1,0 +1,202 @@
+"""The semi-Markov program: one program instance for each sentence, and one barrier for each word.
+
+``A[t,c] = sum_{w,b} A[t-w,b] S[t-w,w,b,c]`` over segments of ``w`` words up to word ``t``, and downwards, with ``o``
+for outside, ``oA[s,b] = sum_{w,c} oA[s+w,c] S[s,w,b,c]``. Segmentations differ in their number of segments, so nothing
+can be taken out of the scores, and all numbers have exponents.
+
+Reference: Sarawagi and Cohen (2004), Semi-Markov conditional random fields for information extraction.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from structattn.kernels.gpu.launch import OPTIONS, Scores, Sizes, Tensors
+from structattn.kernels.gpu.numbers import (
+    add,
+    barrier,
+    fold,
+    fold_fractions,
+    log,
+    multiply,
+    one,
+    plus_fraction,
+    probability,
+    pull,
+    reciprocal,
+    settle,
+    weight,
+    where,
+    zero,
+)
+from structattn.kernels.gpu.tables import read, write
+from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
+
+# How many pairs of a width and a label are added at a time.
+ROWS = 16
+TILE = ("ROWS",)
+
+
+@triton.jit
+def _largest(vector, length, widths, square, COLUMNS: tl.constexpr):
+    """The largest entry of a vector among the segments within the sentence."""
+    size = tl.full([1, 1], 0.0, tl.float64)
+    for start in range(length):
+        for first in range(0, tl.minimum(widths, length - start) * square, COLUMNS):
+            place = first + tl.arange(0, COLUMNS)[None, :]
+            real = place < tl.minimum(widths, length - start) * square
+            direction = tl.load(vector + start * widths * square + place, mask=real, other=0.0).to(tl.float64)
+            size = tl.maximum(size, tl.max(finite_size(direction), 1, keep_dims=True))
+    return power_near(size)
+
+
+@triton.jit
+def _segment(scores, vector, unit, place, real):
+    """Weights of segments; zero where the mask is false."""
+    score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
+    if vector is None:
+        return weight(score, None, True)
+    else:
+        return weight(score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit, True)
+
+
+@triton.jit(do_not_specialize=["words", "widths", "states"])
+def segments_kernel(
+    scores,
+    lengths,
+    vector,
+    log_partition,
+    parts,
+    memory,
+    words,
+    widths,
+    states,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Log-partition and marginals of the segments of one sentence, or the Hessian times a vector.
+
+    Args:
+        scores: ``(batch, start, width - 1, label before, label)``, in any floating type; label 0 stands before the
+            first word.
+        lengths: ``(batch,)``, int64.
+        vector: shaped like the scores; None for marginals.
+        log_partition: ``(batch,)``, or None.
+        parts: shaped like the scores: marginals, or the product; or None.
+        memory: for each sentence two numbers for each label at each end, float64.
+        words: of the longest sentence.
+        widths: words of the widest segment.
+        states: number of labels.
+        ROWS: how many pairs of a width and a label are added at a time.
+        COLUMNS: a power of two no smaller than the number of labels.
+    """
+    DUAL: tl.constexpr = vector is not None
+    sentence = tl.program_id(0).to(tl.int64)
+    length = tl.load(lengths + sentence).to(tl.int32)
+    square = states * states
+    per_start = widths * square
+    plane = 2 * (words + 1) * states
+    memory += sentence * (2 + DUAL) * plane
+    A = (memory, states, plane if DUAL else None, plane * (1 + DUAL))
+    oA = (memory + (words + 1) * states, states, A[2], A[3])
+    scores += sentence * words * per_start
+    if vector is not None:
+        vector += sentence * words * per_start
+    if parts is not None:
+        parts += sentence * words * per_start
+    unit = _largest(vector, length, widths, square, ROWS * COLUMNS) if DUAL else tl.full([1, 1], 1.0, tl.float64)
+
+    label = tl.arange(0, COLUMNS)[None, :]
+    known = label < states
+    write(A, 0, label, where(label == 0, one(1, COLUMNS, DUAL, True)), known)
+    barrier()
+    for end in range(1, length + 1):
+        total = zero(ROWS, COLUMNS, DUAL, True)
+        count = tl.minimum(widths, end) * states
+        for first in range(0, count, ROWS):
+            pair = first + tl.arange(0, ROWS)[:, None]
+            width, before = pair // states + 1, pair % states
+            real = pair < count
+            place = (end - width) * per_start + (width - 1) * square + before * states + label
+            # Nothing but label 0 stands before the first word: that is all there is to read of such scores.
+            allowed = real & known & ((end > width) | (before == 0))
+            total = add(
+                total, multiply(read(A, end - width, before, real), _segment(scores, vector, unit, place, allowed))
+            )
+        write(A, end, label, settle(fold(total)), known)
+        barrier()
+
+    last = zero(ROWS, 1, DUAL, True)
+    for first in range(0, states, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        last = add(last, read(A, length, row, row < states))
+    all_segmentations = settle(fold(last))
+    if log_partition is not None:
+        here = tl.full([1, 1], 0, tl.int32)
+        tl.store(log_partition + sentence + here, rounded(log(all_segmentations), log_partition))
+    if parts is not None:
+        goal = reciprocal(all_segmentations)
+        write(oA, length, label, pull(goal, one(1, COLUMNS, DUAL, True), read(A, length, label, known)), known)
+        for start in range(length, words):
+            for first in range(0, per_start, ROWS * COLUMNS):
+                place = first + tl.arange(0, ROWS * COLUMNS)
+                nothing = rounded(tl.full([ROWS * COLUMNS], 0.0, tl.float64), parts)
+                tl.store(parts + start * per_start + place, nothing, mask=place < per_start)
+        barrier()
+        for back in range(length):
+            start = length - 1 - back
+            value = read(A, start, label, known)
+            pulled = zero(ROWS, COLUMNS, DUAL, False)
+            for first in range(0, widths * states, ROWS):
+                # Rows are the widths and the labels, columns the labels before.
+                pair = first + tl.arange(0, ROWS)[:, None]
+                width, after = pair // states + 1, pair % states
+                place = start * per_start + (width - 1) * square + label * states + after
+                real = (start + width <= length) & (pair < widths * states)
+                own = _segment(scores, vector, unit, place, real & known & ((start > pair - pair) | (label == 0)))
+                parents = read(oA, start + width, after, real)
+                pulled = plus_fraction(pulled, pull(parents, own, value))
+                used = probability(pull(parents, value, own), own) * unit
+                tl.store(parts + place, rounded(used, parts), mask=(pair < widths * states) & known)
+            write(oA, start, label, fold_fractions(pulled, value[2]), known)
+            barrier()
+
+
+def marginals(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
+    """Log-partition and marginals, each where it is wanted."""
+    log_partition, parts = results
+    _launch(scores[0], lengths, None, log_partition, parts, sizes)
+
+
+def hvp(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
+    """The Hessian of the log-partition times a vector."""
+    vector = given[0]
+    assert vector is not None  # that of the first array always is given
+    _launch(scores[0], lengths, vector.contiguous(), None, results[0], sizes)
+
+
+def _launch(
+    scores: Tensor,
+    lengths: Tensor,
+    vector: Tensor | None,
+    log_partition: Tensor | None,
+    parts: Tensor | None,
+    sizes: Sizes,
+) -> None:
+    words, widths, states = sizes
+    cells = (2 + (vector is not None)) * 2 * (words + 1) * states
+    segments_kernel[(len(scores),)](
+        scores,
+        lengths,
+        vector,
+        log_partition,
+        parts,
+        scores.new_empty(len(scores) * cells, dtype=torch.float64),
+        words,
+        widths,
+        states,
+        ROWS=ROWS,
+        COLUMNS=triton.next_power_of_2(states),
+        **OPTIONS,
+    )
