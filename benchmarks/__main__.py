@@ -21,6 +21,7 @@ PARTS: dict[str, tuple[str, list[str], list[str] | None]] = {
     "token2token": ("DiSAN's token2token attention", ["--repeats", "2"], ["--no-memory"]),
     "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
     "collate": ("Sentences to batches", [], None),
+    "readers": ("Treebanks from disk", [], None),
     "training_step": ("A training step of the encoders", [], None),
     "text_memory": ("Memory of long texts", [], None),
     "ms_san_sep": ("MS-SAN and separate directions", [], None),

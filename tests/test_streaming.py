@@ -14,11 +14,11 @@ from structattn.data.treebank.files import write_parquet
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.syntax.errors import ParseError
 from structattn.training import loop
+from structattn.training.batches import ReadAhead
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.run import resume, run
 from structattn.training.sampler import WindowBatchSampler
-from structattn.training.streaming import ReadAhead
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 arrow = pytest.importorskip("pyarrow.parquet")

@@ -11,18 +11,17 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from structattn.data import Example
 from structattn.data.model_config import check_trusted
-from structattn.data.treebank.stream import StreamedExamples
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_json_lines, write_json_lines
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
 from structattn.training import machine
+from structattn.training.batches import ReadAhead, batches_of
 from structattn.training.config import RunConfig, load_config
 from structattn.training.examples import Split, check_run, files_of_run, read_split, summaries_of
 from structattn.training.execution import carry_out
@@ -34,9 +33,8 @@ from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load
 from structattn.training.preparation import count_parameters, prepare_model
 from structattn.training.result import RunResult, result_of
-from structattn.training.sampler import BatchSampler, WindowBatchSampler, batch_sampler
+from structattn.training.sampler import BatchSampler
 from structattn.training.state import preserved_randomness, set_seed
-from structattn.training.streaming import ReadAhead
 from structattn.training.trees import find_missing_trees
 
 LOGGER = logging.getLogger("structattn.training")
@@ -173,7 +171,7 @@ def _train(
         start_from(model, config.init, trust_code=trust_code)
     # Again, so that dropout does not depend on how many numbers the initial parameters took.
     set_seed(config.seed)
-    batches, read = _batches(config, model, split.train)
+    batches, read = batches_of(config, model, split.train)
     with preserved_randomness(), accelerator.autocast():
         _check_memory(model.train(), split.train, batches, accelerator.device)
     with contextlib.ExitStack() as stack:
@@ -199,31 +197,6 @@ def _train(
     )
     test = machine.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
     return _values(dataclasses.replace(result, test=test), task)
-
-
-def _batches(
-    config: RunConfig, model: TaskModel, examples: Sequence[Example]
-) -> tuple[BatchSampler, Callable[[list[int]], list[Example]]]:
-    """The batches of a run, and what reads the examples of one."""
-    if not isinstance(examples, StreamedExamples):
-        sizes = [model.size_of(example) for example in examples]
-        return batch_sampler(sizes, config.optimization, seed=config.seed), lambda rows: [examples[row] for row in rows]
-    if machine.is_first():
-        median = int(np.median(examples.lengths))
-        LOGGER.info("train: %s examples (parquet, streamed); %d words (median)", f"{len(examples):,}", median)
-    sampler = WindowBatchSampler(
-        examples.lengths,
-        list(map(len, examples.groups)),
-        batch_size=config.optimization.batch_size,
-        window=config.data.buffer,
-        seed=config.seed,
-        process=machine.index(),
-        processes=machine.count(),
-    )
-    if not config.data.loader_workers:
-        return sampler, examples.read
-    ahead = ReadAhead(examples, sampler, config.data.loader_workers)
-    return ahead, ahead.read
 
 
 def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchSampler, device: torch.device) -> None:
