@@ -198,10 +198,22 @@ def test_as_much_is_learnt_as_from_memory(config: RunConfig, tmp_path: Path) -> 
         assert (tmp_path / "memory" / "best" / name).read_bytes() == (tmp_path / "whole" / "best" / name).read_bytes()
 
 
+def test_scores_are_streamed_too(config: RunConfig, tmp_path: Path) -> None:
+    pairs = [
+        sa.Example((one.sentences[0], one.sentences[0]), float(k % 6), id=one.id) for k, one in enumerate(some(24))
+    ]
+    for file in tmp_path.glob("*.parq*"):
+        file.unlink()
+    shards(tmp_path, pairs)
+    write_parquet(tmp_path / "dev.parq", pairs[:10])
+    result = run(dataclasses.replace(config, task="stsb"))
+    assert -1 <= result.metrics["pearson"] <= 1
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (["--task", "sick"], "expected a task that is answered with a class, got"),
+        (["--task", "attachment"], "expected a task that is answered with a class or score, got 'attachment'"),
         (["--data.limit", "3"], "expected no data.limit; structattn convert and parse make the files"),
         (["--data.parser", "en"], "expected no data.parser"),
         (["--optimization.batch_tokens", "99"], "expected optimization.batch_size, got batch_tokens"),

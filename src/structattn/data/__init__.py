@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         word_relation,
     )
     from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
+    from structattn.data.treebank.arrays import read_arrays
+    from structattn.data.treebank.writing import write_examples
     from structattn.data.trees import TreeBatch
     from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words, vectors_dim
     from structattn.data.vocabulary import Vocabulary
@@ -45,6 +47,7 @@ __all__ = [
     "load_vectors",
     "parse_mask",
     "parse_relation",
+    "read_arrays",
     "read_examples",
     "same_sentence",
     "text_of",
@@ -52,6 +55,7 @@ __all__ = [
     "vectors_dim",
     "word_distance",
     "word_relation",
+    "write_examples",
 ]
 
 load_lazily(__name__)

@@ -66,7 +66,8 @@ class DataConfig:
         refuse_longer: refuse sentences of more words, rather than truncate them.
         generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
         streaming: leave the training examples on disk, in Parquet files (``structattn convert``), and read them as
-            batches ask for them; words and classes are counted in one pass. For tasks that are answered with a label.
+            batches ask for them; words and classes are counted in one pass. For tasks that are answered with a class or
+            a score.
         buffer: number of examples that are shuffled together when they are streamed.
         loader_workers: number of processes that read streamed examples ahead.
     """

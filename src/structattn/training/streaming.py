@@ -20,8 +20,8 @@ def check_streaming(config: RunConfig, task: Task) -> None:
     """
     data = config.data
     usual = DataConfig()
-    if task.answer != "label" or task.is_regression:
-        raise ConfigError(f"data.streaming: expected a task that is answered with a class, got {task.name!r}")
+    if task.answer != "label":
+        raise ConfigError(f"data.streaming: expected a task that is answered with a class or score, got {task.name!r}")
     if data.train is None or data.dev is None:
         raise ConfigError("data.streaming: expected data.train and data.dev, as nothing is held out of streamed data")
     for name in ("limit", "sample", "parses", "parser"):
