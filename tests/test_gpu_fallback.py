@@ -1,0 +1,98 @@
+"""Where no Triton kernel can run, plain torch answers, and one line says why."""
+
+import logging
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from structattn.distributions import DependencyCRF
+from structattn.kernels import gpu, native
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kernels are asked for, as they are for tensors on a GPU."""
+    monkeypatch.setattr(gpu, "_INTERPRETED", True)
+    monkeypatch.setattr(gpu, "_FAILED", {})
+    caches = (gpu._usable, gpu._triton, gpu._log_once)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    monkeypatch.undo()
+    for cache in caches:
+        cache.cache_clear()
+
+
+def answers() -> list[torch.Tensor]:
+    scores = torch.linspace(-1, 1, 24, dtype=torch.float64).sin().view(2, 3, 4).requires_grad_()
+    trees = DependencyCRF(scores, [3, 2])
+    (gradient,) = torch.autograd.grad(trees.marginals().square().sum(), scores)
+    return [trees.log_partition().detach(), trees.marginals().detach(), gradient, trees.argmax()]
+
+
+def test_without_triton_one_line_says_so(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(gpu, "importlib", SimpleNamespace(import_module=missing))
+    with caplog.at_level(logging.WARNING, logger="structattn"):
+        found = [*answers(), *answers()]
+    assert len(caplog.records) == 1
+    assert "Triton is not installed: pip install 'structattn[gpu]'" in caplog.text
+    assert "Triton is not installed" in gpu.status()
+    with native.plain_torch():
+        for own, twin in zip(found, 2 * answers(), strict=True):
+            torch.testing.assert_close(own, twin, atol=1e-12, rtol=0)
+
+
+def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    def broken(*args: Any) -> None:
+        calls.append(args)
+        raise RuntimeError("ptxas: no room for registers\nand much more")
+
+    module = SimpleNamespace(__version__="9.9", marginals=broken, hvp=broken)
+    monkeypatch.setattr(gpu, "importlib", SimpleNamespace(import_module=lambda name: module))
+    with caplog.at_level(logging.WARNING, logger="structattn"):
+        found = [*answers(), *answers()]
+    assert len(calls) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        f"dependency_{name} runs in plain torch, exact but slower: ptxas: no room for registers"
+        for name in ("marginals", "hvp")
+    ]
+    assert "dependency_hvp (ptxas: no room for registers)" in gpu.status()
+    with native.plain_torch():
+        for own, twin in zip(found, 2 * answers(), strict=True):
+            torch.testing.assert_close(own, twin, atol=1e-12, rtol=0)
+
+
+def test_too_little_memory_is_no_reason_for_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> None:
+        raise torch.OutOfMemoryError("out of memory")
+
+    module = SimpleNamespace(__version__="9.9", marginals=full, hvp=full)
+    monkeypatch.setattr(gpu, "importlib", SimpleNamespace(import_module=lambda name: module))
+    with pytest.raises(torch.OutOfMemoryError):
+        answers()
+    assert not gpu._FAILED
+
+
+def test_plain_torch_can_be_asked_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(gpu, "_CHOICE", "0")
+    with caplog.at_level(logging.WARNING, logger="structattn"):
+        assert gpu.function("dependency_marginals", torch.zeros(1, 1, 2)) is None
+    assert not caplog.records
+    assert gpu.status() == "plain torch: asked for by STRUCTATTN_TRITON=0"
+
+
+def test_tensors_on_the_cpu_never_ask_for_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_INTERPRETED", False)
+    monkeypatch.setattr(gpu, "importlib", SimpleNamespace())  # importing anything would fail
+    assert gpu.function("dependency_marginals", torch.zeros(1, 1, 2)) is None
+    assert gpu.status() == "plain torch: no NVIDIA GPU" or torch.cuda.is_available()
