@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import structattn as sa
@@ -97,6 +98,40 @@ def test_gradients_reach_every_parameter_and_are_finite(name: str) -> None:
         assert parameter.grad is not None, f"{parameter_name} gets no gradient"
         assert parameter.grad.isfinite().all(), parameter_name
         assert parameter.grad.any(), f"{parameter_name} has a zero gradient"
+
+
+class WithoutDevice(TorchFunctionMode):
+    """Tensors that are made, where nobody says on which device: on the CPU, wherever the model is."""
+
+    makes = (torch.arange, torch.empty, torch.eye, torch.full, torch.linspace, torch.ones, torch.tensor, torch.zeros)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_function__(self, function, types, arguments=(), options=None):  # type: ignore[no-untyped-def]
+        options = options or {}
+        if function in self.makes and options.get("device") is None and "out" not in options:
+            self.found.append(function.__name__)
+        return function(*arguments, **options)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_made_on_another_device_than_the_batch(name: str, training: bool) -> None:
+    encoder, batch = tiny(name).train(training), sa.collate(SENTENCES, VOCABULARY)
+    with WithoutDevice() as made:
+        vector = encoder(batch).vector
+        assert vector is not None
+        vector.sum().backward()
+    assert not made.found
+
+
+def test_a_tensor_without_a_device_is_noticed() -> None:
+    with WithoutDevice() as made:
+        torch.arange(3, device="cpu")
+        torch.zeros(2)
+    assert made.found == ["zeros"]
 
 
 class MostAdded(TorchDispatchMode):

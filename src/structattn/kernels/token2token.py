@@ -92,7 +92,7 @@ def _call(
 ) -> None:
     allowed = allowed[:1] if allowed.stride(0) == 0 else allowed
     allowed = allowed.contiguous()
-    bound = torch.tensor(scale, dtype=torch.float64)
+    bound = torch.tensor(scale, dtype=torch.float64, device="cpu")  # whatever the default device is
     pointers = [tensor.data_ptr() for tensor in (queries, keys, values, allowed, bound, *others)]
     pairs = allowed.shape[1] * allowed.shape[2]
     compiled(*pointers, *queries.shape[:2], keys.shape[1], queries.shape[2], pairs if len(allowed) > 1 else 0)
