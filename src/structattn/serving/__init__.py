@@ -6,9 +6,9 @@ from structattn.syntax.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.serving.batching import Batcher, OverloadError
-    from structattn.serving.server import ModelServer
+    from structattn.serving.server import ModelServer, reply_to
     from structattn.serving.service import ModelService
 
-__all__ = ["Batcher", "ModelServer", "ModelService", "OverloadError"]
+__all__ = ["Batcher", "ModelServer", "ModelService", "OverloadError", "reply_to"]
 
 load_lazily(__name__)

@@ -44,20 +44,31 @@ class ModelServer(TokenServer):
 
     def post(self, path: str, body: bytes) -> Reply:
         """The answer of the service, or why there is none."""
-        try:
-            return Reply(HTTPStatus.OK, as_json(self.service.answer(path, read_body(body))))
-        except OverloadError as error:
-            return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        except (RequestError, StructAttnError, ValueError) as error:
-            return _error(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
-        except Exception:  # the client learns that it is not to blame, the log what happened
-            LOGGER.exception("a request to %s failed", path)
-            return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the model failed; the server's log has the reason")
+        return reply_to(self.service, path, body)
 
     def stop(self) -> None:
         """Answer what was heard; call it when ``serve_forever`` has returned."""
         self.service.close()
         self.finish()
+
+
+def reply_to(service: ModelService, path: str, body: bytes) -> Reply:
+    """The answer of a service to the body of a request, or why there is none.
+
+    Args:
+        service: what answers.
+        path: ``/predict``, ``/parse`` or ``/attention``.
+        body: JSON.
+    """
+    try:
+        return Reply(HTTPStatus.OK, as_json(service.answer(path, read_body(body))))
+    except OverloadError as error:
+        return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    except (RequestError, StructAttnError, ValueError) as error:
+        return _error(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
+    except Exception:  # the client learns that it is not to blame, the log what happened
+        LOGGER.exception("a request to %s failed", path)
+        return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the model failed; the server's log has the reason")
 
 
 def _error(status: HTTPStatus, message: str) -> Reply:
