@@ -1,6 +1,7 @@
 """Parsing of many files: what is written, what an interruption leaves, what is refused."""
 
 import contextlib
+import inspect
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from structattn.cli import main
 from structattn.data.treebank.files import read_parquet, write_parquet
 from structattn.parsing import engines, sharded
 from structattn.parsing.engines import check_address, local_engine
+from structattn.parsing.sharded import parse_shards
 from structattn.parsing.shards import ParseSettings, parse_shard, read_record
 from structattn.syntax.errors import ConfigError, ParseError, StructAttnError
 from structattn.syntax.locks import claimed
@@ -210,7 +212,8 @@ def test_shards_that_were_made_otherwise(call: Call, texts: Path, tmp_path: Path
     assert call(*command)[0] == 0
     code, _, error = call(*command, "--batch_size", 7)
     assert code == 2
-    assert "0.parquet was parsed with other settings: batch_size 256, now 7; choose another folder" in error
+    usual = inspect.signature(parse_shards).parameters["batch_size"].default
+    assert f"0.parquet was parsed with other settings: batch_size {usual}, now 7; choose another folder" in error
     with (texts / "1.txt").open("a") as stream:
         stream.write("more\n")
     code, _, error = call(*command)
