@@ -156,5 +156,5 @@ def test_a_missing_tracker_names_its_extra(name: str, tmp_path: Path, monkeypatc
 
 
 def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"report_to: expected one of .*tensorboard.*wandb.* got .*wandbb"):
+    with pytest.raises(ConfigError, match=r"report_to: expected .*tensorboard.*wandb.* got .*wandbb"):
         sa.train(ROWS, ROWS, out=tmp_path / "run", report_to="wandbb", **OPTIONS)

@@ -13,7 +13,7 @@ import triton.language as tl
 
 # Exponent of zero: below every other, and three of it still add up to a finite number.
 NOTHING = tl.constexpr(-1e305)
-# A scaled sum above this proves that no double of any importance has underflowed: see docs/distributions.md.
+# A scaled sum above this proves that no double of any importance has underflowed: see docs/algorithms.md.
 TRUSTED = tl.constexpr(2.0**-721)
 LOG_OF_TWO = tl.constexpr(0.6931471805599453)
 
