@@ -391,7 +391,7 @@ def launched_here(config: Path, folder: Path) -> str:
 def train_as(rank: int, port: int, config: Path) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "ACCELERATE_USE_CPU": "true"}
-    result = run(load_config(config))
+    result = run(load_config(config), resume=True)
     if is_first_process():
         print(result.metrics["accuracy"])
 
@@ -411,6 +411,22 @@ def test_two_processes_train_one_model(launched: Callable[[Path, Path], str], da
     assert [row["step"] for row in rows] == [6, 12, 18]
     predictions = read_json_lines(RunFolder(tmp_path / "run").predictions("dev"))
     assert [row["id"] for row in predictions] == [str(index) for index in range(24)]
+
+
+def test_a_run_goes_on_with_another_number_of_processes(data: DataConfig, tmp_path: Path) -> None:
+    schedule = {"epochs": 3, "batch_size": 8, "schedule": "linear", "warmup": 0}
+    config = configure(data, tmp_path / "run", **schedule)
+    save_config(config, tmp_path / "config.yaml")
+    with interrupted(after=1):
+        run(config)
+    (before,) = curve(tmp_path / "run")
+    launched_here(tmp_path / "config.yaml", tmp_path)
+    rows = curve(tmp_path / "run")
+    assert rows[0] == before
+    # Alone an epoch has twelve steps, for two processes six.
+    assert [(row["epoch"], row["step"]) for row in rows] == [(1, 12), (2, 12), (3, 18)]
+    rate = config.optimization.learning_rate
+    assert [row["learning_rate"] for row in rows[1:]] == pytest.approx([rate * left / 18 for left in (7, 1)])
 
 
 # Data.

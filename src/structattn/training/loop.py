@@ -301,3 +301,19 @@ class _Loop:
             self.step = self.logged = int(states["step"])
             self.started -= self.history.last["seconds"]
             set_random_state(states["random"][machine.index() % len(states["random"])])
+        if len(states["random"]) != machine.count():
+            self._share_anew(len(states["random"]))
+
+    def _share_anew(self, processes: int) -> None:
+        """Go on from the same place of the epoch, which is another step for another number of processes."""
+        self.step = self.logged = round(self.history.last["epoch"] * self.steps)
+        self.schedule.last_epoch = self.step - 1
+        self.schedule.step()
+        if machine.is_first():
+            LOGGER.warning(
+                "a run of %d processes goes on with %d: weights, optimizer, history and the place in the epoch stay; "
+                "the size and the number of steps, their batches and what is drawn by chance do not, so the result is "
+                "another than without the interruption",
+                processes,
+                machine.count(),
+            )
