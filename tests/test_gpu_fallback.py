@@ -66,7 +66,9 @@ def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
         f"dependency_{name} runs in plain torch, exact but slower: ptxas: no room for registers"
         for name in ("marginals", "hvp")
     ]
-    assert "dependency_hvp (ptxas: no room for registers)" in gpu.status()
+    status = gpu.status()
+    assert status.startswith("Triton 9.9: constituency_marginals, ")
+    assert "; in plain torch: dependency_marginals (ptxas: no room for registers), dependency_hvp (" in status
     with native.plain_torch():
         for own, twin in zip(found, 2 * answers(), strict=True):
             torch.testing.assert_close(own, twin, atol=1e-12, rtol=0)

@@ -117,7 +117,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
             for name in module.TILE:
                 monkeypatch.setattr(module, name, 4)
     yield
-    assert "plain torch" not in gpu.status()
+    assert not gpu._FAILED
 
 
 def lengths_of(batch: int, n: int) -> Tensor:
@@ -293,3 +293,13 @@ def test_few_launches_a_call_and_none_waits_for_the_device(
     with native.plain_torch(), Called() as plain:
         kernel.operators.marginals(scores, lengths, kernel.options).sum().backward()
     assert len(plain.names) > 5 * len(called.names)
+
+
+def test_doctor_tries_every_kernel(call: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = call("doctor")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("gpu kernels")]
+    assert "Triton" in line
+    assert line.split(": ")[1].split(", ") == [
+        f"{family}_{what}" for family in gpu.FAMILIES for what in ("marginals", "hvp")
+    ]

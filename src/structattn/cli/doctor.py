@@ -55,8 +55,22 @@ def _kernels() -> str:
 
 
 def _gpu_kernels() -> str:
+    """What runs, after each kernel was tried on a sentence of two words."""
+    import torch
+
+    from structattn.distributions import ConstituencyCRF, DependencyCRF, LinearChainCRF, SemiMarkovCRF
     from structattn.kernels import gpu
 
+    device = gpu.device()
+    if device is not None:
+        scores = torch.zeros(2, 1, 1, 1, 1, device=device, requires_grad=True)
+        for structures in (
+            DependencyCRF(scores.view(2, 1).expand(2, 3)),
+            ConstituencyCRF(scores.view(2)[0].expand(3, 3)),
+            LinearChainCRF(scores.view(2, 1), scores.view(2)[0].view(1, 1)),
+            SemiMarkovCRF(scores.view(2, 1, 1, 1)),
+        ):
+            structures.marginals().sum().backward()
     return gpu.status()
 
 

@@ -63,8 +63,19 @@ def status(device: torch.device | None = None) -> str:
         triton = _triton(_current() if device is None else device)
     except _UnusableError as reason:
         return f"plain torch: {reason}"
-    failed = [f"{name} ({reason})" for name, reason in _FAILED.items()]
-    return f"Triton {triton.__version__}" + (f"; in plain torch: {', '.join(failed)}" if failed else "")
+    names = [f"{family}_{what}" for family in FAMILIES for what in ("marginals", "hvp")]
+    working = ", ".join(name for name in names if name not in _FAILED) or "no kernel"
+    failed = ", ".join(f"{name} ({reason})" for name, reason in _FAILED.items())
+    return f"Triton {triton.__version__}: {working}" + (f"; in plain torch: {failed}" if failed else "")
+
+
+def device() -> torch.device | None:
+    """Where kernels run, if anywhere: the current GPU, or the CPU in the interpreter."""
+    try:
+        _triton(_current())
+    except _UnusableError:
+        return None
+    return _current()
 
 
 _FAILED: dict[str, str] = {}

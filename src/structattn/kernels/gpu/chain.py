@@ -39,7 +39,7 @@ ROWS = 16
 TILE = ("ROWS",)
 
 
-@triton.jit(do_not_specialize=["words", "states"])
+@triton.jit(do_not_specialize=["words", "states", "transition_stride"])
 def chain_kernel(
     scores,
     transitions,
