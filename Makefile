@@ -86,6 +86,7 @@ clean:  ## remove what the other targets made, the environment included
 	$(PYTHON) -m venv .venv
 
 $(READY_TO_RUN): pyproject.toml setup.py constraints.txt | .venv/bin/python
+	@echo "installing PyTorch and the rest into .venv: some minutes, once"
 	$(PIP) --editable '.[train]'
 	touch $@
 
