@@ -272,9 +272,12 @@ def test_connections_are_bounded(model: sa.tasks.SentenceModel) -> None:
 def test_the_command_serves_until_it_is_told_to_end(model: sa.tasks.SentenceModel, tmp_path: Path) -> None:
     model.save_pretrained(tmp_path / "model")
     command = [sys.executable, "-m", "structattn", "serve", str(tmp_path / "model"), "--device", "cpu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        printed = json.loads(process.stdout.readline())
+        assert process.stderr is not None
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        printed = json.loads(line)
         host, port = printed["url"].removeprefix("http://").split(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=30)
         headers = {"X-Token": printed["token"], "Content-Type": "application/json"}
