@@ -77,7 +77,7 @@ class DecoderConfig:
             are subwords, they are learnt from both together and have the same ids.
         target: token unit of the target.
         vocab_size: maximum number of subwords.
-        label_smoothing: share of the target probability that is spread over all tokens.
+        label_smoothing: share of the target probability that goes to all tokens.
         beam: number of unfinished hypotheses in search; 1 is greedy.
         length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
         max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.

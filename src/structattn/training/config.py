@@ -52,22 +52,21 @@ class DataConfig:
         tree_seed: of random trees.
         holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
-        vectors_size: scale the vectors so that their elements have this root mean square; ``None`` takes them as they
-            are. Input embeddings of language models are some ten times smaller than GloVe's vectors.
+        vectors_size: scale the vectors to this root mean square of their elements; ``None`` takes them as they are.
+            Input embeddings of language models are some ten times smaller than GloVe's.
         frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
             all the vectors file has, or none.
         min_count: rarer words of the training data are unknown.
         lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
         limit: maximum number of training examples, from the start of the file.
-        sample: number of training examples to learn from, for learning curves; drawn by the run's seed after dev and
-            test are set apart, which stay whole. With the same seed a smaller sample is a part of a larger one.
+        sample: number of training examples to learn from, drawn by the run's seed after dev and test are set apart; a
+            smaller sample is part of a larger one.
         max_length: maximum number of words of a sentence, 5,000 if ``None``. Longer ones are truncated, at prediction
-            too, with their trees: a word whose head is cut off depends on its nearest ancestor that is left.
+            too; a word without its head depends on its nearest ancestor left.
         refuse_longer: refuse sentences of more words, rather than truncate them.
         generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
-        streaming: leave the training examples on disk, in Parquet files (``structattn convert``), and read them as
-            batches ask for them; words and classes are counted in one pass. For tasks that are answered with a class or
-            a score.
+        streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for
+            tasks that are answered with a class or a score.
         buffer: number of examples that are shuffled together when they are streamed.
         loader_workers: number of processes that read streamed examples ahead.
     """
@@ -151,12 +150,11 @@ class RunConfig(OnHardware):
         init: folder of a run or model, of any task, from whose encoder this one starts.
         seed: of parameters, dropout and order of the examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
-        folds: number of folds of cross-validation; the training file is then all the data.
+        folds: number of folds of cross-validation; the training file is all the data.
         fold: train this fold only, counted from 1.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
-        report_to: an experiment tracker that gets losses, scores and this configuration: ``tensorboard`` or ``wandb``;
-            its files lie in the run folder.
+        report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
 
     Raises:
         ConfigError: if a value is out of its range or two contradict each other.

@@ -17,9 +17,9 @@ class OptimizationConfig:
     """Optimiser, schedule and batches. The defaults suit MS-SAN.
 
     Attributes:
-        initial_range: every weight and bias starts uniformly between minus and plus this, apart from normalisations
-            and given word vectors; ``None`` keeps each module's own initialisation.
-        optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as DiSAN's TensorFlow had.
+        initial_range: weights and biases start uniformly between minus and plus this, but for normalisations and given
+            word vectors; if ``None``, as each module has it.
+        optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as for DiSAN.
         learning_rate: peak learning rate.
         weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
             an L2 penalty, except for ``adamw``.
@@ -29,9 +29,9 @@ class OptimizationConfig:
             often need a higher rate than the backbone.
         momentum: of ``sgd``.
         batch_size: examples per batch and process.
-        batch_tokens: instead of ``batch_size``, the maximum number of words (or tokens) per step and process, padding
-            included; the longer one of a sentence and its text counts.
-        gradient_accumulation: number of batches per step; the gradient is the mean of theirs.
+        batch_tokens: in place of ``batch_size``, maximum number of words (or tokens) per step and process, padding
+            included, of the longer one of a sentence and its text.
+        gradient_accumulation: batches per step; the gradient is the mean of theirs.
         epochs: maximum number of epochs.
         patience: stop after this number of evaluations without improvement; ``None`` never stops.
         clip: maximum norm of the gradient; ``None`` does not clip.

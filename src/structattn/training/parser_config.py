@@ -53,8 +53,7 @@ class ParserConfig(OnHardware):
         seed: of parameters, dropout and the order of the sentences.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
-        report_to: an experiment tracker that gets losses, scores and this configuration: ``tensorboard`` or ``wandb``;
-            its files lie in the run folder.
+        report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
 
     Raises:
         ConfigError: if a value is out of its range.

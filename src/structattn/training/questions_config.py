@@ -49,8 +49,7 @@ class QuestionRun(OnHardware):
         seed: of the new parameters, dropout and order.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
-        report_to: an experiment tracker that gets losses, scores and this configuration: ``tensorboard`` or ``wandb``;
-            its files lie in the run folder.
+        report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
 
     Raises:
         ConfigError: for a value out of its range, or options of heads without an adapter.
