@@ -103,7 +103,6 @@ class Trained:
         counts: numbers of examples by part of the data.
         checksums: SHA-256 of the files that were read, by path.
         environment: versions by name.
-        seconds: training time.
     """
 
     command: str | None
@@ -112,7 +111,6 @@ class Trained:
     counts: Mapping[str, int] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 def write_card(folder: Path, trained: Trained | None = None) -> None:
@@ -243,7 +241,7 @@ def _training(trained: Trained) -> Iterator[str]:
         yield table_of(["file", "SHA-256"], files)
     yield "## Training"
     versions = ", ".join(f"{escaped(name)} {escaped(version)}" for name, version in trained.environment.items())
-    yield f"Trained in {trained.seconds:,.1f} s with {versions}."
+    yield f"Trained with {versions}."
     if trained.command is None:
         yield "The data came from Python, through `structattn.train`, with these values:"
     else:

@@ -33,6 +33,5 @@ def write_run_card(folder: RunFolder, verb: str, config: Mapping[str, Any], resu
         counts=counted[0],
         checksums=environment["sha256"],
         environment={name: environment[name] for name in versions if environment[name] is not None},
-        seconds=result["seconds"],
     )
     write_card(folder.best, trained)
