@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from structattn.kernels.gpu.launch import OPTIONS, Scores, Sizes, Tensors
+from structattn.kernels.gpu.launch import OPTIONS, Sizes, functions_of
 from structattn.kernels.gpu.numbers import (
     TRUSTED,
     add,
@@ -207,19 +207,6 @@ def constituency_kernel(
                 _outside(parts, unit if DUAL else 1.0, goal, W, B, X, oX, length, size, SPLITS, LANES)
 
 
-def marginals(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-    """Log-partition and marginals, each where it is wanted."""
-    log_partition, parts = results
-    _launch(scores[0], lengths, None, log_partition, parts, sizes)
-
-
-def hvp(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-    """The Hessian of the log-partition times a vector."""
-    vector = given[0]
-    assert vector is not None  # that of the first array always is given
-    _launch(scores[0], lengths, vector.contiguous(), None, results[0], sizes)
-
-
 def _launch(
     scores: Tensor,
     lengths: Tensor,
@@ -248,3 +235,6 @@ def _launch(
             LANES=LANES,
             **OPTIONS,
         )
+
+
+marginals, hvp = functions_of(_launch)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from structattn.kernels.gpu.arcs import load_weights, take_out_best
 from structattn.kernels.gpu.dependency_outside import outside
-from structattn.kernels.gpu.launch import OPTIONS, Scores, Sizes, Tensors
+from structattn.kernels.gpu.launch import OPTIONS, Sizes, functions_of
 from structattn.kernels.gpu.numbers import (
     TRUSTED,
     add,
@@ -177,19 +177,6 @@ def dependency_kernel(
                 outside(parts, unit if DUAL else 1.0, goal, tables, length, words, SINGLE, SPLITS, LANES)
 
 
-def marginals(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-    """Log-partition and marginals, each where it is wanted."""
-    log_partition, parts = results
-    _launch(scores[0], lengths, None, log_partition, parts, sizes)
-
-
-def hvp(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-    """The Hessian of the log-partition times a vector."""
-    vector = given[0]
-    assert vector is not None  # that of the first array always is given
-    _launch(scores[0], lengths, vector.contiguous(), None, results[0], sizes)
-
-
 def _launch(
     scores: Tensor,
     lengths: Tensor,
@@ -221,3 +208,6 @@ def _launch(
             LANES=LANES,
             **OPTIONS,
         )
+
+
+marginals, hvp = functions_of(_launch)

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from structattn.kernels.gpu.launch import OPTIONS, Scores, Sizes, Tensors
+from structattn.kernels.gpu.launch import OPTIONS, Sizes, functions_of
 from structattn.kernels.gpu.numbers import (
     add,
     barrier,
@@ -163,19 +163,6 @@ def segments_kernel(
             barrier()
 
 
-def marginals(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-    """Log-partition and marginals, each where it is wanted."""
-    log_partition, parts = results
-    _launch(scores[0], lengths, None, log_partition, parts, sizes)
-
-
-def hvp(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-    """The Hessian of the log-partition times a vector."""
-    vector = given[0]
-    assert vector is not None  # that of the first array always is given
-    _launch(scores[0], lengths, vector.contiguous(), None, results[0], sizes)
-
-
 def _launch(
     scores: Tensor,
     lengths: Tensor,
@@ -200,3 +187,6 @@ def _launch(
         COLUMNS=triton.next_power_of_2(states),
         **OPTIONS,
     )
+
+
+marginals, hvp = functions_of(_launch)

@@ -67,7 +67,7 @@ STRUCTATTN_INLINE Lanes exp_flushed(Lanes x) {
   return x > low ? fraction * power_of_two(exponent) : all(0.0);
 }
 
-// Scaled sums above e^-500 prove that no double of any importance has underflowed: see `docs/distributions.md`.
+// Scaled sums above e^-500 prove that no double of any importance has underflowed: see `docs/algorithms.md`.
 constexpr double kTrusted = 0x1p-721;
 
 struct Plain {
