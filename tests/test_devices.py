@@ -56,8 +56,8 @@ WRITE_A_RUN = ("train", "parser train", "hydra pretrain", "squad")
 WITHOUT_MODEL = {"convert", "demo", "doctor", "list", "reproduce", "reproduce tables", "sweep"}
 # What is traced runs where no function checks its arguments: ``unchecked/test_export.py``.
 TRACED = {"export"}
-# A server runs until it is interrupted: ``test_explorer_server.py``.
-SERVES = {"explore"}
+# A server runs until it is interrupted: ``test_explorer_server.py``, ``test_serving.py``.
+SERVES = {"explore", "serve"}
 
 
 @pytest.fixture(scope="module")

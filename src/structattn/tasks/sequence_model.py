@@ -87,6 +87,7 @@ class SequenceModel(TaskModel):
         ConfigError: for a label smoothing that is no share below 1.
 
     Example:
+        >>> from structattn.data.text_vocabulary import TextVocabulary
         >>> from structattn.encoders import build
         >>> from structattn.tasks import get_task
         >>> from structattn.tasks.decoder import build_decoder

@@ -45,7 +45,7 @@ def batches_of(
         examples.lengths,
         list(map(len, examples.groups)),
         batch_size=config.optimization.batch_size,
-        window=config.data.buffer,
+        window=config.data.window,
         seed=config.seed,
         process=machine.index(),
         processes=machine.count(),

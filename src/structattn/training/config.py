@@ -67,7 +67,7 @@ class DataConfig:
         generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
         streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for
             tasks that are answered with a class or a score.
-        buffer: number of examples that are shuffled together when they are streamed.
+        buffer: number of examples that are shuffled together when streamed; 65,536 if ``None``.
         loader_workers: number of processes that read streamed examples ahead.
     """
 
@@ -96,7 +96,7 @@ class DataConfig:
     refuse_longer: bool = False
     generated: int = 15_000
     streaming: bool = False
-    buffer: int = 65_536
+    buffer: int | None = None
     loader_workers: int = 0
 
     def __post_init__(self) -> None:
@@ -105,14 +105,19 @@ class DataConfig:
         size = self.vectors_size
         check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)
         check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
-        for name in ("limit", "sample"):
+        for name in ("limit", "sample", "buffer"):
             value = getattr(self, name)
             check(value is None or value >= 1, f"data.{name}", "at least 1", value)
         longest = self.max_length
         check(longest is None or longest >= 1, "data.max_length", "at least 1", longest)
         check(self.generated >= 1, "data.generated", "at least 1", self.generated)
-        check(self.buffer >= 1, "data.buffer", "at least 1", self.buffer)
         check(self.loader_workers >= 0, "data.loader_workers", "at least 0", self.loader_workers)
+
+    @property
+    def window(self) -> int:
+        """How many streamed examples are shuffled together."""
+        # A usual value here would change the hash of every recorded configuration, streamed or not.
+        return 65_536 if self.buffer is None else self.buffer
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def streamed_examples(data: DataConfig, task: Task) -> StreamedExamples:
     dropped = {label for label, renamed in task.relabel.items() if renamed is None}
     prepare = functools.partial(_prepared, task)
     files = all_files_of(data.train or "")
-    return StreamedExamples(files, prepare, dropped=dropped, max_length=task.max_length, cached=data.buffer)
+    return StreamedExamples(files, prepare, dropped=dropped, max_length=task.max_length, cached=data.window)
 
 
 def _prepared(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
