@@ -44,6 +44,7 @@ def load(address: str, token: str, *, path: str, clients: int, requests: int) ->
     """Seconds in all, milliseconds of each answered request, and how many were refused."""
     taken: list[float] = []
     refused: list[int] = []
+    wrong: list[str] = []
     start = threading.Barrier(clients + 1)
     headers = {"X-Token": token, "Content-Type": "application/json"}
 
@@ -56,11 +57,14 @@ def load(address: str, token: str, *, path: str, clients: int, requests: int) ->
             since = time.perf_counter()
             connection.request("POST", path, json.dumps({"texts": [text]}), headers)
             answer = connection.getresponse()
-            answer.read()
+            said = answer.read().decode()
             if answer.status == 200:
                 taken.append(1000 * (time.perf_counter() - since))
-            else:
+            elif answer.status == 503:
                 refused.append(answer.status)
+            else:
+                wrong.append(f"{answer.status}: {said}")
+                break
         connection.close()
 
     threads = [threading.Thread(target=client, args=(seed,)) for seed in range(clients)]
@@ -70,6 +74,8 @@ def load(address: str, token: str, *, path: str, clients: int, requests: int) ->
     since = time.perf_counter()
     for thread in threads:
         thread.join()
+    if wrong:
+        raise SystemExit(f"expected answers, got {wrong[0]}")
     return time.perf_counter() - since, taken, len(refused)
 
 
