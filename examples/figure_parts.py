@@ -45,7 +45,7 @@ def times_chart(series: Sequence[Series], *, batch: int) -> str:
     """Time against length as a picture."""
     return line_chart(
         series,
-        title=f"{batch} sentences on {torch.get_num_threads()} thread(s)",
+        title=f"{batch} sentences on {torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''}",
         x_label="words in each",
         y_label="milliseconds, forward and back",
         from_zero=True,
