@@ -21,8 +21,6 @@ import structattn as sa
 from structattn.parsing import parser_of
 from structattn.serving import ModelService, reply_to
 
-PATHS = ("/predict", "/parse", "/attention")
-
 
 # More requests than texts may wait, so that it is the service that refuses, and says why.
 @serve.deployment(max_ongoing_requests=512)
@@ -33,8 +31,8 @@ class Replica:
         self.service = ModelService(sa.load(run), parser_of("en"))
 
     async def __call__(self, request: Request) -> Response:
-        if request.url.path not in PATHS or request.method != "POST":
-            return Response(f"expected POST to one of {', '.join(PATHS)}\n", 404)
+        if request.url.path not in self.service.paths or request.method != "POST":
+            return Response(f"expected POST to one of {', '.join(self.service.paths)}\n", 404)
         # The service waits for its batch; Ray's event loop must not.
         reply = await asyncio.to_thread(reply_to, self.service, request.url.path, await request.body())
         return Response(reply.content, reply.status, media_type=reply.kind)

@@ -144,7 +144,7 @@ def test_one_process_or_two_find_the_same(start: str, folder: Path, monkeypatch:
     stream = agreement_treebank(2)
     texts = [" ".join(next(stream).sentences[0].words) + ". And so on" for _ in range(30)]
     one = sa.parse(texts, f"structattn:{folder}", batch_size=7)
-    two = sa.parse(texts, f"structattn:{folder}", batch_size=7, processes=2)
+    two = sa.parse(texts, f"structattn:{folder}", batch_size=7, num_workers=2)
     assert one == two
     assert len(one) == 60
 
@@ -272,7 +272,7 @@ def test_a_killed_run_goes_on_where_it_was(
 
 def test_a_killed_worker_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
-    def dying(parser: object, known: Chain, processes: int, *, hardware: object) -> Iterator[Callable[..., object]]:
+    def dying(parser: object, known: Chain, num_workers: int, *, hardware: object) -> Iterator[Callable[..., object]]:
         def result(texts: list[str]) -> list[list[Sentence]]:
             if "b" in texts:
                 raise BrokenProcessPool("killed")
@@ -282,7 +282,7 @@ def test_a_killed_worker_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("structattn.parsing.run._workers", dying)
     with pytest.raises(StructAttnError, match=r"a parsing process was killed .* finished batches are kept"):
-        sa.parse(["a", "b"], Chain(), tmp_path / "cache", processes=2, batch_size=1)
+        sa.parse(["a", "b"], Chain(), tmp_path / "cache", num_workers=2, batch_size=1)
     monkeypatch.undo()
     parser = Chain()
     sa.parse(["a", "b"], parser, tmp_path / "cache")
@@ -306,8 +306,8 @@ def test_a_parser_folder_that_is_none_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(ConfigError, match="at least one process and one text a batch, got 0 and 1024"):
-        sa.parse(["a"], Chain(), processes=0)
+    with pytest.raises(ConfigError, match="at least one worker and one text a batch, got 0 and 1024"):
+        sa.parse(["a"], Chain(), num_workers=0)
     with pytest.raises(TypeError):
         sa.parse([3], Chain())  # type: ignore[list-item]
 

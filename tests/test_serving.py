@@ -163,6 +163,18 @@ def test_answers_are_those_of_the_model(server: ModelServer, model: sa.tasks.Sen
     assert_same([one["predictions"][0] for _, one in answers], [expected[place] for place in order])
 
 
+def test_the_model_keeps_its_mode(model: sa.tasks.SentenceModel) -> None:
+    expected = [answer_record(one) for one in model.predict(TEXTS)]
+    model.train()
+    service = ModelService(model, sa.parsing.parser_of("en"))
+    found = service.answer("/predict", {"texts": TEXTS})["predictions"]
+    service.answer("/attention", {"texts": TEXTS[:1]})
+    service.close()
+    assert all(module.training for module in model.modules())
+    model.eval()
+    assert_same(found, expected)
+
+
 def test_trees_and_attention(server: ModelServer) -> None:
     status, found = send(server, "/parse", {"texts": ["Kids wash. They don't.", "hush"]})
     expected = sa.parse("Kids wash. They don't.")

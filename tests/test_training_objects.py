@@ -12,7 +12,7 @@ from structattn.data import Example
 from structattn.syntax import ConfigError, ParseError
 from structattn.tasks import Task, get_task
 from structattn.training import DataConfig, RunFolder, load_config
-from structattn.training.examples import inputs_of
+from structattn.training.inputs import inputs_of
 from structattn.training.objects import checksum
 
 ROWS = [(f"a {word} day", mood) for word, mood in (("bright", "cheerful"), ("grey", "sad"), ("fine", "cheerful"))] * 6

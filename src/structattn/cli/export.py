@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from structattn import training
 from structattn.cli.inputs import check_inputs, data_config, opened
 from structattn.layers.devices import Hardware
-from structattn.training.examples import inputs_of
+from structattn.training.inputs import inputs_of
 
 
 def command(

@@ -77,12 +77,10 @@ def command(
     if glob.has_magic(file) and not os.path.exists(file):
         single = {"skip": skip, "limit": limit, "brackets": brackets, "cache": cache}
         given = [f"--{name}" for name, value in single.items() if value]
-        if given or out is None:
-            raise ConfigError(
-                f"{given[0]}: expected one file with it" if given else "--out: expected a folder for them"
-            )
-        records = parse_shards(
-            matching_files(file),
+        if given:
+            raise ConfigError(f"{given[0]}: expected one file with it")
+        yield from _parse_pattern(
+            file,
             out,
             parser,
             format=format,
@@ -94,8 +92,6 @@ def command(
             address=address,
             hardware=hardware,
         )
-        for one in records:
-            yield f"{one.source}  {one.sentences:,} sentences, {one.words:,} words"
         return
     if engine != "local" or address is not None:
         raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
@@ -108,7 +104,7 @@ def command(
         itertools.islice(_texts(file, format, columns), skip, end),
         parser,
         cache or kept,
-        processes=num_workers,
+        num_workers=num_workers,
         batch_size=batch_size,
         whole=whole,
         total=None if once else sum(1 for _ in itertools.islice(_texts(file, format, columns), skip, end)),
@@ -127,6 +123,14 @@ def command(
     if cache is None and kept is not None:
         kept.unlink(missing_ok=True)
     yield f"{out}  {count['sentences']} sentences, {count['words']} words"
+
+
+def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: Any) -> Iterator[str]:
+    """A line for each file of a pattern, once its trees are in the folder."""
+    if folder is None:
+        raise ConfigError("--out: expected a folder for them")
+    for one in parse_shards(matching_files(pattern), folder, parser, **settings):
+        yield f"{one.source}  {one.sentences:,} sentences, {one.words:,} words"
 
 
 def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text]:

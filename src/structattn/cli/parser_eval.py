@@ -13,24 +13,24 @@ from structattn.parsing.names import check_parser
 
 
 def command(
-    treebank: str, *, parser: str, processes: int = 1, batch_size: int = 1024, hardware: Hardware, json: bool = False
+    treebank: str, *, parser: str, num_workers: int = 1, batch_size: int = 1024, hardware: Hardware, json: bool = False
 ) -> Iterator[str]:
     """Attachment scores of a parser on a treebank, from its words; punctuation counts.
 
     Args:
         treebank: a CoNLL-U file with the right trees.
         parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or FILE.conllu.
-        processes: number of processes.
+        num_workers: number of processes.
         batch_size: sentences per batch and process.
         hardware: where structattn:FOLDER runs, and in which numbers.
         json: print one JSON object.
     """
     check_parser(parser, hardware)
     gold = read_gold(treebank)
-    known = parser_of(parser, hardware) if processes == 1 else parser
+    known = parser_of(parser, hardware) if num_workers == 1 else parser
     begun = time.perf_counter()
     words = [sentence.words for sentence in gold]
-    found = parse(words, known, processes=processes, batch_size=batch_size, hardware=hardware)
+    found = parse(words, known, num_workers=num_workers, batch_size=batch_size, hardware=hardware)
     speed = {"sentences_per_second": round(len(gold) / (time.perf_counter() - begun), 1)}
     values = {**dataclasses.asdict(attachment(gold, found)), **speed}
     yield jsonlib.dumps(values) if json else figures(values)

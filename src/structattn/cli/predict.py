@@ -10,7 +10,7 @@ from structattn.data.summary import ExampleCounts
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction
-from structattn.training.examples import inputs_of
+from structattn.training.inputs import inputs_of
 
 LOGGER = logging.getLogger("structattn.cli")
 

@@ -6,6 +6,7 @@ Nothing here loops over words in Python: the words of a batch are looked up in o
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,8 +16,10 @@ from structattn.data.batch import TREES, SentenceBatch
 from structattn.data.example import Example, sentences_of
 from structattn.data.trees import TreeBatch, label_code
 from structattn.data.vocabulary import PADDING_ID, Vocabulary
-from structattn.syntax import Sentence
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.errors import shown
+
+_Tree = TypeVar("_Tree", DependencyTree, ConstituencyTree)
 
 
 def collate(sentences: Sequence[Sentence | Example | str], vocabulary: Vocabulary) -> SentenceBatch:
@@ -81,9 +84,8 @@ def _dependency(
     sentences: Sequence[Sentence], mask: np.ndarray, vocabulary: Vocabulary, has: dict[str, list[bool]]
 ) -> TreeBatch | None:
     trees = [sentence.dependency for sentence in sentences]
-    present = _present(sentences, [tree is not None for tree in trees])
-    known = [tree for tree in trees if tree is not None]
-    if not known and not all(present):
+    known = _noted(sentences, trees, "dependency", has)
+    if known is None:
         return None
     parents, labels = _roots(mask.shape)
     codes = np.zeros_like(labels)
@@ -94,7 +96,6 @@ def _dependency(
     names = [*chain.from_iterable(tree.labels for tree in known if tree.labels is not None)]
     labels[words] = vocabulary.encode_labels(names)
     codes[words] = [*map(label_code, names)]
-    has["dependency"] = present
     return TreeBatch(*map(torch.from_numpy, (parents, mask.copy(), labels, codes)), num_leaves=mask.shape[1])
 
 
@@ -102,9 +103,8 @@ def _constituency(
     sentences: Sequence[Sentence], mask: np.ndarray, vocabulary: Vocabulary, has: dict[str, list[bool]]
 ) -> TreeBatch | None:
     trees = [sentence.constituency for sentence in sentences]
-    present = _present(sentences, [tree is not None for tree in trees])
-    known = [tree for tree in trees if tree is not None]
-    if not known and not all(present):
+    known = _noted(sentences, trees, "constituency", has)
+    if known is None:
         return None
     width = mask.shape[1]
     numbers = np.array([0 if tree is None else len(tree.spans) for tree in trees])
@@ -121,7 +121,6 @@ def _constituency(
     labels[is_word] = vocabulary.encode_labels(chain.from_iterable(tree.tags for tree in known))
     spans = chain.from_iterable(tree.spans for tree in known)
     labels[is_phrase] = vocabulary.encode_labels(map(itemgetter(0), spans))
-    has["constituency"] = present
     return TreeBatch(*map(torch.from_numpy, (parents, np.hstack([mask, phrases]), labels)), num_leaves=width)
 
 
@@ -138,6 +137,18 @@ def _relations(sentences: Sequence[Sentence], width: int, has: dict[str, list[bo
         relations[name] = torch.from_numpy(matrices)
         has[name] = _present(sentences, [name in sentence.relations for sentence in sentences])
     return relations
+
+
+def _noted(
+    sentences: Sequence[Sentence], trees: Sequence[_Tree | None], name: str, has: dict[str, list[bool]]
+) -> list[_Tree] | None:
+    """The trees that are there, with a note of the rows that have one; ``None`` for a batch that has none to show."""
+    present = _present(sentences, [tree is not None for tree in trees])
+    known = [tree for tree in trees if tree is not None]
+    if not known and not all(present):
+        return None
+    has[name] = present
+    return known
 
 
 def _roots(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ import logging
 import secrets
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,7 +50,7 @@ class Reply(NamedTuple):
     kind: str = "application/json"
 
 
-class TokenServer(ThreadingHTTPServer):
+class TokenServer(ThreadingHTTPServer, ABC):
     """A server of some addresses; subclasses answer in ``get`` and ``post``.
 
     Args:
@@ -66,7 +67,12 @@ class TokenServer(ThreadingHTTPServer):
         ConfigError: if the address is not ours, or the port is taken or not ours to take.
 
     Example:
-        >>> with TokenServer({"/": "GET"}) as server:
+        >>> class Greeter(TokenServer):
+        ...     def get(self, path, token):
+        ...         return Reply(HTTPStatus.OK, as_json({"hello": "world"}))
+        ...     def post(self, path, body):
+        ...         return refusal(HTTPStatus.NOT_FOUND, "nothing is asked so")
+        >>> with Greeter({"/": "GET"}) as server:
         ...     server.hosts[0] == f"127.0.0.1:{server.server_port}", len(server.token)
         (True, 32)
     """
@@ -97,6 +103,7 @@ class TokenServer(ThreadingHTTPServer):
         self._answering = 0
         self._answered = threading.Condition()
 
+    @abstractmethod
     def get(self, path: str, token: str) -> Reply:
         """The answer to ``GET``.
 
@@ -104,8 +111,8 @@ class TokenServer(ThreadingHTTPServer):
             path: one of the addresses that are asked so.
             token: what stands for it in the address; unchecked.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def post(self, path: str, body: bytes) -> Reply:
         """The answer to ``POST`` by somebody who has the token.
 
@@ -113,7 +120,6 @@ class TokenServer(ThreadingHTTPServer):
             path: one of the addresses that are asked so.
             body: what was sent; called JSON, and not larger than allowed.
         """
-        raise NotImplementedError
 
     @property
     def hosts(self) -> tuple[str, ...]:

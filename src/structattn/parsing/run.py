@@ -38,7 +38,7 @@ def parse(
     parser: str | Parser = ...,
     cache: str | os.PathLike[str] | None = ...,
     *,
-    processes: int = ...,
+    num_workers: int = ...,
     batch_size: int = ...,
     whole: bool = ...,
     constituency: bool = ...,
@@ -54,7 +54,7 @@ def parse(
     parser: str | Parser = ...,
     cache: str | os.PathLike[str] | None = ...,
     *,
-    processes: int = ...,
+    num_workers: int = ...,
     batch_size: int = ...,
     whole: bool = ...,
     constituency: bool = ...,
@@ -69,7 +69,7 @@ def parse(
     parser: str | Parser = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
-    processes: int = 1,
+    num_workers: int = 1,
     batch_size: int = 1024,
     whole: bool = False,
     constituency: bool = False,
@@ -95,7 +95,7 @@ def parse(
             a file of trees, or a parser.
         cache: a file that keeps parses by text, parser and version, made if missing. What it has is not parsed again,
             so an interrupted run resumes where it was.
-        processes: number of processes. The result does not depend on it. Processes start afresh, so a script that
+        num_workers: number of processes. The result does not depend on it. Processes start afresh, so a script that
             asks for several must guard its main part by ``if __name__ == "__main__":``.
         batch_size: how many texts are parsed, and then kept in the cache, at a time.
         whole: make one sentence of each raw text, with a root for each sentence in it.
@@ -126,7 +126,7 @@ def parse(
         [texts] if isinstance(texts, str) else texts,
         parser,
         cache,
-        processes=processes,
+        num_workers=num_workers,
         batch_size=batch_size,
         whole=whole,
         progress=progress,
@@ -142,7 +142,7 @@ def parse_each(
     parser: str | Parser = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
-    processes: int = 1,
+    num_workers: int = 1,
     batch_size: int = 1024,
     whole: bool = False,
     progress: bool | None = None,
@@ -155,29 +155,29 @@ def parse_each(
         texts: as for :func:`parse`.
         parser: likewise.
         cache: likewise.
-        processes: likewise.
+        num_workers: likewise.
         batch_size: likewise.
         whole: likewise.
         progress: likewise.
         total: likewise.
         hardware: as for :func:`parse`.
     """
-    if processes < 1 or batch_size < 1:
-        raise ConfigError(f"expected at least one process and one text a batch, got {processes} and {batch_size}")
+    if num_workers < 1 or batch_size < 1:
+        raise ConfigError(f"expected at least one worker and one text a batch, got {num_workers} and {batch_size}")
     known = parser_of(parser, hardware) if isinstance(parser, str) else parser
     origin = (known.name, known.version)
     if total is None and isinstance(texts, Sized):
         total = len(texts)
     with contextlib.ExitStack() as stack:
         store = None if cache is None else stack.enter_context(ParseCache(Path(cache)))
-        begin = stack.enter_context(_workers(parser, known, processes, hardware=hardware))
+        begin = stack.enter_context(_workers(parser, known, num_workers, hardware=hardware))
         disable = None if progress is None else not progress
         bar = stack.enter_context(tqdm(total=total, unit="text", disable=disable, dynamic_ncols=True))
         rest = iter(texts)
         chunks = iter(lambda: list(itertools.islice(rest, batch_size)), [])
         batches = (_Batch(some, origin, store=store, begin=begin) for some in chunks)
         # Enough work for every process, and no more in memory.
-        under_way = _ahead(batches, 1 if processes == 1 else 2 * processes)
+        under_way = _ahead(batches, 1 if num_workers == 1 else 2 * num_workers)
         pairs = (pair for batch in under_way for pair in batch.finish())
         for number, (text, sentences) in enumerate(pairs, start=1):
             yield _answers(text, sentences, number, whole=whole, origin=" ".join(origin))
@@ -285,14 +285,14 @@ def _ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
 
 
 @contextlib.contextmanager
-def _workers(parser: str | Parser, known: Parser, processes: int, *, hardware: Hardware | None) -> Iterator[_Begin]:
+def _workers(parser: str | Parser, known: Parser, num_workers: int, *, hardware: Hardware | None) -> Iterator[_Begin]:
     """A function that starts parsing and returns a function that waits for the result."""
-    if processes == 1:
+    if num_workers == 1:
         yield lambda contents: lambda: _parsed(known, contents)
         return
     # Not forked: a copy of a process that has started threads may hang.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(parser, hardware)) as pool:
+    with ProcessPoolExecutor(num_workers, mp_context=context, initializer=_start, initargs=(parser, hardware)) as pool:
         try:
             yield lambda contents: pool.submit(_work, contents).result
         finally:

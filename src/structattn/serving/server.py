@@ -11,7 +11,6 @@ from structattn.serving.service import ModelService
 from structattn.syntax.errors import StructAttnError
 
 LOGGER = logging.getLogger("structattn.serving")
-PREDICT, PARSE, ATTENTION, HEALTH = "/predict", "/parse", "/attention", "/health"
 
 
 class ModelServer(TokenServer):
@@ -30,7 +29,7 @@ class ModelServer(TokenServer):
     """
 
     def __init__(self, service: ModelService, *, host: str = HOST, port: int = 0) -> None:
-        super().__init__({HEALTH: "GET", **dict.fromkeys((PREDICT, PARSE, ATTENTION), "POST")}, host=host, port=port)
+        super().__init__({"/health": "GET", **dict.fromkeys(service.paths, "POST")}, host=host, port=port)
         self.service = service
 
     @property
@@ -57,7 +56,7 @@ def reply_to(service: ModelService, path: str, body: bytes) -> Reply:
 
     Args:
         service: what answers.
-        path: ``/predict``, ``/parse`` or ``/attention``.
+        path: one of the service's ``paths``.
         body: JSON.
     """
     try:

@@ -1,7 +1,7 @@
 """What a served model can be asked: answers, trees and attention, as checked requests and plain JSON."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from structattn.data import Example
 from structattn.explorer.checks import RequestError, is_text, list_of, object_of
@@ -17,6 +17,14 @@ from structattn.tasks import TaskModel
 
 MOST_TEXTS = 64
 """So many texts, or pairs of texts, may be in one request."""
+
+
+class _Question(NamedTuple):
+    """What is asked under a path: how one text is read, how a batch of them is answered, and the answers' name."""
+
+    read: Callable[[Any, int], Any]
+    work: Work
+    answers: str
 
 
 class ModelService:
@@ -56,12 +64,21 @@ class ModelService:
         max_wait: float = 0.0,
         capacity: int = 256,
     ) -> None:
-        self.model = model.eval()
+        self.model = model
         self.parser = parser
         self.hardware = Hardware("cpu") if hardware is None else hardware
-        work: dict[str, Work] = {"/predict": self._predict, "/parse": self._parse, "/attention": self._attention}
-        self._read = {"/predict": self._example, "/parse": _text, "/attention": self._short_example}
+        self._questions = {
+            "/predict": _Question(self._example, self._predict, "predictions"),
+            "/parse": _Question(_text, self._parse, "texts"),
+            "/attention": _Question(self._short_example, self._attention, "looks"),
+        }
+        work = {path: question.work for path, question in self._questions.items()}
         self._batches = Batcher(work, max_batch=max_batch, max_wait=max_wait, capacity=capacity)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What can be asked."""
+        return tuple(self._questions)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -72,7 +89,7 @@ class ModelService:
         """The answer to a request.
 
         Args:
-            path: ``/predict``, ``/parse`` or ``/attention``.
+            path: one of ``paths``.
             request: ``texts``, a list of texts, or for a task on pairs of lists of two texts.
 
         Raises:
@@ -80,10 +97,10 @@ class ModelService:
             OverloadError: at once, if too much waits.
             StructAttnError: if the model cannot answer a text.
         """
-        given = object_of(request, "request", ("texts",))
-        items = [self._read[path](text, place) for place, text in enumerate(_texts(given.get("texts")))]
-        name = {"/predict": "predictions", "/parse": "texts", "/attention": "looks"}[path]
-        return {name: self._batches.submit(path, items)}
+        question = self._questions[path]
+        texts = _texts(object_of(request, "request", ("texts",)).get("texts"))
+        items = [question.read(text, place) for place, text in enumerate(texts)]
+        return {question.answers: self._batches.submit(path, items)}
 
     def close(self) -> None:
         """Take no more requests, and answer those that were taken."""

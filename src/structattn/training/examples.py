@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from structattn.data.model_config import (
 )
 from structattn.data.objects import read_objects
 from structattn.data.parses import with_parses
-from structattn.data.readers.reading import all_files_of, check_format, read_examples
+from structattn.data.readers.reading import all_files_of, check_format
 from structattn.data.summary import DataSummary, summarise
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders.table import check_embedder, with_default_embedder
@@ -35,7 +34,6 @@ from structattn.training.streaming import check_streaming, streamed_examples
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from structattn.tasks import TaskModel
 
 Data = Source | Iterable[Any]
 """A file, an open stream, or a collection as ``read_objects`` takes it."""
@@ -43,7 +41,6 @@ Data = Source | Iterable[Any]
 FROM_PYTHON = "python:"
 """What stands before the checksum of examples, in place of a path, where no file was read."""
 
-_LOOKED_AT = 100  # lines that tell labels from the first words of texts
 # Splits are the same for every seed of a run, so that runs can be compared.
 _SPLIT_SEED = 0
 
@@ -202,7 +199,7 @@ def examples_of(task: Task, source: Data, data: DataConfig) -> Iterator[Example]
         ParseError: for data that are none, with file and line, or the number of the row.
         ConfigError: if the examples do not fit the task.
     """
-    if _is_file(source):
+    if is_file(source):
         # Lines of text have no columns; those of the data that a model learnt from do not concern them.
         columns = {} if data.format == "text" else data.columns
         found = task.read(source, format=data.format, columns=columns)
@@ -210,46 +207,6 @@ def examples_of(task: Task, source: Data, data: DataConfig) -> Iterator[Example]
         target = "score" if task.is_regression else "class"
         found = task.prepare(read_objects(source, **data.columns, target=target, num_texts=task.arity))
     return with_parses(found, data.parses)
-
-
-def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
-    """What a model is to predict, labels or not: the name of its format, and the examples.
-
-    What comes from a stream or a pipe is one text a line, and so are lines of which none begins with a label of the
-    model, unless the format says otherwise.
-
-    Args:
-        model: a model of a task.
-        source: as for `examples_of`.
-        data: likewise.
-
-    Raises:
-        ParseError: as `examples_of`.
-        ConfigError: as `examples_of`.
-    """
-    task = model.task
-    data = dataclasses.replace(data, label_column=None)
-    if not _is_file(source):
-        return "examples", examples_of(task, source, data)
-    if data.format is None and (not isinstance(source, str | os.PathLike) or is_pipe(source)):
-        data = dataclasses.replace(data, format="text")
-    name = data.format or task.format_of(source)
-    if data.format is None and name == "labelled" and task.format is None:
-        first = (example.label for example in itertools.islice(read_examples(source, name), _LOOKED_AT))
-        if not any(_is_answer(model, str(label)) for label in first):
-            name = "text"
-            data = dataclasses.replace(data, format=name)
-    return name, examples_of(task, source, data)
-
-
-def _is_answer(model: "TaskModel", word: str) -> bool:
-    """Whether a word is one that data of the model's task have as label or score."""
-    if not model.task.is_regression:
-        return word in model.labels or word in model.task.relabel
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False
 
 
 def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Example]:
@@ -274,10 +231,10 @@ def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Exampl
 
 def name_of(source: Data) -> str:
     """The path of a file; "the given data" for anything else."""
-    return source_name(source) if _is_file(source) else "the given data"
+    return source_name(source) if is_file(source) else "the given data"
 
 
-def _is_file(source: Data) -> "TypeIs[Source]":
+def is_file(source: Data) -> "TypeIs[Source]":
     """Whether this is a file or a stream, and no collection."""
     return isinstance(source, str | os.PathLike) or hasattr(source, "read")
 

@@ -27,10 +27,10 @@ def carry_out(
 ) -> _Result:
     """One run from its configuration to ``result.json``, or the result of one that was finished before.
 
-    The folder is locked, checked and described; what the work comes to is written, with the card of
-    the best model, and only then is the state of the
-    unfinished run removed. The caller's random state is put back. Of a run that fails, or is interrupted, before
-    its first evaluation nothing is left; an interrupt after that has a note that says how to resume it.
+    The folder is locked, checked and described; what the work comes to is written, with the card of the best model, and
+    only then is the state of the unfinished run removed. The caller's random state is put back. Of a run that fails, or
+    is interrupted, before its first evaluation nothing is left; an interrupt after that has a note that says how to
+    resume it.
 
     Args:
         config: a dataclass with ``hardware`` and ``report_to``; all of it but ``out`` decides the run.

@@ -11,7 +11,8 @@ from structattn.syntax import ConfigError
 from structattn.syntax.options import nearest
 from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
-from structattn.training.examples import FROM_PYTHON, Data, examples_of, inputs_of, labelled_examples
+from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
+from structattn.training.inputs import inputs_of
 from structattn.training.models import load
 from structattn.training.result import RunResult
 from structattn.training.run import run

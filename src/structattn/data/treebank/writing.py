@@ -1,11 +1,13 @@
 """Examples to files: Parquet, JSON lines of its rows, CoNLL-U and brackets, by the ending of the name."""
 
 import dataclasses
+import itertools
 import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePath
+from typing import TypeVar
 
 from structattn.data.example import Example
 from structattn.data.treebank.files import write_parquet
@@ -14,6 +16,10 @@ from structattn.syntax import ConstituencyTree, Sentence, write_brackets, write_
 from structattn.syntax.errors import ConfigError, MissingStructure, ParseError
 
 LOGGER = logging.getLogger("structattn.data")
+_Item = TypeVar("_Item", Sentence, ConstituencyTree)
+_Path = str | os.PathLike[str]
+_Writer = Callable[[_Path, Iterable[Example]], int]
+_ItemsOf = Callable[[Iterable[Example], Counter[str]], Iterator[_Item]]
 
 
 def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
@@ -67,31 +73,6 @@ def ending_of(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def _write_conllu(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
-    lost = Counter[str]()
-    count = Counter[str]()
-    write_conllu(path, _counted(_sentences(examples, lost), count))
-    _log(path, lost)
-    return count["sentences"]
-
-
-def _write_brackets(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
-    lost = Counter[str]()
-    count = Counter[str]()
-    write_brackets(path, _counted(_trees(examples, lost), count))
-    _log(path, lost)
-    return count["sentences"]
-
-
-WRITERS: Mapping[str, Callable[[str | os.PathLike[str], Iterable[Example]], int]] = {
-    ".parquet": write_parquet,
-    ".jsonl": write_rows,
-    ".conllu": _write_conllu,
-    ".mrg": _write_brackets,
-    ".brackets": _write_brackets,
-}
-
-
 def _sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sentence]:
     """The sentences of examples under their ids; an id that only counts the examples is not written."""
     for number, example in enumerate(examples):
@@ -119,13 +100,24 @@ def _trees(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Constitu
             yield sentence.constituency
 
 
-def _counted(items: Iterable[Sentence] | Iterable[ConstituencyTree], count: Counter[str]) -> Iterator:  # type: ignore[type-arg]
-    for item in items:
-        count["sentences"] += 1
-        yield item
+def _writer(write: Callable[[_Path, Iterable[_Item]], None], items_of: _ItemsOf[_Item]) -> _Writer:
+    """A writer of a format that holds a part of each example; what it cannot hold is logged."""
+
+    def write_and_count(path: _Path, examples: Iterable[Example]) -> int:
+        lost, count = Counter[str](), itertools.count()
+        write(path, (item for item, _ in zip(items_of(examples, lost), count, strict=False)))
+        found = [f"{number:,} {name}" for name, number in lost.items() if number]
+        if found:
+            LOGGER.warning("%s cannot hold %s; .parquet and .jsonl can", os.fspath(path), ", ".join(found))
+        return next(count)
+
+    return write_and_count
 
 
-def _log(path: str | os.PathLike[str], lost: Counter[str]) -> None:
-    found = [f"{number:,} {name}" for name, number in lost.items() if number]
-    if found:
-        LOGGER.warning("%s cannot hold %s; .parquet and .jsonl can", os.fspath(path), ", ".join(found))
+WRITERS: Mapping[str, _Writer] = {
+    ".parquet": write_parquet,
+    ".jsonl": write_rows,
+    ".conllu": _writer(write_conllu, _sentences),
+    ".mrg": _writer(write_brackets, _trees),
+    ".brackets": _writer(write_brackets, _trees),
+}
