@@ -54,7 +54,10 @@ def ask(request: dict[str, Any]) -> dict[str, Any]:
                 "label": "singular",
                 "p": 0.8,
             }
-            return {**head, "model": request["models"][0], "edits": [edit]}
+            # Two parts, of which the second has the edit.
+            begins = request["from"] == 0
+            found = {"edits": [], "found": 0, "tried": 6} if begins else {"edits": [edit], "found": 1, "tried": 12}
+            return {**head, "model": request["models"][0], **found, "of": 12}
     return {**head, "error": {"kind": "ValueError", "message": "what was asked", "sentence": 0, "word": 1}}
 
 

@@ -36,6 +36,31 @@ def test_influence_is_shown_and_an_edit_that_flips_is_applied(chromium: Any) -> 
         page.get_by_role("button", name="Find an edit that flips").click()
         page.get_by_role("button", name="cabinet as the root").click()
         assert "answer plural → singular" in status(page)
+        assert [one["from"] for one in page.asked if one["do"] == "flip"] == [0, 6]
+
+
+def test_a_search_for_edits_shows_how_far_it_is_and_can_be_stopped(chromium: Any) -> None:
+    def slowly(request: dict[str, Any]) -> dict[str, Any]:
+        if request["do"] != "flip":
+            return ask(request)
+        tried = min(request["from"] + 10, 1000)
+        return {"v": 1, "id": request["id"], "model": "toy", "edits": [], "found": 0, "tried": tried, "of": 1000}
+
+    with live(chromium, slowly) as page:
+        page.get_by_role("button", name="Find an edit that flips").click()
+        page.get_by_text("of 1000 edits tried").wait_for()
+        page.get_by_role("button", name="Stop").press("Enter")
+        goes_on = page.get_by_role("button", name="Try the others")
+        goes_on.wait_for()
+        assert explorer(page, "app.root.activeElement.textContent") == "Try the others"
+        settle(page)
+        page.wait_for_timeout(100)
+        asked = [one["from"] for one in page.asked if one["do"] == "flip"]
+        assert asked == list(range(0, 10 * len(asked), 10))
+        assert len(asked) < 100
+        goes_on.click()
+        page.get_by_text("No single edit of the tree changes the answer.").wait_for()
+        assert [one["from"] for one in page.asked if one["do"] == "flip"] == list(range(0, 1000, 10))
 
 
 def test_two_models_stand_side_by_side(chromium: Any) -> None:

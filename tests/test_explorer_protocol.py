@@ -58,6 +58,11 @@ BAD: dict[str, tuple[Any, str]] = {
     "model as a number": (changed(models=[1]), "models: expected texts, got 1"),
     "influence on two": (changed(do="influence", models=["a", "b"]), "models: expected 1, got 2"),
     "arcs of two": (changed(do="arcs", models=["a", "b"]), "models: expected 1, got 2"),
+    "edits from below": (
+        changed(do="flip", models=["a"], **{"from": -1}),
+        "from: expected a whole number from 0, got -1",
+    ),
+    "edits from a text": (changed(do="flip", models=["a"], **{"from": "2"}), "from: expected a whole number from 0"),
     "flips of two": (changed(do="flip", models=["a", "b"]), "models: expected 1, got 2"),
     "no sentences": (changed(sentences=None), "sentences: expected a list, got None"),
     "empty list of sentences": (changed(sentences=[]), "sentences: expected 1 to 2, got 0"),

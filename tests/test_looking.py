@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from backbones import minilm_tokenizer, tiny
 from small_models import attachment_model, sentence_model
-from structattn import inspection
 from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.encoders.table import BUILDERS, needs_backbone
 from structattn.inspection import arc_influence, attention_maps, flipping_edits, look, structures_read
-from structattn.inspection.tree_edits import single_edits
+from structattn.inspection.tree_edits import count_edits, single_edits
 from structattn.pretrained import HydraConfig, add_heads
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
 from structattn.tasks import SENTIMENT, Prediction, SequenceModel, Task, TaskModel, TextProcessor, get_task
@@ -319,9 +318,18 @@ def test_flipping_edits_are_those_of_one_edit_after_the_other(
     assert values == sorted(values, reverse=True)
 
 
-def test_too_many_edits_are_refused_before_any_is_tried() -> None:
-    model = model_for_edits("dependency_tree_lstm", SENTIMENT)
-    count = len(list(single_edits(DOG.dependency)))  # type: ignore[arg-type]
-    assert inspection.flipping_edits(model, DOG, most=count) == flipping_edits(model, DOG)
-    with pytest.raises(ConfigError, match=rf"expected at most {count - 1} single edits of the tree, got more"):
-        flipping_edits(model, DOG, most=count - 1)
+@pytest.mark.parametrize("task", [SENTIMENT, get_task("sick")])
+def test_edits_that_are_tried_part_by_part_are_all_edits(task: Task) -> None:
+    model = model_for_edits("dependency_tree_lstm", task)
+    item = Example((DOG,) * task.arity)
+    count = count_edits(item)
+    assert count == task.arity * len(list(single_edits(DOG.dependency)))  # type: ignore[arg-type]
+    parts = [range(1), range(1, 1), range(1, count // 2), range(count // 2, count)]
+    found = [edit for part in parts for edit in flipping_edits(model, item, part=part)]
+    whole = flipping_edits(model, item)
+    assert len(found) == len(whole) > 0
+    # Equal sentences, so equal edits of them: each is found as often.
+    trees = [[(edit.sentence, edit.tree.heads) for edit in edits] for edits in (found, whole)]
+    assert sorted(trees[0]) == sorted(trees[1])
+    with pytest.raises(IndexError):
+        flipping_edits(model, item, part=range(count, count + 1))

@@ -18,7 +18,7 @@ from structattn.explorer.records import edit_record, error_record, look_record, 
 from structattn.explorer.sentences import check_length, record_of, with_needed_trees
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.looking import encoder_of
-from structattn.inspection.tree_edits import MOST_EDITS
+from structattn.inspection.tree_edits import count_edits
 from structattn.pictures import encode
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError, shown
@@ -29,11 +29,12 @@ from structattn.tasks.model import TreeFinder
 LOGGER = logging.getLogger("structattn.explorer")
 
 MOST_FLIPS = 50
-"""So many edits that flip an answer are listed; more are counted."""
+"""So many edits that flip an answer are listed in a reply; more are counted."""
 
-# Pairs of words that all trials of an edit may have together: some seconds, during which nothing else is answered. All
-# edits of a sentence of 100 words are as many.
-_MOST_PAIRS = 100_000_000
+# Pairs of words that the edits tried for one reply have together: part of a second, as nothing else is answered
+# meanwhile. A frozen page, which cannot ask on, has as many as all edits of a sentence of 100 words.
+_PAIRS_OF_A_REPLY = 5_000_000
+_PAIRS_OF_A_PAGE = 100_000_000
 _TYPES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 
 
@@ -193,7 +194,8 @@ class Answers:
         if asked.do == "draw":
             return self._draw(asked, example)
         (name,) = asked.models
-        return {"model": name, **self._of_one(asked.do, name, example)}
+        found = self._flips(name, example, asked.start) if asked.do == "flip" else self._of_one(asked.do, name, example)
+        return {"model": name, **found}
 
     def _example(self, sentences: Sequence[Sentence], names: Sequence[str]) -> Example:
         if len(sentences) != self.arity:
@@ -219,22 +221,32 @@ class Answers:
         return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
 
     def _of_each(self, do: str, example: Example) -> dict[str, Any]:
-        return {name: {"v": VERSION, "id": 0, "model": name, **self._of_one(do, name, example)} for name in self.models}
+        replies = {}
+        for name in self.models:
+            found = self._of_one(do, name, example) if do != "flip" else self._flips(name, example, 0, _PAIRS_OF_A_PAGE)
+            replies[name] = {"v": VERSION, "id": 0, "model": name, **found}
+        return replies
 
     def _of_one(self, do: str, name: str, example: Example) -> dict[str, Any]:
-        """Influence of words or arcs, or the edits that flip the answer; nothing where that is not defined."""
+        """Influence of words or arcs; nothing where that is not defined."""
         model = self.models[name]
         judges = model.task.answer == "label"
         if do == "influence":
             found = leave_one_out(model, example) if judges else [None] * self.arity
             return {"values": [None if one is None else list(one.changes) for one in found]}
-        reads = judges and "dependency" in self.reads[name]
-        if do == "arcs":
-            arcs = arc_influence(model, example) if reads else [None] * self.arity
-            return {"values": [None if one is None else list(one.changes) for one in arcs]}
-        most = _MOST_PAIRS // max(len(sentence) for sentence in example.sentences) ** 2
-        edits = flipping_edits(model, example, most=min(MOST_EDITS, most)) if reads else ()
-        return {"edits": [edit_record(edit) for edit in edits[:MOST_FLIPS]], "found": len(edits)}
+        arcs = arc_influence(model, example) if self._judges_trees(name) else [None] * self.arity
+        return {"values": [None if one is None else list(one.changes) for one in arcs]}
+
+    def _flips(self, name: str, example: Example, start: int, pairs: int = _PAIRS_OF_A_REPLY) -> dict[str, Any]:
+        """Edits that flip the answer, among as many from number ``start`` on as have so many pairs of words."""
+        of = count_edits(example) if self._judges_trees(name) else 0
+        stop = min(of, start + max(1, pairs // max(len(sentence) for sentence in example.sentences) ** 2))
+        edits = flipping_edits(self.models[name], example, part=range(start, stop)) if start < stop else ()
+        records = [edit_record(edit) for edit in edits[:MOST_FLIPS]]
+        return {"edits": records, "found": len(edits), "tried": max(start, stop), "of": of}
+
+    def _judges_trees(self, name: str) -> bool:
+        return self.models[name].task.answer == "label" and "dependency" in self.reads[name]
 
     def _completed(self, example: Example, names: Sequence[str]) -> Example:
         """The example with the trees that the models read, found or made where there are none."""

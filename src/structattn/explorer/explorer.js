@@ -1953,16 +1953,17 @@ class Ranking {
   }
 }
 
-/** Edits that change the answer: all single moves and new roots, tried in one batch. */
+/** Edits that change the answer: single moves and new roots. A long text has thousands, so they are tried in parts. */
 class Flips {
   constructor(app) {
     this.app = app;
     this.element = make("section", { class: "card", "aria-label": "edits that flip the answer" });
-    this.searching = false;
+    this.searches = new Map(); // by model: the one that goes on
   }
 
   draw() {
     const { app } = this;
+    const focused = this.element.contains(app.root.activeElement) && app.root.activeElement.dataset.key;
     const parts = app.state.models.flatMap((model) => this.of(model));
     this.element.hidden = !parts.length;
     const scored = app.now?.every(({ look }) => look.answer?.label === null);
@@ -1970,6 +1971,7 @@ class Flips {
       make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the answer"),
       ...parts,
     );
+    if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
   of(model) {
@@ -1978,20 +1980,54 @@ class Flips {
     const found = app.extra("flip", model);
     const reads = app.boot.models.find((one) => one.name === model)?.reads ?? [];
     if (!reads.includes("dependency") || (!found && !app.live)) return [];
-    const search = async (event) => {
-      event.target.disabled = true;
-      event.target.textContent = "Searching …";
-      await app.fetch("flip", model);
-      app.draw();
-    };
-    if (!found) return [...name, button("Find an edit that flips", search)];
-    if (!found.edits.length)
-      return [...name, make("p", { class: "soft" }, "No single edit of the tree changes the answer.")];
-    const shown = found.edits.slice(0, 8).map((edit) => this.edit(edit));
-    const left = (found.found ?? found.edits.length) - shown.length;
-    return [...name, ...shown, left > 0 ? make("p", { class: "soft" }, `and ${count(left, "edit")}`) : null].filter(
-      Boolean,
-    );
+    const goesOn = this.searches.get(model)?.sentences === app.state.sentences;
+    const press = (label, act) => button(label, act, { "data-key": model });
+    if (!found && !goesOn) return [...name, press("Find an edit that flips", () => this.search(model))];
+    const { edits = [], found: all = 0, tried = 0, of = null } = found ?? {};
+    const shown = edits.slice(0, 8).map((edit) => this.edit(edit));
+    const notes = [];
+    if (all > shown.length) notes.push(`and ${count(all - shown.length, "edit")}`);
+    if (tried !== of) notes.push(of === null ? "Searching …" : `${tried} of ${count(of, "edit")} tried`);
+    else if (!all) notes.push("No single edit of the tree changes the answer.");
+    const lines = notes.map((note) => make("p", { class: "soft" }, note));
+    if (goesOn) lines.push(press("Stop", () => this.stop(model)));
+    else if (tried !== of && app.live) lines.push(press("Try the others", () => this.search(model)));
+    return [...name, ...shown, ...lines];
+  }
+
+  /** Try one part after the other, until all are tried, the sentences are others, or somebody stops it. */
+  async search(model) {
+    const { app } = this;
+    const { sentences } = app.state;
+    const search = { sentences };
+    const goesOn = () => this.searches.get(model) === search && app.state.sentences === sentences;
+    this.searches.set(model, search);
+    this.draw();
+    try {
+      for (let found = app.extra("flip", model); goesOn() && found?.tried !== (found?.of ?? null);) {
+        const reply = await app.request("flip", { models: [model], sentences, from: found?.tried ?? 0 });
+        found = this.joined(found, reply, model);
+        app.extras.set(JSON.stringify(["flip", model, sentences]), found);
+        if (goesOn()) this.draw();
+      }
+    } catch (error) {
+      app.say(error.message, true);
+    }
+    if (this.searches.get(model) === search) this.stop(model);
+  }
+
+  stop(model) {
+    this.searches.delete(model);
+    this.draw();
+  }
+
+  /** What two parts have found, the most probable other answer first; of scores the largest change. */
+  joined(earlier, reply, model) {
+    if (!earlier) return reply;
+    const score = this.app.now?.find(({ look }) => look.model === model)?.look.answer?.score ?? 0;
+    const strength = (edit) => edit.p ?? Math.abs(edit.score - score);
+    const edits = [...earlier.edits, ...reply.edits].sort((one, other) => strength(other) - strength(one));
+    return { ...reply, edits, found: earlier.found + reply.found };
   }
 
   edit({ sentence = 0, word: place, head, heads, labels, label, p, score }) {

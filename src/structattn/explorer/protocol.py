@@ -23,7 +23,7 @@ PICTURES = ("heads", "tree", "phrases", "pooling", "latent")
 FORMATS = ("svg", "png", "pdf")
 SCALES = ("shared", "row")
 
-_REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure")
+_REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure", "from")
 _FIGURE = ("what", "format", "before", "scale")
 
 
@@ -55,6 +55,7 @@ class Request:
         sentences: for everything but ``parse``.
         texts: for ``parse``.
         figure: for ``draw``.
+        start: for ``flip``, the number of the edit from which on they are tried.
     """
 
     id: int
@@ -63,6 +64,7 @@ class Request:
     sentences: tuple[Sentence, ...] = ()
     texts: tuple[str, ...] = ()
     figure: Figure | None = None
+    start: int = 0
 
 
 def read_body(body: bytes) -> Mapping[str, Any]:
@@ -96,7 +98,7 @@ def check_request(value: Any) -> Request:
 
     Example:
         >>> check_request({"v": 1, "id": 7, "do": "parse", "text": ["a dog"]})
-        Request(id=7, do='parse', models=(), sentences=(), texts=('a dog',), figure=None)
+        Request(id=7, do='parse', models=(), sentences=(), texts=('a dog',), figure=None, start=0)
         >>> check_request({"v": 1, "id": 7, "do": "dance"})
         Traceback (most recent call last):
         ...
@@ -117,7 +119,14 @@ def check_request(value: Any) -> Request:
         sentence_of(one, place)
         for place, one in enumerate(list_of(given.get("sentences"), "sentences", most=MOST_SENTENCES))
     )
-    return Request(number, do, models, sentences, figure=_figure(given.get("figure")) if do == "draw" else None)
+    figure = _figure(given.get("figure")) if do == "draw" else None
+    return Request(number, do, models, sentences, figure=figure, start=_start(given.get("from", 0)))
+
+
+def _start(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise RequestError(f"from: expected a whole number from 0, got {shown(value)}")
+    return value
 
 
 def _figure(value: Any) -> Figure:

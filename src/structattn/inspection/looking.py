@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from structattn.data import Example, collate
 from structattn.encoders import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
+from structattn.inspection.items import reads_together
 from structattn.inspection.latent import LatentTree, has_latent_trees, latent_trees_of
 from structattn.inspection.maps import attention_maps, maps_of_pass
 from structattn.inspection.recording import recording_passes
 from structattn.layers import BackboneEmbedding
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import COMBINATIONS, AttachmentModel, Prediction, TaskModel
+from structattn.tasks import AttachmentModel, Prediction, TaskModel
 from structattn.tasks.items import Item, example_of
 
 
@@ -63,9 +64,8 @@ def look(model: TaskModel, item: Item) -> Look:
     else:
         with recording_passes(model, encoder) as passes:
             (answer,) = model.predict([example])
-        together = COMBINATIONS[model.task.combine].reads_together
         # Where a long example's memory was estimated first, the answer's passes are the last ones.
-        answering = passes[-1:] if together else passes[-len(example.sentences) :]
+        answering = passes[-1:] if reads_together(model) else passes[-len(example.sentences) :]
         maps = [found for place, one in enumerate(answering) for found in maps_of_pass(one, [place])]
     return Look(example, answer, tuple(maps), _latent(model, encoder, example))
 

@@ -1,17 +1,14 @@
 """What edits of a dependency tree do to an answer: the influence of arcs, and the single edits that flip it."""
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from structattn.data import Example
 from structattn.inspection.occlusion import answers_to, replace_sentence, value_of
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, MissingStructure
+from structattn.syntax.errors import MissingStructure
 from structattn.tasks import Prediction, TaskModel
 from structattn.tasks.items import Item, example_of
-
-MOST_EDITS = 20_000
 
 
 @dataclass(frozen=True)
@@ -97,21 +94,22 @@ def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tupl
 
 
 def flipping_edits(
-    model: TaskModel, item: Item, *, most: int = MOST_EDITS, batch_size: int = 64
+    model: TaskModel, item: Item, *, part: range | None = None, batch_size: int = 64
 ) -> tuple[TreeEdit, ...]:
     """The single edits of dependency trees that change the predicted label, the most probable new answer first.
 
     Every word but the roots is tried below every other head that makes a tree, see ``DependencyTree.moved``, and every
     word as the root, see ``DependencyTree.rerooted``. For a score all edits are returned, the largest change first.
+    Their number grows with the square of the length: of a long text they can be tried part by part.
 
     Args:
         model: predicts a label or a score.
         item: example, sentence, text, or a pair of these.
-        most: how many edits are tried at most.
+        part: which of the edits are tried, numbers below ``count_edits(example)``; all by default.
         batch_size: predictions per batch.
 
     Raises:
-        ConfigError: if the model answers with texts or trees, or there are more edits than ``most``.
+        ConfigError: if the model answers with texts or trees.
         MissingStructure: if a sentence has no dependency tree, and the model has no parser.
         TypeError: if the item is none of the above.
 
@@ -124,10 +122,9 @@ def flipping_edits(
         ()
     """
     example = _with_trees(model, item)
-    candidates = ((number, *edit) for number, tree in _trees(example) for edit in single_edits(tree))
-    edits = list(itertools.islice(candidates, most + 1))
-    if len(edits) > most:
-        raise ConfigError(f"expected at most {most:,} single edits of the tree, got more; take a shorter text")
+    places = [(number, tree, place) for number, tree in _trees(example) for place in _edit_places(tree)]
+    chosen = places if part is None else [places[number] for number in part]
+    edits = [(number, *place, _edited_tree(tree, *place)) for number, tree, place in chosen]
     edited = [_edited(example, number, tree) for number, _, _, tree in edits]
     first, *others = answers_to(model, [example, *edited], batch_size)
     found = [TreeEdit(*edit, prediction=other) for edit, other in zip(edits, others, strict=True)]
@@ -144,15 +141,33 @@ def single_edits(tree: DependencyTree) -> Iterator[tuple[int, int, DependencyTre
         >>> [(word, head, tree.heads) for word, head, tree in single_edits(DependencyTree([2, 0, 2]))]
         [(0, 3, (3, 0, 2)), (2, 1, (2, 0, 1)), (0, 0, (0, 1, 2)), (2, 0, (2, 3, 0))]
     """
+    for word, head in _edit_places(tree):
+        yield word, head, _edited_tree(tree, word, head)
+
+
+def count_edits(example: Example) -> int:
+    """How many trees of an example are one edit away.
+
+    Example:
+        >>> count_edits(Example((Sentence(["a", "loud", "dog"], dependency=DependencyTree([2, 0, 2])),)))
+        4
+    """
+    return sum(1 for _, tree in _trees(example) for _ in _edit_places(tree))
+
+
+def _edit_places(tree: DependencyTree) -> Iterator[tuple[int, int]]:
+    """The word and the new head of every single edit; head 0 makes the word the root."""
     above = [set(tree.path_to_root(word)) for word in range(len(tree))]
     for word, old in enumerate(tree.heads):
         if old:
             for head in range(1, len(tree) + 1):
                 if head != old and word + 1 not in above[head - 1]:
-                    yield word, head, tree.moved(word, head)
-    for word, old in enumerate(tree.heads):
-        if old:
-            yield word, 0, tree.rerooted(word)
+                    yield word, head
+    yield from ((word, 0) for word, old in enumerate(tree.heads) if old)
+
+
+def _edited_tree(tree: DependencyTree, word: int, head: int) -> DependencyTree:
+    return tree.moved(word, head) if head else tree.rerooted(word)
 
 
 def with_tree(sentence: Sentence, tree: DependencyTree) -> Sentence:
