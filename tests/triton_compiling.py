@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
-from structattn.kernels.gpu.launch import OPTIONS
+from structattn.kernels.gpu.launch import CHART_TILE, OPTIONS, SEQUENCE_TILE
 
 TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64"}
 
@@ -50,6 +50,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     family, capability, constants = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
     module = importlib.import_module(f"structattn.kernels.gpu.{family}")
-    tile = {name: getattr(module, name) for name in module.TILE}
     kernel = getattr(module, f"{family}_kernel")
+    tile = {name: size for name, size in (CHART_TILE | SEQUENCE_TILE).items() if name in kernel.arg_names}
     print(json.dumps(report(compiled(kernel, capability, constants | tile).asm["ptx"], capability)))

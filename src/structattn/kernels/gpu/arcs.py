@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from structattn.kernels.gpu.numbers import weight
+from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.tables import write
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
@@ -101,11 +101,11 @@ def load_weights(
             score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
             score = score - best - tl.where(head == 0, root, 0.0) - growth
             if vector is None:
-                own = weight(score, None, EXTENDED)
+                own = numbers.weight(score, None, EXTENDED)
             else:
                 centre = tl.load(taken + words + 1 + word, mask=word <= length, other=0.0)
                 direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64) - centre
-                own = weight(score, direction / unit, EXTENDED)
+                own = numbers.weight(score, direction / unit, EXTENDED)
             write(tables[0], word - head, head, own, real & (head < word))
             write(tables[1], head - word, word, own, real & (head > word))
             if parts is not None:

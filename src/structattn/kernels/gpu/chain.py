@@ -12,31 +12,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from structattn.kernels.gpu.launch import OPTIONS, Scores, Sizes, Tensors
-from structattn.kernels.gpu.numbers import (
-    add,
-    barrier,
-    fold,
-    fold_fractions,
-    log,
-    multiply,
-    one,
-    plus_fraction,
-    probability,
-    pull,
-    pull_only,
-    reciprocal,
-    settle,
-    where,
-    zero,
-)
+from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.launch import OPTIONS, SEQUENCE_TILE, Scores, Sizes, Tensors
 from structattn.kernels.gpu.states import largest, take_out_best, take_out_best_transitions, transition, unary
 from structattn.kernels.gpu.tables import read, write
 from structattn.kernels.gpu.vectors import power_near, rounded
-
-# How many states are added at a time.
-ROWS = 16
-TILE = ("ROWS",)
 
 
 @triton.jit(do_not_specialize=["words", "states", "transition_stride"])
@@ -107,38 +87,38 @@ def chain_kernel(
     unit = power_near(size)
     best = taken + 2 * length
     total = take_out_best_transitions(transitions, best, total, length, square, PER_POSITION, ROWS * COLUMNS)
-    barrier()
+    numbers.barrier()
 
     state = tl.arange(0, COLUMNS)[None, :]
     known = state < states
     for word in range(length):
         if word == 0:
-            inner = where(known, one(1, COLUMNS, DUAL, True))
+            inner = numbers.where(known, numbers.one(1, COLUMNS, DUAL, True))
         else:
             top = tl.load(best + word)
-            before = zero(ROWS, COLUMNS, DUAL, True)
+            before = numbers.zero(ROWS, COLUMNS, DUAL, True)
             for first in range(0, states, ROWS):
                 row = first + tl.arange(0, ROWS)[:, None]
                 place = row * states + state + ((word - 1) * square if PER_POSITION else 0)
                 step = transition(transitions, transition_vector, DUAL, top, unit, place, (row < states) & known)
-                before = add(before, multiply(read(A, word - 1, row, row < states), step))
-            inner = settle(fold(before))
+                before = numbers.add(before, numbers.multiply(read(A, word - 1, row, row < states), step))
+            inner = numbers.settle(numbers.fold(before))
         own = unary(scores, vector, taken, unit, word, length, states, COLUMNS)
         write(X, word, state, inner, known)
-        write(A, word, state, settle(multiply(inner, own)), known)
-        barrier()
+        write(A, word, state, numbers.settle(numbers.multiply(inner, own)), known)
+        numbers.barrier()
 
-    last = zero(ROWS, 1, DUAL, True)
+    last = numbers.zero(ROWS, 1, DUAL, True)
     for first in range(0, states, ROWS):
         row = first + tl.arange(0, ROWS)[:, None]
-        last = add(last, read(A, length - 1, row, (row < states) & (row - row < length)))
+        last = numbers.add(last, read(A, length - 1, row, (row < states) & (row - row < length)))
     here = tl.full([1, 1], 0, tl.int32)
-    empty = where(here == length, one(1, 1, DUAL, True))
-    all_sequences = settle(add(fold(last), empty))
+    empty = numbers.where(here == length, numbers.one(1, 1, DUAL, True))
+    all_sequences = numbers.settle(numbers.add(numbers.fold(last), empty))
     if log_partition is not None:
-        tl.store(log_partition + sentence + here, rounded(log(all_sequences) + total, log_partition))
+        tl.store(log_partition + sentence + here, rounded(numbers.log(all_sequences) + total, log_partition))
     if parts is not None:
-        goal = reciprocal(all_sequences)
+        goal = numbers.reciprocal(all_sequences)
         scale = unit if DUAL else 1.0
         for word in range(length, words):
             nothing = rounded(tl.full([1, COLUMNS], 0.0, tl.float64), parts)
@@ -152,15 +132,15 @@ def chain_kernel(
                     tl.store(transition_parts + place, rounded(nothing, transition_parts), mask=place < own_parts)
                 else:
                     tl.store(counts + place, nothing, mask=place < own_parts)
-            barrier()
+            numbers.barrier()
         for back in range(length):
             word = length - 1 - back
             value = read(A, word, state, known)
             if back == 0:
-                outside = pull(goal, one(1, COLUMNS, DUAL, True), value)
+                outside = numbers.pull(goal, numbers.one(1, COLUMNS, DUAL, True), value)
             else:
                 top = tl.load(best + word + 1)
-                pulled = zero(ROWS, COLUMNS, DUAL, False)
+                pulled = numbers.zero(ROWS, COLUMNS, DUAL, False)
                 for first in range(0, states, ROWS):
                     row = first + tl.arange(0, ROWS)[:, None]
                     real = (row < states) & known
@@ -169,19 +149,21 @@ def chain_kernel(
                     offset = word * square if PER_POSITION else 0
                     step = transition(transitions, transition_vector, DUAL, top, unit, place + offset, real)
                     parents = read(oX, word + 1, row, row < states)
-                    pulled = plus_fraction(pulled, pull(parents, step, value))
+                    pulled = numbers.plus_fraction(pulled, numbers.pull(parents, step, value))
                     if transition_parts is not None:
-                        used = probability(pull(parents, value, step), step) * scale
+                        used = numbers.probability(numbers.pull(parents, value, step), step) * scale
                         if PER_POSITION:
                             tl.store(transition_parts + offset + place, rounded(used, transition_parts), mask=real)
                         else:
                             used += tl.load(counts + place, mask=real, other=0.0)
                             tl.store(counts + place, used, mask=real)
-                outside = fold_fractions(pulled, value[2])
-            tl.store(parts + word * states + state, rounded(probability(outside, value) * scale, parts), mask=known)
+                outside = numbers.fold_fractions(pulled, value[2])
+            tl.store(
+                parts + word * states + state, rounded(numbers.probability(outside, value) * scale, parts), mask=known
+            )
             own = unary(scores, vector, taken, unit, word, length, states, COLUMNS)
-            write(oX, word, state, pull_only(outside, value, own, read(X, word, state, known)), known)
-            barrier()
+            write(oX, word, state, numbers.pull_only(outside, value, own, read(X, word, state, known)), known)
+            numbers.barrier()
         if transition_parts is not None:
             if not PER_POSITION:
                 for first in range(0, own_parts, ROWS * COLUMNS):
@@ -229,7 +211,7 @@ def _launch(
         0 if kind == 2 else transitions.stride(0),
         PER_POSITION=kind == 0,
         DUAL=dual,
-        ROWS=ROWS,
         COLUMNS=triton.next_power_of_2(states),
+        **SEQUENCE_TILE,
         **OPTIONS,
     )

@@ -8,35 +8,16 @@ is the best score of the others from each of them.
 Reference: Baker (1979), Trainable grammars for speech recognition.
 """
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from structattn.kernels.gpu.launch import OPTIONS, Sizes, functions_of
-from structattn.kernels.gpu.numbers import (
-    TRUSTED,
-    add,
-    barrier,
-    log,
-    multiply,
-    one,
-    plus_fraction,
-    probability,
-    pull_only,
-    reciprocal,
-    settle,
-    weight,
-    where,
-)
+from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.launch import Call, Sizes, functions_of, launch_twice
 from structattn.kernels.gpu.tables import pull_from_left, pull_from_right, read, sum_over_splits, triangles, write
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
 # The number of trees grows like 4^n; its logarithm is taken out of each phrase.
 _LOG_GROWTH = tl.constexpr(1.3862943611198906)
-# How many splits are added at a time, and how many spans of a width there are in a tile.
-SPLITS, LANES = 16, 32
-TILE = ("SPLITS", "LANES")
 
 
 @triton.jit
@@ -90,10 +71,10 @@ def _load_weights(
             allowed = tl.where(score > -float("inf"), 0.0, -float("inf"))
             score = tl.where(certain, allowed, score - best - _LOG_GROWTH)
             if vector is None:
-                own = weight(score, None, EXTENDED)
+                own = numbers.weight(score, None, EXTENDED)
             else:
                 direction = tl.load(vector + place, mask=real & (certain == 0), other=0.0).to(tl.float64)
-                own = weight(score, direction / unit, EXTENDED)
+                own = numbers.weight(score, direction / unit, EXTENDED)
             write(W, end - begin, begin, own, real)
             if parts is not None:
                 nothing = rounded(tl.zeros_like(score), parts)
@@ -107,12 +88,12 @@ def _inside(W, B, X, length, SPLITS: tl.constexpr, LANES: tl.constexpr):
             start = begin + tl.arange(0, LANES)[None, :]
             real = start + width <= length
             if width == 1:
-                inner = where(real, one(1, LANES, W[2] is not None, W[3] is not None))
+                inner = numbers.where(real, numbers.one(1, LANES, W[2] is not None, W[3] is not None))
             else:
-                inner = settle(sum_over_splits(B, B, width, start, 1, 0, real, SPLITS))
+                inner = numbers.settle(sum_over_splits(B, B, width, start, 1, 0, real, SPLITS))
             write(X, width, start, inner, real)
-            write(B, width, start, settle(multiply(inner, read(W, width, start, real))), real)
-        barrier()
+            write(B, width, start, numbers.settle(numbers.multiply(inner, read(W, width, start, real))), real)
+        numbers.barrier()
 
 
 @triton.jit
@@ -125,16 +106,18 @@ def _outside(parts, unit, goal, W, B, X, oX, length, size, SPLITS: tl.constexpr,
             right_most = length - width - begin
             left_most = tl.minimum(begin + LANES - 1, length - width)
             phrase = read(B, width, start, real)
-            own = plus_fraction(
+            own = numbers.plus_fraction(
                 pull_from_right(oX, B, phrase, width, start, length, right_most, 0, real, SPLITS),
                 pull_from_left(oX, B, phrase, width, start, 0, left_most, 0, real, SPLITS),
             )
-            own = plus_fraction(own, where((start == 0) & (start + width == length), (goal[0], goal[1], phrase[2])))
-            found = rounded(probability(own, phrase) * unit, parts)
+            own = numbers.plus_fraction(
+                own, numbers.where((start == 0) & (start + width == length), (goal[0], goal[1], phrase[2]))
+            )
+            found = rounded(numbers.probability(own, phrase) * unit, parts)
             tl.store(parts + start * size + start + width, found, mask=real)
             inner = read(X, width, start, real)
-            write(oX, width, start, pull_only(own, phrase, read(W, width, start, real), inner), real)
-        barrier()
+            write(oX, width, start, numbers.pull_only(own, phrase, read(W, width, start, real), inner), real)
+        numbers.barrier()
 
 
 @triton.jit(do_not_specialize=["words"])
@@ -153,19 +136,7 @@ def constituency_kernel(
 ):
     """Log-partition and marginals of the spans of one sentence, or the Hessian times a vector.
 
-    Args:
-        scores: ``(batch, begin, end)``, in any floating type.
-        lengths: ``(batch,)``, int64.
-        vector: shaped like the scores; None for marginals.
-        log_partition: ``(batch,)``, or None.
-        parts: shaped like the scores: marginals, or the product; or None.
-        trusted: ``(batch,)``, int32: whether doubles without exponents have sufficed. The program with exponents
-            returns at once where they have.
-        memory: for each sentence its tables, float64.
-        words: of the longest sentence.
-        EXTENDED: whether numbers have exponents.
-        SPLITS: how many splits are added at a time.
-        LANES: how many spans of a width there are in a tile.
+    Scores are ``(batch, begin, end)``; for the other arguments see `launch.Call` and `launch.launch_twice`.
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
@@ -187,54 +158,26 @@ def constituency_kernel(
 
         common, best, unit = _take_out(scores, vector, length, size, SPLITS, LANES)
         _load_weights(scores, vector, parts, W, best, unit, length, size, EXTENDED, SPLITS, LANES)
-        barrier()
+        numbers.barrier()
         _inside(W, B, X, length, SPLITS, LANES)
         place = tl.full([1, 1], 0, tl.int32)
-        empty = where(place == length, one(1, 1, DUAL, EXTENDED))
+        empty = numbers.where(place == length, numbers.one(1, 1, DUAL, EXTENDED))
         sum_of_trees = read(B, place + length, place, place < length)
-        sum_of_trees = add(sum_of_trees, empty)
+        sum_of_trees = numbers.add(sum_of_trees, empty)
         if log_partition is not None:
             phrases = tl.maximum(length - 2, 0).to(tl.float64)
-            found = log(sum_of_trees) + common + phrases * (best + _LOG_GROWTH)
+            found = numbers.log(sum_of_trees) + common + phrases * (best + _LOG_GROWTH)
             tl.store(log_partition + sentence + place, rounded(found, log_partition))
-        enough = sentence >= 0
-        if not EXTENDED:
-            enough = tl.sum(tl.sum(sum_of_trees[0], 1), 0) > TRUSTED
-            tl.store(trusted + sentence, enough.to(tl.int32))
+        enough = numbers.sufficed(sum_of_trees, trusted + sentence)
         if parts is not None:
             if enough:
-                goal = reciprocal(sum_of_trees)
+                goal = numbers.reciprocal(sum_of_trees)
                 _outside(parts, unit if DUAL else 1.0, goal, W, B, X, oX, length, size, SPLITS, LANES)
 
 
-def _launch(
-    scores: Tensor,
-    lengths: Tensor,
-    vector: Tensor | None,
-    log_partition: Tensor | None,
-    parts: Tensor | None,
-    sizes: Sizes,
-) -> None:
-    batch, size = len(scores), sizes[0] + 1
-    # With slopes, with exponents: the second launch needs most.
-    planes = 2 + (vector is not None)
-    memory = scores.new_empty(batch * planes * 2 * (size + 1) * size, dtype=torch.float64)
-    trusted = lengths.new_empty(batch, dtype=torch.int32)
-    for extended in (False, True):
-        constituency_kernel[(batch,)](
-            scores,
-            lengths,
-            vector,
-            log_partition,
-            parts,
-            trusted,
-            memory,
-            sizes[0],
-            EXTENDED=extended,
-            SPLITS=SPLITS,
-            LANES=LANES,
-            **OPTIONS,
-        )
+def _launch(call: Call, sizes: Sizes) -> None:
+    size = sizes[0] + 1
+    launch_twice(constituency_kernel, call, sizes[0], plane=2 * (size + 1) * size)
 
 
 marginals, hvp = functions_of(_launch)

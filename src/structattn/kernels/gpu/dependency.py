@@ -8,35 +8,18 @@ narrower spans and what the same lane has just found.
 Reference: Eisner (2000), Bilexical grammars and their cubic-time parsing algorithms.
 """
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
+from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.arcs import load_weights, take_out_best
 from structattn.kernels.gpu.dependency_outside import outside
-from structattn.kernels.gpu.launch import OPTIONS, Sizes, functions_of
-from structattn.kernels.gpu.numbers import (
-    TRUSTED,
-    add,
-    barrier,
-    fold,
-    log,
-    multiply,
-    one,
-    reciprocal,
-    settle,
-    where,
-    zero,
-)
+from structattn.kernels.gpu.launch import Call, Sizes, functions_of, launch_twice
 from structattn.kernels.gpu.tables import read, sum_over_splits, triangles, write
 from structattn.kernels.gpu.vectors import rounded
 
 # The number of trees grows like (27/4)^n; its logarithm is taken out of each word.
 _LOG_GROWTH = tl.constexpr(1.9)
-# How many splits are added at a time, and how many spans of a width there are in a tile.
-SPLITS, LANES = 16, 32
-TILE = ("SPLITS", "LANES")
 
 
 @triton.jit
@@ -64,27 +47,27 @@ def _inside(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: t
     lowest: tl.constexpr = 1 if SINGLE else 0
     for begin in range(0, length + 1, LANES):
         start = begin + tl.arange(0, LANES)[None, :]
-        unit = one(1, LANES, WR[2] is not None, WR[3] is not None)
+        unit = numbers.one(1, LANES, WR[2] is not None, WR[3] is not None)
         write(CR, 0, start, unit, start <= length)
         write(CL, 0, start, unit, start <= length)
-    barrier()
+    numbers.barrier()
     for width in range(1, length + 1 - lowest):
         for begin in range(lowest, length + 1 - width, LANES):
             start = begin + tl.arange(0, LANES)[None, :]
             real = start + width <= length
-            inner = settle(sum_over_splits(CR, CL, width, start, 0, 1, real, SPLITS))
-            right = settle(multiply(inner, read(WR, width, start, real)))
-            whole = add(sum_over_splits(IR, CR, width, start, 1, 0, real, SPLITS), right)
+            inner = numbers.settle(sum_over_splits(CR, CL, width, start, 0, 1, real, SPLITS))
+            right = numbers.settle(numbers.multiply(inner, read(WR, width, start, real)))
+            whole = numbers.add(sum_over_splits(IR, CR, width, start, 1, 0, real, SPLITS), right)
             write(X, width, start, inner, real)
             write(IR, width, start, right, real)
-            write(CR, width, start, settle(whole), real)
+            write(CR, width, start, numbers.settle(whole), real)
             # The root is no word: nothing leads to position 0.
             real = real & (start > 0)
-            left = settle(multiply(inner, read(WL, width, start, real)))
-            whole = add(sum_over_splits(CL, IL, width, start, 1, 0, real, SPLITS), left)
+            left = numbers.settle(numbers.multiply(inner, read(WL, width, start, real)))
+            whole = numbers.add(sum_over_splits(CL, IL, width, start, 1, 0, real, SPLITS), left)
             write(IL, width, start, left, real)
-            write(CL, width, start, settle(whole), real)
-        barrier()
+            write(CL, width, start, numbers.settle(whole), real)
+        numbers.barrier()
 
 
 @triton.jit
@@ -92,16 +75,18 @@ def _sum_of_trees(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr):
     """The sum over all trees; for a single root also what stands left of each root, in a table of its own."""
     WR, _, _, _, _, CR, CL, _, _, _, under_root = tables
     if SINGLE:
-        total = zero(SPLITS, 1, WR[2] is not None, WR[3] is not None)
+        total = numbers.zero(SPLITS, 1, WR[2] is not None, WR[3] is not None)
         for begin in range(1, length + 1, SPLITS):
             word = begin + tl.arange(0, SPLITS)[:, None]
             real = word <= length
-            left = settle(multiply(read(WR, word, word * 0, real), read(CL, word - 1, word * 0 + 1, real)))
+            left = numbers.settle(
+                numbers.multiply(read(WR, word, word * 0, real), read(CL, word - 1, word * 0 + 1, real))
+            )
             write(under_root, word * 0, word, left, real)
-            total = add(total, multiply(left, read(CR, length - word, word, real)))
-        empty = where(length == 0, one(1, 1, WR[2] is not None, WR[3] is not None))
-        barrier()
-        return settle(add(fold(total), empty))
+            total = numbers.add(total, numbers.multiply(left, read(CR, length - word, word, real)))
+        empty = numbers.where(length == 0, numbers.one(1, 1, WR[2] is not None, WR[3] is not None))
+        numbers.barrier()
+        return numbers.settle(numbers.add(numbers.fold(total), empty))
     else:
         place = tl.full([1, 1], 0, tl.int32)
         return read(CR, place + length, place, place == 0)
@@ -124,20 +109,8 @@ def dependency_kernel(
 ):
     """Log-partition and marginals of the arcs of one sentence, or the Hessian times a vector.
 
-    Args:
-        scores: ``(batch, word, head)``, in any floating type.
-        lengths: ``(batch,)``, int64.
-        vector: shaped like the scores; None for marginals.
-        log_partition: ``(batch,)``, or None.
-        parts: shaped like the scores: marginals, or the product; or None.
-        trusted: ``(batch,)``, int32: whether doubles without exponents have sufficed. The program with exponents
-            returns at once where they have.
-        memory: for each sentence the tables and vectors of `memory_of`, float64.
-        words: of the longest sentence.
-        SINGLE: whether exactly one word hangs from the root.
-        EXTENDED: whether numbers have exponents.
-        SPLITS: how many splits are added at a time.
-        LANES: how many spans of a width there are in a tile.
+    Scores are ``(batch, word, head)``; for the other arguments see `launch.Call` and `launch.launch_twice`.
+    ``SINGLE`` says whether exactly one word hangs from the root.
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
@@ -156,58 +129,29 @@ def dependency_kernel(
         taken = memory + (1 + DUAL + EXTENDED) * plane
 
         total, root, unit = take_out_best(scores, vector, taken, length, words, SINGLE, SPLITS, LANES)
-        barrier()
+        numbers.barrier()
         load_weights(
             scores, vector, parts, taken, root, _LOG_GROWTH, unit, tables, length, words, EXTENDED, SPLITS, LANES
         )
-        barrier()
+        numbers.barrier()
         _inside(tables, length, SINGLE, SPLITS, LANES)
         sum_of_trees = _sum_of_trees(tables, length, SINGLE, SPLITS)
         if log_partition is not None:
-            found = log(sum_of_trees) + total + length.to(tl.float64) * _LOG_GROWTH
+            found = numbers.log(sum_of_trees) + total + length.to(tl.float64) * _LOG_GROWTH
             place = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
             tl.store(place, rounded(found, log_partition))
-        enough = sentence >= 0
-        if not EXTENDED:
-            enough = tl.sum(tl.sum(sum_of_trees[0], 1), 0) > TRUSTED
-            tl.store(trusted + sentence, enough.to(tl.int32))
+        enough = numbers.sufficed(sum_of_trees, trusted + sentence)
         if parts is not None:
             if enough:
-                goal = reciprocal(sum_of_trees)
+                goal = numbers.reciprocal(sum_of_trees)
                 outside(parts, unit if DUAL else 1.0, goal, tables, length, words, SINGLE, SPLITS, LANES)
 
 
-def _launch(
-    scores: Tensor,
-    lengths: Tensor,
-    vector: Tensor | None,
-    log_partition: Tensor | None,
-    parts: Tensor | None,
-    sizes: Sizes,
-) -> None:
+def _launch(call: Call, sizes: Sizes) -> None:
     words, single_root = sizes
-    batch, size = len(scores), words + 1
-    # With slopes, with exponents: the second launch needs most.
-    planes = 2 + (vector is not None)
-    cells = planes * (5 * (size + 1) * size + size) + 2 * size
-    memory = scores.new_empty(batch * cells, dtype=torch.float64)
-    trusted = lengths.new_empty(batch, dtype=torch.int32)
-    for extended in (False, True):
-        dependency_kernel[(batch,)](
-            scores,
-            lengths,
-            vector,
-            log_partition,
-            parts,
-            trusted,
-            memory,
-            words,
-            SINGLE=bool(single_root),
-            EXTENDED=extended,
-            SPLITS=SPLITS,
-            LANES=LANES,
-            **OPTIONS,
-        )
+    size = words + 1
+    plane = 5 * (size + 1) * size + size
+    launch_twice(dependency_kernel, call, words, plane=plane, further=2 * size, SINGLE=bool(single_root))
 
 
 marginals, hvp = functions_of(_launch)

@@ -9,7 +9,7 @@ With ``w`` the width and ``s`` the start of a span:
 import triton
 import triton.language as tl
 
-from structattn.kernels.gpu.numbers import barrier, one, plus_fraction, probability, pull, pull_only, where
+from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.tables import pull_from_left, pull_from_right, read, write
 from structattn.kernels.gpu.vectors import rounded
 
@@ -30,49 +30,57 @@ def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLI
 
             child = read(CR, width, start, real)
             own = pull_from_right(oX, CL, child, width, start, length, right_most, 1, real, SPLITS)
-            own = plus_fraction(own, pull_from_left(oCR, IR, child, width, start, lowest, left_most, 0, real, SPLITS))
+            own = numbers.plus_fraction(
+                own, pull_from_left(oCR, IR, child, width, start, lowest, left_most, 0, real, SPLITS)
+            )
             if SINGLE:
                 half = read(under_root, 0, start, real)
-                own = plus_fraction(own, where(end == length, pull(goal, half, child)))
+                own = numbers.plus_fraction(own, numbers.where(end == length, numbers.pull(goal, half, child)))
             else:
-                own = plus_fraction(own, where((start == 0) & (end == length), (goal[0], goal[1], child[2])))
+                own = numbers.plus_fraction(
+                    own, numbers.where((start == 0) & (end == length), (goal[0], goal[1], child[2]))
+                )
             write(oCR, width, start, own, real)
             inner, item = read(X, width, start, real), read(IR, width, start, real)
-            unit_number = one(1, LANES, WR[2] is not None, WR[3] is not None)
-            from_item = plus_fraction(
+            unit_number = numbers.one(1, LANES, WR[2] is not None, WR[3] is not None)
+            from_item = numbers.plus_fraction(
                 pull_from_right(oCR, CR, item, width, start, length, right_most, 0, real, SPLITS),
-                pull(own, unit_number, item),
+                numbers.pull(own, unit_number, item),
             )
-            arc = rounded(probability(from_item, item) * unit, parts)
+            arc = rounded(numbers.probability(from_item, item) * unit, parts)
             tl.store(parts + (end - 1) * (words + 1) + start, arc, mask=real)
-            of_inner = pull_only(from_item, item, read(WR, width, start, real), inner)
+            of_inner = numbers.pull_only(from_item, item, read(WR, width, start, real), inner)
 
             # The same to the left; the root is no word.
             word = real & (start > 0)
             child = read(CL, width, start, word)
             own = pull_from_left(oX, CR, child, width, start, lowest, left_most, 1, word, SPLITS)
-            own = plus_fraction(own, pull_from_right(oCL, IL, child, width, start, length, right_most, 0, word, SPLITS))
+            own = numbers.plus_fraction(
+                own, pull_from_right(oCL, IL, child, width, start, length, right_most, 0, word, SPLITS)
+            )
             if SINGLE:
                 # Words 1 to `end`, and `end` under the root.
                 first = word & (start == 1)
                 half, rest = read(under_root, 0, end, first), read(CR, length - end, end, first)
                 root_arc = read(WR, end, start * 0, first)
-                own = plus_fraction(own, where(first, pull_only(pull(goal, rest, half), half, root_arc, child)))
+                own = numbers.plus_fraction(
+                    own, numbers.where(first, numbers.pull_only(numbers.pull(goal, rest, half), half, root_arc, child))
+                )
             write(oCL, width, start, own, word)
             item = read(IL, width, start, word)
-            from_item = plus_fraction(
+            from_item = numbers.plus_fraction(
                 pull_from_left(oCL, CL, item, width, start, 1, left_most, 0, word, SPLITS),
-                pull(own, unit_number, item),
+                numbers.pull(own, unit_number, item),
             )
-            arc = rounded(probability(from_item, item) * unit, parts)
+            arc = rounded(numbers.probability(from_item, item) * unit, parts)
             tl.store(parts + (start - 1) * (words + 1) + end, arc, mask=word)
-            of_left = pull_only(from_item, item, read(WL, width, start, word), inner)
-            write(oX, width, start, plus_fraction(of_inner, where(word, of_left)), real)
-        barrier()
+            of_left = numbers.pull_only(from_item, item, read(WL, width, start, word), inner)
+            write(oX, width, start, numbers.plus_fraction(of_inner, numbers.where(word, of_left)), real)
+        numbers.barrier()
     if SINGLE:
         for begin in range(1, length + 1, LANES):
             word = begin + tl.arange(0, LANES)[None, :]
             real = word <= length
             half, rest = read(under_root, 0, word, real), read(CR, length - word, word, real)
-            arc = rounded(probability(pull(goal, rest, half), half) * unit, parts)
+            arc = rounded(numbers.probability(numbers.pull(goal, rest, half), half) * unit, parts)
             tl.store(parts + (word - 1) * (words + 1), arc, mask=real)

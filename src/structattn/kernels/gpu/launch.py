@@ -1,33 +1,77 @@
 """How a kernel is started."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 Scores = Sequence[Tensor]
 Tensors = Sequence[Tensor | None]
 Sizes = Sequence[int]
-Launch = Callable[[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None, Sizes], None]
 Function = Callable[[Scores, Tensor, Tensors, Tensors, Sizes], None]
 # Multiply-adds are fused, as in the compiled kernels; said here because the default of Triton is about to change.
 OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}
+# In charts: how many splits are added at a time, and how many spans of a width there are in a tile.
+CHART_TILE = {"SPLITS": 16, "LANES": 32}
+# In sequences: how many states, or pairs of a width and a label, are added at a time.
+SEQUENCE_TILE = {"ROWS": 16}
 
 
-def functions_of(launch: Launch) -> tuple[Function, Function]:
+class Call(NamedTuple):
+    """What a kernel of one array of scores reads and writes: its first arguments, in this order.
+
+    Attributes:
+        scores: ``(batch, *part)``, in any floating type.
+        lengths: ``(batch,)``, int64.
+        vector: shaped like the scores, for the Hessian-vector product; None for marginals.
+        log_partition: ``(batch,)``, where it goes, or None.
+        parts: shaped like the scores, where marginals or the product go, or None.
+    """
+
+    scores: Tensor
+    lengths: Tensor
+    vector: Tensor | None = None
+    log_partition: Tensor | None = None
+    parts: Tensor | None = None
+
+
+def functions_of(launch: Callable[[Call, Sizes], object]) -> tuple[Function, Function]:
     """Marginals, and Hessian-vector products, of a family that has one array of scores.
 
     Args:
-        launch: given scores, lengths, a vector or None, where log-partition and parts go or None, and sizes, writes
-            the log-partition and the marginals, or with a vector the Hessian of the log-partition times it.
+        launch: given a call and sizes, writes the log-partition and the marginals, or with a vector the Hessian of the
+            log-partition times it.
     """
 
     def marginals(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-        log_partition, parts = results
-        launch(scores[0], lengths, None, log_partition, parts, sizes)
+        launch(Call(scores[0], lengths, None, *results), sizes)
 
     def hvp(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
         vector = given[0]
         assert vector is not None  # that of the first array always is given
-        launch(scores[0], lengths, vector.contiguous(), None, results[0], sizes)
+        launch(Call(scores[0], lengths, vector.contiguous(), None, results[0]), sizes)
 
     return marginals, hvp
+
+
+def launch_twice(kernel: Any, call: Call, words: int, *, plane: int, further: int = 0, **constants: Any) -> None:
+    """Launches a chart program without exponents, and with them for the sentences for which these were needed.
+
+    Args:
+        kernel: takes a call; ``trusted``, where it notes for each sentence whether doubles have sufficed, int32, and
+            returns at once if they have; ``memory`` for tables and what else it keeps, float64; ``words``, and of
+            constants ``EXTENDED``, whether numbers have exponents, ``SPLITS``, ``LANES`` and those of the family.
+        call: what it reads and writes.
+        words: of the longest sentence.
+        plane: cells in all tables of a sentence.
+        further: what else it keeps of a sentence.
+        constants: of the family.
+    """
+    batch = len(call.scores)
+    # With slopes, with exponents: the second launch needs most.
+    cells = plane * (2 + (call.vector is not None)) + further
+    memory = call.scores.new_empty(batch * cells, dtype=torch.float64)
+    trusted = call.lengths.new_empty(batch, dtype=torch.int32)
+    for extended in (False, True):
+        kernel[(batch,)](*call, trusted, memory, words, EXTENDED=extended, **constants, **CHART_TILE, **OPTIONS)

@@ -186,6 +186,20 @@ def probability(outside, number):
 
 
 @triton.jit
+def sufficed(total, flag):
+    """Whether numbers were good enough for a sum over all structures: noted of those without exponents.
+
+    Those with exponents always are; they run where the flag is zero.
+    """
+    if total[2] is None:
+        enough = tl.sum(tl.sum(total[0], 1), 0) > TRUSTED
+        tl.store(flag, enough.to(tl.int32))
+        return enough
+    else:
+        return tl.load(flag) == 0
+
+
+@triton.jit
 def log(number):
     """Logarithm of the value; ``-inf`` for zero."""
     if number[2] is None:

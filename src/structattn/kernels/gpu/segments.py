@@ -10,32 +10,11 @@ Reference: Sarawagi and Cohen (2004), Semi-Markov conditional random fields for 
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from structattn.kernels.gpu.launch import OPTIONS, Sizes, functions_of
-from structattn.kernels.gpu.numbers import (
-    add,
-    barrier,
-    fold,
-    fold_fractions,
-    log,
-    multiply,
-    one,
-    plus_fraction,
-    probability,
-    pull,
-    reciprocal,
-    settle,
-    weight,
-    where,
-    zero,
-)
+from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.launch import OPTIONS, SEQUENCE_TILE, Call, Sizes, functions_of
 from structattn.kernels.gpu.tables import read, write
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
-
-# How many pairs of a width and a label are added at a time.
-ROWS = 16
-TILE = ("ROWS",)
 
 
 @triton.jit
@@ -56,9 +35,9 @@ def _segment(scores, vector, unit, place, real):
     """Weights of segments; zero where the mask is false."""
     score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
     if vector is None:
-        return weight(score, None, True)
+        return numbers.weight(score, None, True)
     else:
-        return weight(score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit, True)
+        return numbers.weight(score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit, True)
 
 
 @triton.jit(do_not_specialize=["words", "widths", "states"])
@@ -77,13 +56,10 @@ def segments_kernel(
 ):
     """Log-partition and marginals of the segments of one sentence, or the Hessian times a vector.
 
+    Scores are ``(batch, start, width - 1, label before, label)``; label 0 stands before the first word. For the other
+    of the first arguments see `launch.Call`.
+
     Args:
-        scores: ``(batch, start, width - 1, label before, label)``, in any floating type; label 0 stands before the
-            first word.
-        lengths: ``(batch,)``, int64.
-        vector: shaped like the scores; None for marginals.
-        log_partition: ``(batch,)``, or None.
-        parts: shaped like the scores: marginals, or the product; or None.
         memory: for each sentence two numbers for each label at each end, float64.
         words: of the longest sentence.
         widths: words of the widest segment.
@@ -109,10 +85,10 @@ def segments_kernel(
 
     label = tl.arange(0, COLUMNS)[None, :]
     known = label < states
-    write(A, 0, label, where(label == 0, one(1, COLUMNS, DUAL, True)), known)
-    barrier()
+    write(A, 0, label, numbers.where(label == 0, numbers.one(1, COLUMNS, DUAL, True)), known)
+    numbers.barrier()
     for end in range(1, length + 1):
-        total = zero(ROWS, COLUMNS, DUAL, True)
+        total = numbers.zero(ROWS, COLUMNS, DUAL, True)
         count = tl.minimum(widths, end) * states
         for first in range(0, count, ROWS):
             pair = first + tl.arange(0, ROWS)[:, None]
@@ -121,33 +97,40 @@ def segments_kernel(
             place = (end - width) * per_start + (width - 1) * square + before * states + label
             # Nothing but label 0 stands before the first word: that is all there is to read of such scores.
             allowed = real & known & ((end > width) | (before == 0))
-            total = add(
-                total, multiply(read(A, end - width, before, real), _segment(scores, vector, unit, place, allowed))
+            total = numbers.add(
+                total,
+                numbers.multiply(read(A, end - width, before, real), _segment(scores, vector, unit, place, allowed)),
             )
-        write(A, end, label, settle(fold(total)), known)
-        barrier()
+        write(A, end, label, numbers.settle(numbers.fold(total)), known)
+        numbers.barrier()
 
-    last = zero(ROWS, 1, DUAL, True)
+    last = numbers.zero(ROWS, 1, DUAL, True)
     for first in range(0, states, ROWS):
         row = first + tl.arange(0, ROWS)[:, None]
-        last = add(last, read(A, length, row, row < states))
-    all_segmentations = settle(fold(last))
+        last = numbers.add(last, read(A, length, row, row < states))
+    all_segmentations = numbers.settle(numbers.fold(last))
     if log_partition is not None:
         here = tl.full([1, 1], 0, tl.int32)
-        tl.store(log_partition + sentence + here, rounded(log(all_segmentations), log_partition))
+        tl.store(log_partition + sentence + here, rounded(numbers.log(all_segmentations), log_partition))
     if parts is not None:
-        goal = reciprocal(all_segmentations)
-        write(oA, length, label, pull(goal, one(1, COLUMNS, DUAL, True), read(A, length, label, known)), known)
+        goal = numbers.reciprocal(all_segmentations)
+        write(
+            oA,
+            length,
+            label,
+            numbers.pull(goal, numbers.one(1, COLUMNS, DUAL, True), read(A, length, label, known)),
+            known,
+        )
         for start in range(length, words):
             for first in range(0, per_start, ROWS * COLUMNS):
                 place = first + tl.arange(0, ROWS * COLUMNS)
                 nothing = rounded(tl.full([ROWS * COLUMNS], 0.0, tl.float64), parts)
                 tl.store(parts + start * per_start + place, nothing, mask=place < per_start)
-        barrier()
+        numbers.barrier()
         for back in range(length):
             start = length - 1 - back
             value = read(A, start, label, known)
-            pulled = zero(ROWS, COLUMNS, DUAL, False)
+            pulled = numbers.zero(ROWS, COLUMNS, DUAL, False)
             for first in range(0, widths * states, ROWS):
                 # Rows are the widths and the labels, columns the labels before.
                 pair = first + tl.arange(0, ROWS)[:, None]
@@ -156,37 +139,19 @@ def segments_kernel(
                 real = (start + width <= length) & (pair < widths * states)
                 own = _segment(scores, vector, unit, place, real & known & ((start > pair - pair) | (label == 0)))
                 parents = read(oA, start + width, after, real)
-                pulled = plus_fraction(pulled, pull(parents, own, value))
-                used = probability(pull(parents, value, own), own) * unit
+                pulled = numbers.plus_fraction(pulled, numbers.pull(parents, own, value))
+                used = numbers.probability(numbers.pull(parents, value, own), own) * unit
                 tl.store(parts + place, rounded(used, parts), mask=(pair < widths * states) & known)
-            write(oA, start, label, fold_fractions(pulled, value[2]), known)
-            barrier()
+            write(oA, start, label, numbers.fold_fractions(pulled, value[2]), known)
+            numbers.barrier()
 
 
-def _launch(
-    scores: Tensor,
-    lengths: Tensor,
-    vector: Tensor | None,
-    log_partition: Tensor | None,
-    parts: Tensor | None,
-    sizes: Sizes,
-) -> None:
+def _launch(call: Call, sizes: Sizes) -> None:
     words, widths, states = sizes
-    cells = (2 + (vector is not None)) * 2 * (words + 1) * states
-    segments_kernel[(len(scores),)](
-        scores,
-        lengths,
-        vector,
-        log_partition,
-        parts,
-        scores.new_empty(len(scores) * cells, dtype=torch.float64),
-        words,
-        widths,
-        states,
-        ROWS=ROWS,
-        COLUMNS=triton.next_power_of_2(states),
-        **OPTIONS,
-    )
+    batch, cells = len(call.scores), (2 + (call.vector is not None)) * 2 * (words + 1) * states
+    memory = call.scores.new_empty(batch * cells, dtype=torch.float64)
+    columns = triton.next_power_of_2(states)
+    segments_kernel[(batch,)](*call, memory, words, widths, states, COLUMNS=columns, **SEQUENCE_TILE, **OPTIONS)
 
 
 marginals, hvp = functions_of(_launch)

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from structattn.kernels.gpu.numbers import weight
+from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.vectors import finite_size
 
 
@@ -71,10 +71,10 @@ def unary(scores, vector, taken, unit, word, length, states, COLUMNS: tl.constex
     place = word * states + state
     score = tl.load(scores + place, mask=state < states, other=-float("inf")).to(tl.float64) - tl.load(taken + word)
     if vector is None:
-        return weight(score, None, True)
+        return numbers.weight(score, None, True)
     else:
         direction = tl.load(vector + place, mask=state < states, other=0.0).to(tl.float64)
-        return weight(score, (direction - tl.load(taken + length + word)) / unit, True)
+        return numbers.weight(score, (direction - tl.load(taken + length + word)) / unit, True)
 
 
 @triton.jit
@@ -83,8 +83,8 @@ def transition(scores, vector, DUAL: tl.constexpr, best, unit, place, real):
     score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64) - best
     if DUAL:
         if vector is None:
-            return weight(score, tl.zeros_like(score), True)
+            return numbers.weight(score, tl.zeros_like(score), True)
         else:
-            return weight(score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit, True)
+            return numbers.weight(score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit, True)
     else:
-        return weight(score, None, True)
+        return numbers.weight(score, None, True)

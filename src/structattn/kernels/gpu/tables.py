@@ -8,7 +8,7 @@ each width, both factors of every sum are contiguous in ``start``, upwards and d
 import triton
 import triton.language as tl
 
-from structattn.kernels.gpu.numbers import NOTHING, add, fold, fold_fractions, multiply, plus_fraction, pull, zero
+from structattn.kernels.gpu import numbers
 
 
 @triton.jit
@@ -39,7 +39,7 @@ def read(table, width, start, mask):
     return (
         tl.load(place, mask=mask, other=0.0),
         None if table[2] is None else tl.load(place + table[2], mask=mask, other=0.0),
-        None if table[3] is None else tl.load(place + table[3], mask=mask, other=NOTHING),
+        None if table[3] is None else tl.load(place + table[3], mask=mask, other=numbers.NOTHING),
     )
 
 
@@ -68,14 +68,14 @@ def sum_over_splits(left, right, width, start, first, gap: tl.constexpr, mask, S
         mask: which cells there are.
         SPLITS: how many are added at a time.
     """
-    total = zero(SPLITS, start.shape[1], left[2] is not None, left[3] is not None)
+    total = numbers.zero(SPLITS, start.shape[1], left[2] is not None, left[3] is not None)
     for base in range(first, width, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]
         inside = mask & (k < width)
         a = read(left, k, start, inside)
         b = read(right, width - k - gap, start + k + gap, inside)
-        total = add(total, multiply(a, b))
-    return fold(total)
+        total = numbers.add(total, numbers.multiply(a, b))
+    return numbers.fold(total)
 
 
 @triton.jit
@@ -95,25 +95,25 @@ def pull_from_right(outside, other, child, width, start, length, most, gap: tl.c
         mask: which cells there are.
         SPLITS: how many are added at a time.
     """
-    total = zero(SPLITS, start.shape[1], outside[2] is not None, False)
+    total = numbers.zero(SPLITS, start.shape[1], outside[2] is not None, False)
     for base in range(1, most + 1, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]
         inside = mask & (start + width + k <= length)
         parents = read(outside, width + k, start, inside)
         others = read(other, k - gap, start + width + gap, inside)
-        total = plus_fraction(total, pull(parents, others, child))
-    return fold_fractions(total, child[2])
+        total = numbers.plus_fraction(total, numbers.pull(parents, others, child))
+    return numbers.fold_fractions(total, child[2])
 
 
 @triton.jit
 def pull_from_left(outside, other, child, width, start, lowest, most, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
     """``sum_k outside[width + k, start - k] * other[k - gap, start - k]`` over parents that start at or after
     ``lowest``, ``k >= 1``; arguments as of `pull_from_right`."""
-    total = zero(SPLITS, start.shape[1], outside[2] is not None, False)
+    total = numbers.zero(SPLITS, start.shape[1], outside[2] is not None, False)
     for base in range(1, most + 1, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]
         inside = mask & (start - k >= lowest)
         parents = read(outside, width + k, start - k, inside)
         others = read(other, k - gap, start - k, inside)
-        total = plus_fraction(total, pull(parents, others, child))
-    return fold_fractions(total, child[2])
+        total = numbers.plus_fraction(total, numbers.pull(parents, others, child))
+    return numbers.fold_fractions(total, child[2])
