@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from forking import run_forked
 from structattn.cli import main
 from structattn.data.treebank.files import read_parquet, write_parquet
 from structattn.parsing import engines, sharded
-from structattn.parsing.engines import check_address, local_engine
+from structattn.parsing.engines import cluster_address, local_engine
 from structattn.parsing.sharded import parse_shards
 from structattn.parsing.shards import ParseSettings, parse_shard, read_record
 from structattn.syntax.errors import ConfigError, ParseError, StructAttnError
@@ -323,16 +324,37 @@ def listening(answer: bytes | None) -> Iterator[int]:
 def test_addresses_where_no_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_SECONDS", 0.2)
     with pytest.raises(ConfigError, match=r"nothing answers at 127.0.0.1:1 \(Connection refused\)"):
-        check_address("127.0.0.1:1")
+        cluster_address("127.0.0.1:1")
     with listening(None) as port, pytest.raises(ConfigError, match=r"nothing answers at ray://.* \(timed out\)"):
-        check_address(f"ray://127.0.0.1:{port}")
+        cluster_address(f"ray://127.0.0.1:{port}")
     with listening(b"HTTP/1.0 400 Bad Request\r\n") as port, pytest.raises(ConfigError, match="is no Ray cluster"):
-        check_address(f"127.0.0.1:{port}")
+        cluster_address(f"127.0.0.1:{port}")
     with listening(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as port:
-        check_address(f"127.0.0.1:{port}")
+        assert cluster_address(f"127.0.0.1:{port}") == f"127.0.0.1:{port}"
+    assert cluster_address(None) is None
     for wrong in ("http://host:1", "host:port", "//"):
         with pytest.raises(ConfigError, match="expected auto, HOST:PORT or ray://HOST:PORT"):
-            check_address(wrong)
+            cluster_address(wrong)
+
+
+def test_a_cluster_that_is_not_found_is_said_before_any_parser_is_read(
+    call: Call, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = pytest.importorskip("ray._private.services", reason="ray is not installed")
+    monkeypatch.setattr(services, "find_gcs_addresses", frozenset)
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda folder: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    use(None, monkeypatch.setattr)  # type: ignore[arg-type]  # what is not read cannot fail
+    command = ["parse", texts / "*.txt", "--out", tmp_path / "out", "--engine", "ray", "--address", "auto"]
+    code, _, error = call(*command)
+    assert (code, len(error.strip().splitlines())) == (2, 1)
+    assert "--address: auto finds no Ray cluster on this machine, and RAY_ADDRESS names none" in error
+    # A cluster that has ended, and whose address is still written somewhere.
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda folder: "127.0.0.1:1")
+    assert re.search(r"--address: nothing answers at \S+:1 \(Connection refused\)", call(*command)[2])
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
+    assert re.search(r"--address: nothing answers at \S+:2 \(Connection refused\)", call(*command)[2])
+    assert not (tmp_path / "out").exists()
 
 
 TWO_NODES = """

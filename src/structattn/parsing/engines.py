@@ -103,15 +103,13 @@ def ray_engine(
         settings: how.
         hardware: where the parser runs.
         num_workers: number of actors, each with a core, or with a GPU where the parser runs on one.
-        address: of a cluster, ``HOST:PORT``, ``ray://HOST:PORT``, or ``auto`` for the one that is found; a cluster of
-            this machine alone if ``None``.
+        address: of a cluster, as ``cluster_address`` gives it; a cluster of this machine alone if ``None``.
 
     Raises:
         MissingExtra: if Ray is not installed.
         ConfigError: if nothing answers at the address.
     """
     ray, data = require("ray", "scale"), require("ray.data", "scale")
-    check_address(os.environ.get("RAY_ADDRESS") if address == "auto" else address)
     cores = {"num_cpus": num_workers, "include_dashboard": False} if address is None else {}
     # Progress and plans are Ray's own business; errors come back as results.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -140,22 +138,29 @@ def ray_engine(
         ray.shutdown()
 
 
-def check_address(address: str | None) -> None:
-    """Refuse the address of a cluster where nothing answers in the protocol of Ray; Ray itself waits for minutes.
+def cluster_address(address: str | None) -> str | None:
+    """The address of a cluster that answers in the protocol of Ray, where Ray itself waits for minutes for an answer.
+
+    Args:
+        address: ``HOST:PORT``, ``ray://HOST:PORT``, or ``auto`` for the one that Ray finds: that of ``RAY_ADDRESS``, or
+            of a cluster that was started on this machine; ``None`` for none.
 
     Raises:
-        ConfigError: with the address.
+        MissingExtra: for ``auto`` if Ray is not installed.
+        ConfigError: with the address, if nothing answers there, or none is found.
 
     Example:
-        >>> check_address("localhost:1")
+        >>> cluster_address("localhost:1")
         Traceback (most recent call last):
         ...
         structattn.syntax.errors.ConfigError: --address: nothing answers at localhost:1 (Connection refused)
     """
-    if address in (None, "auto", "local"):
-        return
+    if address == "auto":
+        address = _found_by_ray()
+    if address is None or address == "local":
+        return address
     try:
-        parts = urlsplit(address if "://" in str(address) else f"//{address}")
+        parts = urlsplit(address if "://" in address else f"//{address}")
         port = parts.port or _RAY_PORTS[parts.scheme]
         host = parts.hostname if parts.scheme in _RAY_PORTS else None
     except (ValueError, KeyError):
@@ -171,6 +176,19 @@ def check_address(address: str | None) -> None:
         raise ConfigError(f"--address: nothing answers at {address} ({reason})") from None
     if not is_grpc:
         raise ConfigError(f"--address: what answers at {address} is no Ray cluster")
+    return address
+
+
+def _found_by_ray() -> str:
+    """What ``ray.init("auto")`` would connect to, without Ray's reading the rest of itself for it."""
+    try:
+        found = require("ray._private.services", "scale").canonicalize_bootstrap_address_or_die("auto")
+    except ConnectionError:
+        raise ConfigError(
+            "--address: auto finds no Ray cluster on this machine, and RAY_ADDRESS names none; "
+            "start one with ray start --head, or give its address"
+        ) from None
+    return str(found)
 
 
 # The worker of a process, made once.

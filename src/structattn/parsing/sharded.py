@@ -8,7 +8,7 @@ from typing import Any
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from structattn.layers.devices import Hardware
-from structattn.parsing.engines import ENGINES, check_address
+from structattn.parsing.engines import ENGINES, cluster_address
 from structattn.parsing.names import DEFAULT_PARSER, check_parser, parser_of
 from structattn.parsing.shards import (
     ParseSettings,
@@ -71,8 +71,7 @@ def parse_shards(
         raise ConfigError(f"--num_workers: expected at least 1, got {num_workers}")
     if engine == "ray":
         require("ray", "scale")
-        check_address(address)
-        options["address"] = address
+        options["address"] = cluster_address(address)
     elif address is not None:
         raise ConfigError("--address: expected with --engine ray")
     require("pyarrow", "scale")

@@ -5,18 +5,21 @@ import itertools
 import math
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from structattn.data import Example
 from structattn.data.readers.reading import read_examples
 from structattn.syntax.files import is_pipe
-from structattn.tasks import TaskModel
 from structattn.training.config import DataConfig
 from structattn.training.examples import Data, examples_of, is_file
+
+if TYPE_CHECKING:
+    from structattn.tasks import TaskModel
 
 _LOOKED_AT = 100  # lines that tell labels from the first words of texts
 
 
-def inputs_of(model: TaskModel, source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
+def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
     """What a model is to predict, labels or not: the name of its format, and the examples.
 
     What comes from a stream or a pipe is one text a line, and so are lines of which none begins with a label of the
@@ -46,7 +49,7 @@ def inputs_of(model: TaskModel, source: Data, data: DataConfig) -> tuple[str, It
     return name, examples_of(task, source, data)
 
 
-def _is_answer(model: TaskModel, word: str) -> bool:
+def _is_answer(model: "TaskModel", word: str) -> bool:
     """Whether a word is one that data of the model's task have as label or score."""
     if not model.task.is_regression:
         return word in model.labels or word in model.task.relabel
