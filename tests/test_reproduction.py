@@ -56,7 +56,11 @@ rows = [{"id": str(i), "gold": "a", "predicted": "a" if i < seed else "b"} for i
 (out / "predictions" / "dev.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
 environment = {"sha256": {str(data): "ab" * 32}, "threads": 1, "torch": "2", "device": "cpu"}
 (out / "environment.json").write_text(json.dumps(environment))
-(out / "result.json").write_text(json.dumps({"metrics": {"accuracy": seed / 4}, "seconds": 2.0}))
+result = {"metrics": {"accuracy": seed / 4}, "seconds": 2.0}
+if (data.parent / "has_test").exists():
+    (out / "predictions" / "test.jsonl").write_text(json.dumps({"id": "0", "gold": "a", "predicted": "b"}) + "\\n")
+    result["test"] = {"accuracy": 0.0}
+(out / "result.json").write_text(json.dumps(result))
 """
 ENTRIES = {
     "base": {
@@ -135,6 +139,15 @@ def test_every_finished_run_leaves_a_record_and_is_not_run_again(place: Place) -
     assert sorted(place.calls()) == ["base seed1", "base seed2", "wide seed1"]
     again = place.queue("base,wide")
     assert (again.jobs, again.num_finished) == ([], 3)
+
+
+def test_a_record_is_of_the_test_data_where_a_run_has_any(place: Place) -> None:
+    (place.path / "data" / "has_test").touch()
+    place.work("wide")
+    (record,) = read_records(*place.rows("wide"))
+    assert (record.split, record.examples, record.metrics) == ("test", 1, {"accuracy": 0.0})
+    assert record.is_right is not None
+    assert record.is_right.mean() == record.metrics["accuracy"]
 
 
 def test_a_changed_configuration_or_model_is_run_again_and_older_until_then(

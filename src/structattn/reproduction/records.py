@@ -179,9 +179,13 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
     config, environment, result = read_yaml(folder.config), read_json(folder.environment), read_json(folder.result)
     check_digest(row, row.digest_of(config, places), path)
     file = next((path / name for name in _PREDICTIONS if (path / name).is_file()), None)
+    # Metrics and predictions are of the same examples: of the test data, where a run has any. Folds have means.
+    tested = config.get("folds") is None and bool(result.get("test"))
+    common = common_record(row, seed, config, environment, places)
     return dataclasses.replace(
-        common_record(row, seed, config, environment, places),
-        metrics=_metrics(result),
+        common,
+        split=_test_split(config) if tested else common.split,
+        metrics=_metrics({"metrics": result["test"]} if tested else result),
         seconds=round(float(result.get("seconds", 0.0)), 1),
         golden=golden,
         predictions=None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16],
@@ -244,6 +248,10 @@ def _split(config: Mapping[str, Any]) -> str:
     if data.get("train") is None:
         return "generated dev"
     return "dev" if data.get("dev") is not None else f"held-out {data['holdout']:g}"
+
+
+def _test_split(config: Mapping[str, Any]) -> str:
+    return "test" if config.get("data", {}).get("train") is not None else "generated test"
 
 
 def _metrics(result: Mapping[str, Any]) -> dict[str, int | float]:
