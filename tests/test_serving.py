@@ -48,7 +48,7 @@ def send(
     server: ModelServer, path: str, body: Any = None, *, method: str = "POST", **headers: str
 ) -> tuple[int, dict[str, Any] | str]:
     """Status and content of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=300)
     given = {"X-Token": server.token, "Content-Type": "application/json"}
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
     content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
@@ -84,12 +84,12 @@ def test_items_that_wait_are_computed_together() -> None:
     def work(items: list[int]) -> list[int]:
         batches.append(items)
         started.set()
-        go.wait(10)
+        assert go.wait(300)
         return items
 
     with Batcher({"x": work}, max_batch=4, max_wait=0.0) as batcher, ThreadPoolExecutor(9) as clients:
         waiting = [clients.submit(batcher.submit, "x", [0])]
-        assert started.wait(10)
+        assert started.wait(300)
         waiting.append(clients.submit(batcher.submit, "x", [1, 2, 3, 4, 5]))
         while batcher._waiting("x") < 5:
             time.sleep(0.001)
@@ -113,17 +113,17 @@ def test_a_wrong_item_spoils_no_other() -> None:
 
 
 def test_what_was_taken_is_done_and_what_is_not_taken_is_said_at_once() -> None:
-    go = threading.Event()
+    started, go = threading.Event(), threading.Event()
 
     def work(items: list[int]) -> list[int]:
-        go.wait(10)
+        started.set()
+        assert go.wait(300)
         return items
 
     batcher = Batcher({"x": work}, max_batch=1, max_wait=0.0, capacity=3)
     with ThreadPoolExecutor(9) as clients:
         running = clients.submit(batcher.submit, "x", [0])
-        while batcher._waiting("x"):
-            time.sleep(0.001)
+        assert started.wait(300)
         waiting = clients.submit(batcher.submit, "x", [1, 2])
         while batcher._waiting("x") < 2:
             time.sleep(0.001)
@@ -233,13 +233,22 @@ def test_a_client_that_hangs_up_disturbs_nobody(server: ModelServer) -> None:
 
 
 def test_overload_is_said_at_once_and_nothing_is_lost(model: sa.tasks.SentenceModel) -> None:
-    go = threading.Event()
+    computing, go = threading.Event(), threading.Event()
     service = ModelService(model, sa.parsing.parser_of("en"), max_batch=1, max_wait=0.0, capacity=2)
-    slow = service._batches.work["/predict"]
-    service._batches.work["/predict"] = lambda items: [go.wait(20), slow(items)][1]
+    answer = service._batches.work["/predict"]
+
+    def slowly(items: list[Any]) -> Sequence[Any]:
+        computing.set()
+        assert go.wait(300)
+        return answer(items)
+
+    service._batches.work["/predict"] = slowly
     with ModelServer(service) as server, ThreadPoolExecutor(16) as clients:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        asked = [clients.submit(send, server, "/predict", {"texts": ["fine"]}) for _ in range(12)]
+        asked = [clients.submit(send, server, "/predict", {"texts": ["fine"]})]
+        # Until its work begins the first text waits, too, and takes the place of another.
+        assert computing.wait(300)
+        asked += [clients.submit(send, server, "/predict", {"texts": ["fine"]}) for _ in range(11)]
         while sum(one.done() for one in asked) < 9:
             time.sleep(0.005)
         # One is computed and two wait; the others know already.
@@ -291,10 +300,10 @@ def test_the_command_serves_until_it_is_told_to_end(model: sa.tasks.SentenceMode
         assert line, process.stderr.read()
         printed = json.loads(line)
         host, port = printed["url"].removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = http.client.HTTPConnection(host, int(port), timeout=300)
         headers = {"X-Token": printed["token"], "Content-Type": "application/json"}
         connection.request("POST", "/predict", json.dumps({"texts": ["fine"]}), headers)
         assert json.loads(connection.getresponse().read())["predictions"][0]["label"] in ("negative", "positive")
         connection.close()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(300) == 0
