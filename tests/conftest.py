@@ -72,6 +72,34 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
+    """Triton kernels run in the interpreter, with tiles so small that short sentences need several, or on a GPU."""
+    from structattn.kernels import gpu
+
+    if device == "cpu":
+        if os.environ.get("STRUCTATTN_TRITON") != "interpret":
+            pytest.skip("the interpreter needs a process of its own: make test-triton")
+        from triton import language
+        from triton.language import core
+        from triton.runtime import interpreter
+
+        from structattn.kernels.gpu import launch, token2token
+
+        patch = interpreter._patch_lang
+
+        def once(function: object) -> object:
+            """It patches Triton's language for each function of a kernel again, which takes half of its time."""
+            return patch(function) if core.is_builtin(language.load) or core.is_builtin(core.load) else None
+
+        monkeypatch.setattr(interpreter, "_patch_lang", once)
+        for tile in (launch.CHART_TILE, launch.SEQUENCE_TILE, token2token.TILE):
+            for name in tile:
+                monkeypatch.setitem(tile, name, 4)
+    yield
+    assert not gpu._FAILED
+
+
+@pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Exit code, stdout and stderr of a command."""
     from structattn.cli import main

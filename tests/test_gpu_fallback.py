@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from structattn.distributions import DependencyCRF
+from structattn.functional import token2token
 from structattn.kernels import gpu, native
 
 
@@ -72,6 +73,25 @@ def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
     with native.plain_torch():
         for own, twin in zip(found, 2 * answers(), strict=True):
             torch.testing.assert_close(own, twin, atol=1e-12, rtol=0)
+
+
+def test_without_its_kernel_token2token_runs_in_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any) -> None:
+        raise RuntimeError("ptxas: no room for registers")
+
+    def found() -> list[torch.Tensor]:
+        tensors = [torch.linspace(-1, 1, 8).sin().view(1, 4, 2).roll(shift, 1).requires_grad_() for shift in range(3)]
+        queries, keys, values = tensors
+        output = token2token(queries, keys, torch.zeros(2), values, torch.ones(1, 4, 4, dtype=torch.bool).tril())
+        return [output.detach(), *torch.autograd.grad(output.square().sum(), tensors)]
+
+    module = SimpleNamespace(__version__="9.9", attend=broken, gradients=broken)
+    monkeypatch.setattr(gpu, "importlib", SimpleNamespace(import_module=lambda name: module))
+    answers = found()
+    assert list(gpu._FAILED) == ["token2token_attend", "token2token_gradients"]
+    monkeypatch.undo()
+    for own, twin in zip(answers, found(), strict=True):
+        torch.testing.assert_close(own, twin, atol=1e-6, rtol=0)
 
 
 def test_too_little_memory_is_no_reason_for_another_program(monkeypatch: pytest.MonkeyPatch) -> None:

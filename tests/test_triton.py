@@ -4,16 +4,12 @@
 cuda`` runs the same laws there.
 """
 
-import importlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from structattn.kernels import chain, constituency, dependency, gpu, native, segments
 from structattn.kernels.chain import real_parts
@@ -21,11 +17,12 @@ from structattn.kernels.constituency import real_spans
 from structattn.kernels.heads import real_arcs
 from structattn.kernels.operators import Operators
 from structattn.kernels.segments import real_segments
+from triton_launches import WAITING, Called, counted
 from triton_races import watched
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
 # NumPy, in which the interpreter computes, warns of logarithms of zero.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.usefixtures("small_tiles")]
 
 
 @dataclass(frozen=True)
@@ -92,32 +89,6 @@ KERNELS = [
     Kernel("segments", segments.OPERATORS, lambda n: [(n, 3, 3, 3)], labelled),
 ]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-
-
-def once(patch: Callable[[object], object]) -> Callable[[object], object]:
-    """The interpreter patches Triton's language for each function of a kernel again, which takes half of its time."""
-    from triton import language
-    from triton.language import core
-
-    return lambda function: patch(function) if core.is_builtin(language.load) or core.is_builtin(core.load) else None
-
-
-@pytest.fixture(autouse=True)
-def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
-    """In the interpreter tiles are small, so that short sentences need several."""
-    if device == "cpu":
-        if os.environ.get("STRUCTATTN_TRITON") != "interpret":
-            pytest.skip("the interpreter needs a process of its own: make test-triton")
-        from triton.runtime import interpreter
-
-        from structattn.kernels.gpu import launch
-
-        monkeypatch.setattr(interpreter, "_patch_lang", once(interpreter._patch_lang))
-        for tile in (launch.CHART_TILE, launch.SEQUENCE_TILE):
-            for name in tile:
-                monkeypatch.setitem(tile, name, 4)
-    yield
-    assert not gpu._FAILED
 
 
 def lengths_of(batch: int, n: int) -> Tensor:
@@ -257,39 +228,18 @@ def test_derivatives_are_those_of_small_differences(kernel: Kernel, device: str)
     torch.library.opcheck(evaluate, (*scores, lengths, list(kernel.options)))
 
 
-class Called(TorchDispatchMode):
-    """The operators of torch that are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func.name())
-        return func(*args, **(kwargs or {}))
-
-
 @every_kernel
 def test_few_launches_a_call_and_none_waits_for_the_device(
     kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launches = []
-
-    family = kernel.operators.family.name
-    module = importlib.import_module(f"structattn.kernels.gpu.{family}")
-    monkeypatch.setattr(
-        type(getattr(module, f"{family}_kernel")),
-        "__getitem__",
-        lambda kernel, grid: lambda *args, **kwargs: launches.append(grid),
-    )
+    launches = counted(monkeypatch)
     scores = [array.to(device).requires_grad_() for array in kernel.random(9, 2, seed=16)]
     lengths = torch.tensor([9, 4], device=device)
     with Called() as called:
         kernel.operators.marginals(scores, lengths, kernel.options).sum().backward()
     assert len(launches) <= 4
     assert len(called.names) < 40
-    waiting = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal", "aten::item"}
-    assert not waiting & set(called.names), called.names
+    assert not WAITING & set(called.names), called.names
     with native.plain_torch(), Called() as plain:
         kernel.operators.marginals(scores, lengths, kernel.options).sum().backward()
     assert len(plain.names) > 5 * len(called.names)
@@ -301,5 +251,5 @@ def test_doctor_tries_every_kernel(call: Callable[..., tuple[int, str, str]]) ->
     (line,) = [line for line in out.splitlines() if line.startswith("gpu kernels")]
     assert "Triton" in line
     assert line.split(": ")[1].split(", ") == [
-        f"{family}_{what}" for family in gpu.FAMILIES for what in ("marginals", "hvp")
+        f"{family}_{what}" for family, functions in gpu.KERNELS.items() for what in functions
     ]

@@ -1,6 +1,7 @@
 """Compiles a Triton kernel for a GPU that need not be there, and says what the assembler made of it.
 
 python tests/triton_compiling.py dependency 90 '{"vector": null, "SINGLE": false, "EXTENDED": false}'
+python tests/triton_compiling.py token2token.attend 90 '{"STEEPNESS": 0.58, "HEIGHT": -14.4}'
 """
 
 import importlib
@@ -20,13 +21,16 @@ from triton.compiler import ASTSource
 
 from structattn.kernels.gpu.launch import CHART_TILE, OPTIONS, SEQUENCE_TILE
 
-TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64"}
+TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64", "allowed": "*u8"}
+TENSORS = {
+    *("scores", "vector", "log_partition", "parts", "transitions", "transition_vector", "transition_parts"),
+    *("queries", "keys", "values", "attended", "inverse", "gradient", "of_parts", "of_values"),
+}
 
 
 def compiled(kernel: Any, capability: int, constants: dict[str, Any]) -> Any:
     """Tensors hold float32 and further numbers are whole, but for those above and the constants."""
-    tensors = ("scores", "vector", "log_partition", "parts", "transitions", "transition_vector", "transition_parts")
-    names = {name: TYPES.get(name, "*fp32" if name in tensors else "i32") for name in kernel.arg_names}
+    names = {name: TYPES.get(name, "*fp32" if name in TENSORS else "i32") for name in kernel.arg_names}
     signature = {name: "constexpr" if name in constants else kind for name, kind in names.items()}
     source = ASTSource(kernel, signature, constants)
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=OPTIONS)
@@ -48,8 +52,10 @@ def report(ptx: str, capability: int) -> dict[str, int]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    family, capability, constants = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    name, capability, constants = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    family, _, what = name.partition(".")
     module = importlib.import_module(f"structattn.kernels.gpu.{family}")
-    kernel = getattr(module, f"{family}_kernel")
-    tile = {name: size for name, size in (CHART_TILE | SEQUENCE_TILE).items() if name in kernel.arg_names}
+    kernel = getattr(module, f"{what or family}_kernel")
+    tiles = CHART_TILE | SEQUENCE_TILE | getattr(module, "TILE", {})
+    tile = {name: size for name, size in tiles.items() if name in kernel.arg_names}
     print(json.dumps(report(compiled(kernel, capability, constants | tile).asm["ptx"], capability)))

@@ -59,6 +59,7 @@ def _gpu_kernels() -> str:
     import torch
 
     from structattn.distributions import ConstituencyCRF, DependencyCRF, LinearChainCRF, SemiMarkovCRF
+    from structattn.functional import token2token
     from structattn.kernels import gpu
 
     device = gpu.device()
@@ -71,6 +72,8 @@ def _gpu_kernels() -> str:
             SemiMarkovCRF(scores.view(2, 1, 1, 1)),
         ):
             structures.marginals().sum().backward()
+        words, allowed = scores.view(1, 2, 1), torch.ones(1, 1, 1, dtype=torch.bool, device=device)
+        token2token(words, words, scores.view(2)[0].view(1), words, allowed.expand(1, 2, 2)).sum().backward()
     return gpu.status()
 
 

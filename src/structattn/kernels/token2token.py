@@ -4,7 +4,7 @@ Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Neit
 pair of words and feature: scores are computed, used and dropped, and computed again in the backward pass.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import Parameter
 
-from structattn.kernels import native
+from structattn.kernels import gpu, native
 from structattn.kernels.autograd import is_mapped
 from structattn.kernels.pair_scores import LARGE_SCALE, curve_of, curved, exponentials, highest_of, inverse_
 from structattn.kernels.pair_tiles import tile_size, tiles
@@ -47,11 +47,13 @@ def attend(
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """What every query attends to, and the inverse of its sum of exponentials."""
     allowed = _for_each_sentence(allowed, len(queries))
+    attended, inverse = _like(queries, queries)
+    if _on_device("token2token_attend", (queries, keys, values), (allowed,), (attended, inverse), scale):
+        return attended, inverse
     compiled = _compiled("token2token", queries, scale, pointers=7)
     if compiled is None:
         return _streamed(queries, keys, values, allowed, scale)
     queries, keys, values = (tensor.contiguous() for tensor in (queries, keys, values))
-    attended, inverse = torch.empty_like(queries), torch.empty_like(queries)
     _call(compiled, queries, keys, values, allowed, scale, attended, inverse)
     return attended, inverse
 
@@ -67,18 +69,37 @@ def _gradients(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     allowed = _for_each_sentence(allowed, len(queries))
+    of_queries, of_keys, of_values = found = _like(queries, keys, values)
+    given = (allowed, attended, inverse, gradient)
+    if _on_device("token2token_gradients", (queries, keys, values), given, found, scale):
+        return of_queries, of_keys, of_values
     compiled = _compiled("token2token_backward", queries, scale, pointers=11)
     if compiled is None:
         return _streamed_gradients(queries, keys, values, allowed, scale, attended, inverse, gradient)
     queries, keys, values, gradient = (tensor.contiguous() for tensor in (queries, keys, values, gradient))
-    found = torch.empty_like(queries), torch.empty_like(keys), torch.empty_like(values)
     _call(compiled, queries, keys, values, allowed, scale, attended, inverse, gradient, *found)
-    return found
+    return of_queries, of_keys, of_values
 
 
 def _for_each_sentence(allowed: Tensor, batch: int) -> Tensor:
     """One mask for the batch, or one for each sentence; a mapped axis (``torch.vmap``) leaves one for each batch."""
     return allowed if len(allowed) in (1, batch) else allowed.repeat_interleave(batch // len(allowed), 0)
+
+
+def _on_device(
+    name: str, parts: Sequence[Tensor], given: Sequence[Tensor], found: Sequence[Tensor], scale: float
+) -> bool:
+    """Whether a kernel for this device has written what was asked for."""
+    function = gpu.function(name, parts[0]) if scale <= LARGE_SCALE else None
+    if function is None:
+        return False
+    given = [_one_for_all(given[0]), *given[1:]]
+    return function(parts, None, given, found, [scale])
+
+
+def _one_for_all(allowed: Tensor) -> Tensor:
+    """One mask where all sentences have the same in memory."""
+    return allowed[:1] if allowed.stride(0) == 0 else allowed
 
 
 def _compiled(name: str, queries: Tensor, scale: float, *, pointers: int) -> Any:
@@ -90,8 +111,7 @@ def _compiled(name: str, queries: Tensor, scale: float, *, pointers: int) -> Any
 def _call(
     compiled: Any, queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float, *others: Tensor
 ) -> None:
-    allowed = allowed[:1] if allowed.stride(0) == 0 else allowed
-    allowed = allowed.contiguous()
+    allowed = _one_for_all(allowed).contiguous()
     bound = torch.tensor(scale, dtype=torch.float64, device="cpu")  # whatever the default device is
     pointers = [tensor.data_ptr() for tensor in (queries, keys, values, allowed, bound, *others)]
     pairs = allowed.shape[1] * allowed.shape[2]

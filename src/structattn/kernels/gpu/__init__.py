@@ -27,13 +27,21 @@ if _INTERPRETED := _CHOICE == "interpret":
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Doubles are added fast enough from Turing on; older devices have no compiler any more.
 _CAPABILITY = (7, 5)
-FAMILIES = ("dependency", "constituency", "chain", "segments")
+_SUMS = ("marginals", "hvp")
+# What there is, in a module for each family and other operator.
+KERNELS = {
+    "dependency": _SUMS,
+    "constituency": _SUMS,
+    "chain": _SUMS,
+    "segments": _SUMS,
+    "token2token": ("attend", "gradients"),
+}
 
 Scores = Sequence[Tensor]
 Tensors = Sequence[Tensor | None]
-Sizes = Sequence[int]
-# (arrays of scores, lengths, further arguments, results, sizes) -> whether every sentence has an answer
-Function = Callable[[Scores, Tensor, Tensors, Tensors, Sizes], bool]
+Numbers = Sequence[int | float]
+# (arrays of scores, lengths if there are any, further arguments, results, numbers) -> whether all have an answer
+Function = Callable[[Scores, Tensor | None, Tensors, Tensors, Numbers], bool]
 
 
 class _UnusableError(Exception):
@@ -44,10 +52,10 @@ def function(name: str, scores: Tensor) -> Function | None:
     """A function for tensors like ``scores``, or None where another program must run.
 
     It takes what the compiled functions of `kernels.native` take, as tensors, and waits for nothing on the device. A
-    kernel that cannot be compiled has no answer for any sentence, says so once in the log, and is not offered again.
+    kernel that cannot be compiled has no answer at all, says so once in the log, and is not offered again.
 
     Args:
-        name: of a family and of what is asked for, such as ``"dependency_marginals"``.
+        name: of a family or operator and of what is asked for, such as ``"dependency_marginals"``.
         scores: a tensor of the type and on the device that are asked for.
     """
     if scores.is_cpu and not _INTERPRETED:
@@ -63,7 +71,7 @@ def status(device: torch.device | None = None) -> str:
         triton = _triton(_current() if device is None else device)
     except _UnusableError as reason:
         return f"plain torch: {reason}"
-    names = [f"{family}_{what}" for family in FAMILIES for what in ("marginals", "hvp")]
+    names = [f"{family}_{what}" for family, functions in KERNELS.items() for what in functions]
     working = ", ".join(name for name in names if name not in _FAILED) or "no kernel"
     failed = ", ".join(f"{name} ({reason})" for name, reason in _FAILED.items())
     return f"Triton {triton.__version__}: {working}" + (f"; in plain torch: {failed}" if failed else "")
@@ -94,19 +102,19 @@ def _usable(name: str, device: torch.device) -> Function | None:
             _log_once(f"structured distributions on {device.type} run in plain torch, exact but slower: {reason}")
         return None
     family, _, what = name.partition("_")
-    if family not in FAMILIES:
+    if what not in KERNELS.get(family, ()):
         return None
-    found = getattr(importlib.import_module(f"structattn.kernels.gpu.{family}"), what, None)
-    return None if found is None else _guarded(name, found)
+    return _guarded(name, getattr(importlib.import_module(f"structattn.kernels.gpu.{family}"), what))
 
 
 def _guarded(name: str, launch: Callable[..., None]) -> Function:
-    def call(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> bool:
+    def call(scores: Scores, lengths: Tensor | None, given: Tensors, results: Tensors, numbers: Numbers) -> bool:
         if name not in _FAILED and len(scores[0]):
             try:
                 # Triton launches on the current device.
                 with torch.cuda.device(scores[0].device) if scores[0].is_cuda else nullcontext():
-                    launch([each.contiguous() for each in scores], lengths.long().contiguous(), given, results, sizes)
+                    own = None if lengths is None else lengths.long().contiguous()
+                    launch([each.contiguous() for each in scores], own, given, results, numbers)
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # of the compiler, of ptxas, of the driver: their types are many

@@ -1,0 +1,237 @@
+"""Feature-wise attention between words (DiSAN): one program instance for some queries, or keys, and some features.
+
+With ``y_ij = sigmoid(-2 (q_i + k_j) / c)`` a score is ``c tanh((q_i + k_j) / c) = c - 2 c y_ij``, so its exponential
+needs no maximum: ``w_ij = exp(-2 c y_ij)`` and ``s_i = sum_j w_ij v_j / sum_j w_ij``. With ``g`` the gradient of
+``s`` and ``p_ij = w_ij g_i / sum_j w_ij``, ``dv_j = sum_i p_ij``, and ``dq_i`` and ``dk_j`` are the sums over keys and
+queries of ``4 p_ij (v_j - s_i) y_ij (1 - y_ij)``. One launch goes over the keys of each query and another over the
+queries of each key, so that no two instances add to the same number; pairs are computed again in each.
+
+Reference: Shen et al. (2018), DiSAN, equation 10.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from structattn.kernels.gpu.launch import OPTIONS, Scores, Tensors
+
+# How many queries (or keys) and features are in a tile, and of how many keys (or queries) it is asked at a time whether
+# any pair is allowed.
+TILE = {"WORDS": 32, "FEATURES": 64, "BLOCK": 16}
+
+
+@triton.jit
+def _weights(query, key, may, STEEPNESS: tl.constexpr, HEIGHT: tl.constexpr):
+    """``y`` and ``w``. The sum of both parts comes first, so it is exact for opposite huge ones."""
+    steepness = tl.full([1, 1], STEEPNESS, query.dtype)
+    curved = 1.0 / (1.0 + tl.exp2((query + key) * steepness))
+    return curved, tl.where(may, tl.exp2(curved * tl.full([1, 1], HEIGHT, query.dtype)), 0.0)
+
+
+@triton.jit
+def _words(WORDS: tl.constexpr):
+    """The words of a tile: the second axis of the grid, down its rows."""
+    return tl.program_id(1) * WORDS + tl.arange(0, WORDS)[:, None]
+
+
+@triton.jit
+def _features(FEATURES: tl.constexpr):
+    """The features of a tile: the third axis of the grid, along its columns."""
+    return tl.program_id(2) * FEATURES + tl.arange(0, FEATURES)[None, :]
+
+
+@triton.jit
+def _any(allowed, word, num_words, stride, first, num_others, other_stride, BLOCK: tl.constexpr):
+    """Whether any of some words may be paired with any of the next others."""
+    other = first + tl.arange(0, BLOCK)[None, :]
+    real = (word < num_words) & (other < num_others)
+    found = tl.load(allowed + word * stride + other * other_stride, mask=real, other=0)
+    return tl.max(tl.max(found, 1), 0) > 0
+
+
+@triton.jit(do_not_specialize=["num_queries", "num_keys", "num_features", "allowed_stride"])
+def attend_kernel(
+    queries,
+    keys,
+    values,
+    allowed,
+    attended,
+    inverse,
+    num_queries,
+    num_keys,
+    num_features,
+    allowed_stride,
+    STEEPNESS: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WORDS: tl.constexpr,
+    FEATURES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """What queries attend to, and the inverse of their sums of exponentials.
+
+    Args:
+        queries: ``(batch, query, feature)``, float32 or float64, like all but ``allowed``.
+        keys: ``(batch, key, feature)``.
+        values: ``(batch, key, feature)``.
+        allowed: ``(batch or 1, query, key)``, uint8.
+        attended: written, shaped like the queries.
+        inverse: written, shaped like the queries; zero where nothing is allowed.
+        num_queries: of a sentence.
+        num_keys: of a sentence.
+        num_features: of a word.
+        allowed_stride: from a sentence to the next; zero where all have the same mask.
+        STEEPNESS: of the exponent of two in ``y``.
+        HEIGHT: of the exponent of two in ``w``.
+        WORDS: of a tile.
+        FEATURES: of a tile.
+        BLOCK: how many keys are passed over at a time where no pair is allowed.
+    """
+    sentence = tl.program_id(0).to(tl.int64)
+    query, feature = _words(WORDS), _features(FEATURES)
+    known = feature < num_features
+    here = (sentence * num_queries + query) * num_features + feature
+    keys += sentence * num_keys * num_features
+    values += sentence * num_keys * num_features
+    allowed += sentence * allowed_stride
+    own = tl.load(queries + here, mask=(query < num_queries) & known, other=0.0)
+    total, weighted = tl.zeros_like(own), tl.zeros_like(own)
+    for first in range(0, num_keys, BLOCK):
+        if _any(allowed, query, num_queries, num_keys, first, num_keys, 1, BLOCK):
+            for key in range(first, tl.minimum(first + BLOCK, num_keys)):
+                may = tl.load(allowed + query * num_keys + key, mask=query < num_queries, other=0) > 0
+                there = key * num_features + feature
+                part = tl.load(keys + there, mask=known, other=0.0)
+                _, weight = _weights(own, part, may, STEEPNESS, HEIGHT)
+                total += weight
+                weighted += weight * tl.load(values + there, mask=known, other=0.0)
+    inverted = tl.where(total > 0.0, 1.0 / tl.where(total > 0.0, total, 1.0), 0.0)
+    tl.store(attended + here, weighted * inverted, mask=(query < num_queries) & known)
+    tl.store(inverse + here, inverted, mask=(query < num_queries) & known)
+
+
+@triton.jit
+def _query(queries, gradient, inverse, attended, place, mask):
+    """Of queries their part of the scores, the gradient over the sum of exponentials, and what they attend to."""
+    incoming = tl.load(gradient + place, mask=mask, other=0.0) * tl.load(inverse + place, mask=mask, other=0.0)
+    return (tl.load(queries + place, mask=mask, other=0.0), incoming, tl.load(attended + place, mask=mask, other=0.0))
+
+
+@triton.jit
+def _key(keys, values, place, mask):
+    """Of keys their part of the scores, and their values."""
+    return (tl.load(keys + place, mask=mask, other=0.0), tl.load(values + place, mask=mask, other=0.0))
+
+
+@triton.jit
+def _terms(query, key, may, STEEPNESS: tl.constexpr, HEIGHT: tl.constexpr):
+    """What pairs add to the gradients of the values, and to those of both parts of the scores but for the 4."""
+    curved, weight = _weights(query[0], key[0], may, STEEPNESS, HEIGHT)
+    share = weight * query[1]
+    return share, share * (key[1] - query[2]) * (curved - curved * curved)
+
+
+@triton.jit(do_not_specialize=["num_queries", "num_keys", "num_features", "allowed_stride"])
+def gradients_kernel(
+    queries,
+    keys,
+    values,
+    allowed,
+    attended,
+    inverse,
+    gradient,
+    of_parts,
+    of_values,
+    num_queries,
+    num_keys,
+    num_features,
+    allowed_stride,
+    STEEPNESS: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WORDS: tl.constexpr,
+    FEATURES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The gradient of the queries, or those of keys and values: a tile has queries, or keys.
+
+    The first arguments and all from ``num_queries`` on are those of `attend_kernel`.
+
+    Args:
+        queries: see above.
+        keys: see above.
+        values: see above.
+        allowed: see above.
+        attended: from `attend_kernel`.
+        inverse: from `attend_kernel`.
+        gradient: of what queries attend to.
+        of_parts: written, shaped like the queries, or like the keys.
+        of_values: written, shaped like the keys; or None for the gradient of the queries.
+    """
+    BY_KEY: tl.constexpr = of_values is not None
+    sentence = tl.program_id(0).to(tl.int64)
+    word, feature = _words(WORDS), _features(FEATURES)
+    known = feature < num_features
+    at_queries, at_keys = sentence * num_queries * num_features, sentence * num_keys * num_features
+    allowed += sentence * allowed_stride
+    if BY_KEY:
+        num_words, stride, num_others, other_stride, at_words = num_keys, 1, num_queries, num_keys, at_keys
+    else:
+        num_words, stride, num_others, other_stride, at_words = num_queries, num_keys, num_keys, 1, at_queries
+    real = (word < num_words) & known
+    here = at_words + word * num_features + feature
+    own = _key(keys, values, here, real) if BY_KEY else _query(queries, gradient, inverse, attended, here, real)
+    sum_of_parts, sum_of_values = tl.zeros_like(own[0]), tl.zeros_like(own[0])
+    for first in range(0, num_others, BLOCK):
+        if _any(allowed, word, num_words, stride, first, num_others, other_stride, BLOCK):
+            for other in range(first, tl.minimum(first + BLOCK, num_others)):
+                may = tl.load(allowed + word * stride + other * other_stride, mask=word < num_words, other=0) > 0
+                there = other * num_features + feature
+                if BY_KEY:
+                    one = _query(queries, gradient, inverse, attended, at_queries + there, known)
+                    share, change = _terms(one, own, may, STEEPNESS, HEIGHT)
+                    sum_of_values += share
+                else:
+                    one = _key(keys, values, at_keys + there, known)
+                    share, change = _terms(own, one, may, STEEPNESS, HEIGHT)
+                sum_of_parts += change
+    tl.store(of_parts + here, sum_of_parts * 4.0, mask=real)
+    if BY_KEY:
+        tl.store(of_values + here, sum_of_values, mask=real)
+
+
+def attend(scores: Scores, lengths: None, given: Tensors, results: Tensors, scale: Sequence[float]) -> None:
+    """What queries attend to, and their inverses; given queries, keys and values, and which pairs are allowed."""
+    _launch(attend_kernel, scores, given, results, by=scores[0], scale=scale[0])
+
+
+def gradients(scores: Scores, lengths: None, given: Tensors, results: Tensors, scale: Sequence[float]) -> None:
+    """Gradients of queries, keys and values; given also what `attend` has found, and the gradient of what is attended
+    to."""
+    of_queries, of_keys, of_values = results
+    _launch(gradients_kernel, scores, given, [of_queries, None], by=scores[0], scale=scale[0])
+    _launch(gradients_kernel, scores, given, [of_keys, of_values], by=scores[1], scale=scale[0])
+
+
+def _launch(kernel: Any, scores: Scores, given: Tensors, results: Tensors, *, by: Tensor, scale: float) -> None:
+    """One program instance for each sentence, some of its queries or keys, and some features."""
+    queries, keys, _ = scores
+    allowed, *others = (tensor.contiguous() for tensor in given if tensor is not None)
+    batch, words, features = by.shape
+    kernel[(batch, triton.cdiv(words, TILE["WORDS"]), triton.cdiv(features, TILE["FEATURES"]))](
+        *scores,
+        allowed.view(torch.uint8),
+        *others,
+        *results,
+        queries.shape[1],
+        keys.shape[1],
+        features,
+        allowed.stride(0) if len(allowed) > 1 else 0,
+        STEEPNESS=2.0 / scale * math.log2(math.e),
+        HEIGHT=-2.0 * scale * math.log2(math.e),
+        **TILE,
+        **OPTIONS,
+    )
