@@ -145,8 +145,9 @@ def test_what_has_no_phrases_is_refused() -> None:
 
 
 def test_bars_show_both_shares() -> None:
-    svg = phrase_attention_figure([PhraseAttention("cross", 1, (0.6, 0.7), 0.4, 9)], title="val")
+    svg = phrase_attention_figure([PhraseAttention("cross", 1, (0.6, 0.6, 0.75), 0.4, 9)], title="val")
     assert svg.count('class="sa-bar"') == 2
+    assert "cross-attention 1, on phrases: 65% (60% to 75%)" in svg
     assert "cross-attention 1" in svg
     assert "65" in svg
 

@@ -361,6 +361,19 @@ def test_a_gate_shows_every_value_and_the_mean_of_each_word() -> None:
     assert bars[0] == pytest.approx(3 * bars[1])
 
 
+def test_error_bars_may_reach_further_to_one_side() -> None:
+    series = Series("heads", [], [0.5, 0.25], errors=[0.25, (0.25, 0.5)])
+    assert series.ends() == [(0.25, 0.75), (0.0, 0.75)]
+    root = ET.fromstring(pictures.bar_chart(["one", "two"], [series]))
+    hints = [title.text for title in root.iter(f"{SVG}title")]
+    assert hints[-2:] == ["one, heads: 0.5 ± 0.25", "two, heads: 0.25 (0 to 0.75)"]
+    # Both bars end at the same place.
+    ends = [path.attrib["d"].rsplit("H", 1)[1] for path in root.iter(f"{SVG}path") if "H" in path.attrib["d"]]
+    assert ends[-1] == ends[-2]
+    with pytest.raises(ValueError, match="expected finite numbers"):
+        Series("heads", [], [0.5], errors=[(0.0, math.inf)])
+
+
 def test_a_line_chart_has_a_point_for_each_value_with_its_deviation_and_count() -> None:
     series = [Series("DiSAN", [0, 1, 2], [0.9, 0.8, 0.7], errors=[0.01, 0.02, 0.0]), Series("LSTM", [0, 1], [0.8, 0.5])]
     svg = pictures.line_chart(series, x_names=["1-9", "10-19", "20+"], counts=[5, 40, 7], percent=True, title="T")

@@ -47,7 +47,7 @@ def command(
     with hardware.autocast():
         rows = inspection.phrase_attention(model, model.with_trees(list(itertools.islice(examples, limit))))
     if picture is not None:
-        save(picture, inspection.phrase_attention_figure(rows, title=f"Attention on phrases: {run}"))
+        save(picture, inspection.phrase_attention_figure(rows, title="Attention on phrases"))
     header, *lines = inspection.phrase_attention_table(rows)
     if format == "csv":
         yield _csv("attention", "layer", "head", "share", "uniform", "queries")

@@ -127,7 +127,7 @@ def phrase_attention_table(rows: Sequence[PhraseAttention]) -> list[list[str]]:
 
 
 def phrase_attention_figure(rows: Sequence[PhraseAttention], *, title: str | None = None) -> str:
-    """Bars of each layer's share beside the uniform one, with the deviation over its heads.
+    """Bars of each layer's share, with a line from its lowest head to its highest, beside the uniform share.
 
     Raises:
         ValueError: for no rows.
@@ -138,7 +138,7 @@ def phrase_attention_figure(rows: Sequence[PhraseAttention], *, title: str | Non
     """
     if not rows:
         raise ValueError("expected at least one layer to draw, got none")
-    errors = [statistics.stdev(row.shares) if len(row.shares) > 1 else 0.0 for row in rows]
+    errors = [(row.share - min(row.shares), max(row.shares) - row.share) for row in rows]
     shares = Series("on phrases", [], [row.share for row in rows], errors=errors)
     uniform = Series("uniform", [], [row.uniform for row in rows])
     return bar_chart(

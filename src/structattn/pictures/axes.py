@@ -22,7 +22,8 @@ class Series:
         name: for the legend.
         x: places on the horizontal axis; for bars, leave it empty.
         y: one value for each.
-        errors: half the length of the error bar at each place, for example a standard deviation over seeds.
+        errors: how far the error bar reaches at each place, to both sides, for example a standard deviation over seeds;
+            or below and above, as a pair.
 
     Raises:
         ValueError: if lengths differ or a value is not finite.
@@ -35,20 +36,30 @@ class Series:
     name: str
     x: Sequence[Number]
     y: Sequence[Number]
-    errors: Sequence[Number] | None = None
+    errors: Sequence[Number | tuple[Number, Number]] | None = None
 
     def __post_init__(self) -> None:
         for what, given in (("places", self.x), ("errors", self.errors)):
             if given is not None and len(given) not in ({len(self.y)} if what == "errors" else {0, len(self.y)}):
                 raise ValueError(f"series {self.name!r} has {len(self.y)} values but {len(given)} {what}")
-        for value in [*self.x, *self.y, *(self.errors or ())]:
+        for value in [*self.x, *self.y, *self.reach()]:
             if not math.isfinite(value):
                 raise ValueError(f"series {self.name!r} contains {value}; expected finite numbers")
 
     def reach(self) -> list[Number]:
         """Values and the ends of their error bars."""
+        return [end for ends in self.ends() for end in ends]
+
+    def ends(self) -> list[tuple[Number, Number]]:
+        """Where the error bar of each value begins and ends: at the value itself if there are no errors.
+
+        Example:
+            >>> Series("heads", [], [0.5, 0.25], errors=[0.25, (0.25, 0.5)]).ends()
+            [(0.25, 0.75), (0.0, 0.75)]
+        """
         errors = self.errors if self.errors is not None else [0.0] * len(self.y)
-        return [end for y, error in zip(self.y, errors, strict=True) for end in (y - error, y + error)]
+        pairs = [error if isinstance(error, tuple) else (error, error) for error in errors]
+        return [(y - below, y + above) for y, (below, above) in zip(self.y, pairs, strict=True)]
 
 
 def nice_ticks(low: Number, high: Number, *, count: int = 5) -> list[Number]:

@@ -1,5 +1,6 @@
 """Bars and lines for scores: accuracy against sentence length, attractors or data size, with deviations and counts."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks
@@ -183,9 +184,8 @@ def bar_chart(
 
 
 def _band(one: Series, index: int, places: Sequence[Number], at_y: Callable[[Number], Number]) -> str:
-    errors = one.errors if one.errors is not None else [0.0] * len(one.y)
-    ends = sorted(zip(places, one.y, errors, strict=True))
-    edge = [(x, at_y(y + error)) for x, y, error in ends] + [(x, at_y(y - error)) for x, y, error in reversed(ends)]
+    ends = sorted(zip(places, one.ends(), strict=True))
+    edge = [(x, at_y(high)) for x, (_, high) in ends] + [(x, at_y(low)) for x, (low, _) in reversed(ends)]
     path = "L".join(f"{number(x)} {number(y)}" for x, y in edge)
     return element("g", element("path", d=f"M{path}Z", **fill(ink(index))), class_="sa-band", opacity=0.15)
 
@@ -203,15 +203,13 @@ def _line(
     order = sorted(range(len(places)), key=lambda i: places[i])
     path = "".join(f"{'L' if rank else 'M'}{number(places[i])} {number(heights[i])}" for rank, i in enumerate(order))
     parts = [element("path", d=path, **line_style(index))]
-    errors = one.errors if one.errors is not None else [0.0] * len(one.y)
-    for x, y, place, value, error in zip(places, heights, one.x, one.y, errors, strict=True):
+    for x, y, place, value, ends in zip(places, heights, one.x, one.y, one.ends(), strict=True):
         whisker = ""
-        if error and whiskers:
-            low, high = number(at_y(value - error)), number(at_y(value + error))
+        if ends[0] < ends[1] and whiskers:
+            low, high = (number(at_y(end)) for end in ends)
             caps = f"M{number(x - 4)} {low}h8M{number(x - 4)} {high}h8M{number(x)} {low}V{high}"
             whisker = element("path", d=caps, **stroke(ink(index), 1.2))
-        hint = f"{one.name}, {rounded(place)}: {rounded(value, percent=percent)}"
-        hint += f" ± {rounded(error, percent=percent)}" if error else ""
+        hint = f"{one.name}, {rounded(place)}: {_with_errors(value, ends, percent=percent)}"
         parts.append(element("g", tooltip(hint) + whisker + marker(index, x, y), class_="sa-point"))
     return parts
 
@@ -228,22 +226,32 @@ def _bar(
     percent: bool,
 ) -> list[str]:
     value, zero = one.y[row], at(0.0)
-    error = one.errors[row] if one.errors is not None else 0.0
+    ends = one.ends()[row]
     end = at(value)
-    hint = f"{label}, {one.name}: {rounded(value, percent=percent)}"
+    hint = f"{label}, {one.name}: {_with_errors(value, ends, percent=percent)}"
     box = {"x": min(zero, end), "y": y + 1, "width": abs(end - zero), "height": thick - 2}
     bar = element("rect", rx=1.5, **box, **fill(ink(index)))
-    if error:
-        low, high, middle = number(at(value - error)), number(at(value + error)), y + thick / 2
+    if ends[0] < ends[1]:
+        low, high, middle = number(at(ends[0])), number(at(ends[1])), y + thick / 2
         caps = f"M{low} {number(middle - 3)}v6M{high} {number(middle - 3)}v6M{low} {number(middle)}H{high}"
         bar += element("path", d=caps, **stroke("ink", 1.1))
-        hint += f" ± {rounded(error, percent=percent)}"
-    tip, anchor = (at(value + error) + 6, "start") if value >= 0 else (at(value - error) - 6, "end")
+    tip, anchor = (at(ends[1]) + 6, "start") if value >= 0 else (at(ends[0]) - 6, "end")
     place = (tip, y + thick / 2 + 3.8)
     written = text(
         *place, rounded(value, percent=percent, trim=False), size=10.5, anchor=anchor, role="soft", halo=True
     )
     return [element("g", tooltip(hint) + bar, class_="sa-bar"), written]
+
+
+def _with_errors(value: Number, ends: tuple[Number, Number], *, percent: bool) -> str:
+    """A value as a tooltip has it, with the ends of its error bar where it has one."""
+    below, above = value - ends[0], ends[1] - value
+    said = rounded(value, percent=percent)
+    if not below and not above:
+        return said
+    if math.isclose(below, above, rel_tol=1e-6):
+        return f"{said} ± {rounded(above, percent=percent)}"
+    return f"{said} ({rounded(ends[0], percent=percent)} to {rounded(ends[1], percent=percent)})"
 
 
 def _sample(index: int, x: Number, y: Number) -> list[str]:
