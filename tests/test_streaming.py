@@ -2,19 +2,24 @@
 
 import dataclasses
 import itertools
+import pickle
 from collections.abc import Callable, Sequence
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import structattn as sa
 from structattn.data.treebank.files import write_parquet
 from structattn.data.treebank.stream import StreamedExamples
-from structattn.syntax.errors import ParseError
+from structattn.functional import TreeOperator
+from structattn.layers import tree_operator
+from structattn.syntax.errors import ConfigError, ParseError
 from structattn.training import loop
-from structattn.training.batches import ReadAhead
+from structattn.training.batches import BatchesAhead, BatchMaker
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.run import resume, run
@@ -126,18 +131,43 @@ def test_the_order_of_an_epoch(processes: int, window: int) -> None:
     assert list(sampler(0, seed=2)) != list(sampler(0))
 
 
-def test_what_is_read_ahead_is_what_is_asked_for(tmp_path: Path) -> None:
+def test_batches_made_in_another_process_bring_the_operators_of_their_trees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples = KINDS["trees"][::4]
+    streamed = StreamedExamples(shards(tmp_path, examples))
+    torch.manual_seed(1)
+    vocabulary = sa.Vocabulary.from_examples(examples)
+    encoder = sa.encoders.build("tree_transformer", vocab_size=len(vocabulary), dim=8, num_heads=2)
+    task = dataclasses.replace(sa.tasks.CLASSIFICATION, labels=("a", "b"))
+    model = sa.tasks.SentenceModel(encoder, task, vocabulary=vocabulary)
+    expected = model.loss_of(model.eval()(model.collate(examples)), model.collate(examples))
+
+    make = pickle.loads(ForkingPickler.dumps(BatchMaker(streamed, model, histograms=True)))
+    assert {one.device.type for one in make.model.state_dict().values()} == {"meta"}
+    batch = pickle.loads(ForkingPickler.dumps(make(list(range(len(examples))))))
+    monkeypatch.setattr(TreeOperator, "__init__", None)
+    assert model.loss_of(model(batch), batch).equal(expected)
+    (sentences,) = batch.to("meta").sentences
+    assert tree_operator(sentences.constituency).operator.is_meta
+
+    model.register_forward_hook(lambda *_: None)
+    with pytest.raises(ConfigError, match=r"data.loader_workers: expected an encoder that can be pickled; .*lambda"):
+        BatchMaker(streamed, model, histograms=True)
+
+
+def test_batches_made_ahead_are_those_that_are_asked_for(tmp_path: Path) -> None:
     examples = KINDS["sentences"]
     streamed = StreamedExamples(shards(tmp_path, examples))
     sampler = WindowBatchSampler(streamed.lengths, list(map(len, streamed.groups)), batch_size=3, window=8, seed=1)
-    ahead = ReadAhead(streamed, sampler, workers=1)
+    ahead = BatchesAhead(streamed.read, sampler, workers=1)
     try:
         assert list(ahead) == list(sampler)
         assert ahead._pool is None, "nothing is read until the first batch is asked for"
         rest = itertools.islice(iter(ahead), 4, None)
         for rows in rest:
-            assert ahead.read(rows) == [examples[row] for row in rows]
-        assert not ahead._reading
+            assert ahead.batch(rows) == [examples[row] for row in rows]
+        assert not ahead._making
     finally:
         ahead.close()
 
@@ -183,6 +213,19 @@ def test_a_run_that_is_resumed_in_the_middle_of_an_epoch(
     assert weights(tmp_path / "part") == weights(tmp_path / "whole")
     assert resumed.metrics == whole.metrics
     assert whole.metrics["accuracy"] > 0
+
+
+def test_batches_of_other_processes_give_the_same_bits(config: RunConfig, tmp_path: Path) -> None:
+    trees = [dataclasses.replace(KINDS["trees"][0], label="ab"[place % 2], id=str(place)) for place in range(30)]
+    for file in tmp_path.glob("*.parq*"):
+        file.unlink()
+    shards(tmp_path, trees)
+    write_parquet(tmp_path / "dev.parq", trees[:10])
+    config = dataclasses.replace(config, encoder="tree_transformer", options={"dim": 8, "num_heads": 2})
+    data = dataclasses.replace(config.data, loader_workers=2)
+    run(config)
+    run(dataclasses.replace(config, data=data, out=str(tmp_path / "workers")))
+    assert weights(tmp_path / "workers") == weights(tmp_path / "whole")
 
 
 def test_as_much_is_learnt_as_from_memory(config: RunConfig, tmp_path: Path) -> None:

@@ -115,9 +115,10 @@ class TreeBatch:
         return self.remember("leaf_distances", lambda: self._distances(self.num_leaves))
 
     def to(self, device: torch.device | str) -> "TreeBatch":
-        """The same trees on another device."""
+        """The same trees on another device, and what they remember with them."""
         moved = self.from_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()}, self.facts())
         object.__setattr__(moved, "_height", self._height)
+        moved._known.update({name: fact.to(device) for name, fact in self._known.items()})
         return moved
 
     def tensors(self) -> dict[str, Any]:
@@ -147,6 +148,8 @@ class TreeBatch:
 
     def remember(self, name: str, compute: Callable[[], _Fact]) -> _Fact:
         """A cached value by name, built on first use: for what all layers need of the same trees.
+
+        It is a tensor, or something with a method ``to`` as tensors have it.
 
         Example:
             >>> tree = TreeBatch(torch.tensor([[0]]), torch.tensor([[True]]), num_leaves=1)

@@ -4,6 +4,8 @@ Integers and counts only, built once per batch. Nguyen et al. 2020, "Tree-struct
 Accumulation", section 4.1.
 """
 
+import copy
+
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
@@ -108,6 +110,16 @@ class TreeOperator:
         if spans.device.type == "cpu":
             trees._check_nesting()
         return trees
+
+    def to(self, device: torch.device | str) -> "TreeOperator":
+        """The same operator on another device; on a CPU it keeps its histograms, which an accelerator makes anew."""
+        if self.cover.device == torch.device(device):
+            return self
+        moved = copy.copy(self)
+        for name in ("cover", "below", "above", "counts", "operator"):
+            setattr(moved, name, getattr(self, name).to(device))
+        moved._by_height = moved._by_place = None
+        return moved
 
     def _check_nesting(self) -> None:
         # All phrases above one over a leaf cover the leaf too: they are a chain if the deepest is as deep as they are

@@ -82,9 +82,30 @@ class HierarchicalAccumulation(nn.Module):
             trees: leaves first, then phrases.
         """
         weights = self.leaf_weights(states).transpose(1, 2)
-        dtype = torch.promote_types(leaves.dtype, torch.float32)
-        operator = tree_operator(trees, mode=self.mode, dtype=dtype)
+        operator = self._operator(trees, leaves.dtype)
         return accumulate(leaves, nodes, weights, operator, vertical=self.vertical, horizontal=self.horizontal)
+
+    def remember(self, trees: TreeBatch, *, histograms: bool = True) -> None:
+        """Build now what ``forward`` asks trees for, which remember it: in a process that prepares batches.
+
+        Args:
+            trees: leaves first, then phrases.
+            histograms: also what only a CPU computes with.
+
+        Example:
+            >>> trees = TreeBatch(torch.tensor([[2, 2, 2]]), torch.ones(1, 3, dtype=torch.bool), None, num_leaves=2)
+            >>> HierarchicalAccumulation(16, 4).remember(trees)
+            >>> trees.remember("operator paper torch.float32", lambda: None).operator
+            tensor([[[0.2500, 0.2500]]])
+        """
+        operator = self._operator(trees, self.leaf_weights.weight.dtype)
+        if histograms and self.vertical is not None and self.mode == "paper":
+            _ = operator.by_height
+        if histograms and self.horizontal is not None:
+            _ = operator.by_place
+
+    def _operator(self, trees: TreeBatch, dtype: torch.dtype) -> TreeOperator:
+        return tree_operator(trees, mode=self.mode, dtype=torch.promote_types(dtype, torch.float32))
 
 
 def tree_operator(trees: TreeBatch, *, mode: str = "paper", dtype: torch.dtype = torch.float32) -> TreeOperator:

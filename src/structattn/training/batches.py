@@ -1,23 +1,31 @@
-"""The batches of a run, of examples in memory or on disk, and reading ahead from disk.
+"""The batches of a run, of examples in memory or on disk, and batches that other processes make ahead.
 
 The order depends on the seed, the epoch and the lengths alone. So a run that goes on in the middle of an epoch passes
 over the batches that are done without reading them, and stores nothing for it.
 """
 
 import collections
+import copy
 import logging
 import multiprocessing
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from structattn.data import Example
 from structattn.data.treebank.stream import StreamedExamples
+from structattn.layers import HierarchicalAccumulation
 from structattn.parsing.processes import end_with_parent
-from structattn.syntax.errors import StructAttnError
+from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.tasks import TaskModel
+from structattn.tasks.batch import TaskBatch
 from structattn.training import machine
 from structattn.training.config import RunConfig
 from structattn.training.sampler import BatchSampler, WindowBatchSampler, batch_sampler
@@ -26,18 +34,23 @@ LOGGER = logging.getLogger("structattn.training")
 
 
 def batches_of(
-    config: RunConfig, model: TaskModel, examples: Sequence[Example]
-) -> tuple[BatchSampler, Callable[[list[int]], list[Example]]]:
-    """The batches of a run, and what reads the examples of one.
+    config: RunConfig, model: TaskModel, examples: Sequence[Example], device: torch.device
+) -> tuple[BatchSampler, Callable[[list[int]], Any]]:
+    """The batches of a run as numbers of examples, and what makes tensors of one.
 
     Args:
         config: of the run.
-        model: says how long an example is.
+        model: collates examples, and says how long one is.
         examples: in memory, or streamed.
+        device: where the model will be.
+
+    Raises:
+        ConfigError: if other processes are to make the batches, and the model cannot be sent to them.
     """
     if not isinstance(examples, StreamedExamples):
         sizes = [model.size_of(example) for example in examples]
-        return batch_sampler(sizes, config.optimization, seed=config.seed), lambda rows: [examples[row] for row in rows]
+        sampler = batch_sampler(sizes, config.optimization, seed=config.seed)
+        return sampler, lambda rows: model.collate([examples[row] for row in rows])
     if machine.is_first():
         median = int(np.median(examples.lengths))
         LOGGER.info("train: %s examples (parquet, streamed); %d words (median)", f"{len(examples):,}", median)
@@ -51,28 +64,71 @@ def batches_of(
         processes=machine.count(),
     )
     if not config.data.loader_workers:
-        return sampler, examples.read
-    ahead = ReadAhead(examples, sampler, config.data.loader_workers)
-    return ahead, ahead.read
+        return sampler, lambda rows: model.collate(examples.read(rows))
+    maker = BatchMaker(examples, model, histograms=device.type == "cpu")
+    ahead = BatchesAhead(maker, sampler, config.data.loader_workers)
+    return ahead, ahead.batch
 
 
-class ReadAhead:
-    """Batches of a sampler, whose examples are read by other processes before they are asked for.
+class BatchMaker:
+    """Makes batches in another process: reads examples, collates them, and builds the operators of their trees.
+
+    Args:
+        examples: where they are read from.
+        model: whose batches they are. It is copied without its weights, of which collating needs none.
+        histograms: whether the operators are for a CPU, see ``HierarchicalAccumulation.remember``.
+
+    Raises:
+        ConfigError: if the model cannot be sent to another process.
+    """
+
+    def __init__(self, examples: StreamedExamples, model: TaskModel, *, histograms: bool) -> None:
+        self.examples = examples
+        self.model = _without_weights(model)
+        self.histograms = histograms
+        try:
+            ForkingPickler.dumps(self.model)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ConfigError(f"data.loader_workers: expected an encoder that can be pickled; {error}") from None
+
+    def __call__(self, rows: list[int]) -> Any:
+        """The batch of the examples with these numbers."""
+        batch = self.model.collate(self.examples.read(rows))
+        if isinstance(batch, TaskBatch):
+            trees = [one.constituency for one in batch.sentences if one.constituency is not None]
+            for part in self.model.modules():
+                if isinstance(part, HierarchicalAccumulation):
+                    for one in trees:
+                        part.remember(one, histograms=self.histograms)
+        return batch
+
+
+def _without_weights(model: TaskModel) -> TaskModel:
+    """A copy whose parameters and buffers have shapes only, and which finds no trees."""
+    known: dict[int, Any] = {id(model.find_trees): None}
+    for one in model.parameters():
+        known[id(one)] = nn.Parameter(one.detach().to("meta"), requires_grad=one.requires_grad)
+    known |= {id(one): one.to("meta") for one in model.buffers()}
+    return copy.deepcopy(model, known)
+
+
+class BatchesAhead:
+    """Batches of a sampler, which other processes make before they are asked for.
 
     What is passed over, before the first batch of a resumed run, is not read.
 
     Args:
-        examples: where they are read from.
+        make: from the numbers of examples to their batch.
         sampler: the batches.
         workers: number of processes.
     """
 
-    def __init__(self, examples: StreamedExamples, sampler: BatchSampler, workers: int) -> None:
-        self.examples = examples
+    def __init__(self, make: Callable[[list[int]], Any], sampler: BatchSampler, workers: int) -> None:
+        self.make = make
         self.sampler = sampler
         self.workers = workers
         self._pool: ProcessPoolExecutor | None = None
-        self._reading: dict[int, Future[list[Example]]] = {}
+        self._making: dict[int, Future[Any]] = {}
 
     @property
     def lengths(self) -> Sequence[int] | np.ndarray:
@@ -91,23 +147,23 @@ class ReadAhead:
         for rows in self.sampler:
             ahead.append(rows)
             if self._pool is not None:
-                self._reading[id(rows)] = self._pool.submit(_read, rows)
+                self._making[id(rows)] = self._pool.submit(_make, rows)
             if len(ahead) > 2 * self.workers:
                 yield ahead.popleft()
         yield from ahead
 
-    def read(self, rows: list[int]) -> list[Example]:
-        """The examples of a batch that came from the iterator.
+    def batch(self, rows: list[int]) -> Any:
+        """The batch of numbers that came from the iterator.
 
         Raises:
             StructAttnError: if a process was killed.
         """
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, context, _start, (self.examples,))
-        reading = self._reading.pop(id(rows), None)
+            self._pool = ProcessPoolExecutor(self.workers, context, _start, (self.make,))
+        making = self._making.pop(id(rows), None)
         try:
-            return self.examples.read(rows) if reading is None else reading.result()
+            return self.make(rows) if making is None else making.result()
         except BrokenProcessPool:
             raise StructAttnError("a process that reads training data was killed (out of memory?)") from None
 
@@ -117,14 +173,15 @@ class ReadAhead:
             self._pool.shutdown(cancel_futures=True)
 
 
-# The examples of a process that reads ahead.
-_own: list[StreamedExamples] = []
+# What makes the batches of a process.
+_own: list[Callable[[list[int]], Any]] = []
 
 
-def _start(examples: StreamedExamples) -> None:
+def _start(make: Callable[[list[int]], Any]) -> None:
     end_with_parent()
-    _own.append(examples)
+    torch.set_num_threads(1)
+    _own.append(make)
 
 
-def _read(rows: list[int]) -> list[Example]:
-    return _own[0].read(rows)
+def _make(rows: list[int]) -> Any:
+    return _own[0](rows)

@@ -21,7 +21,7 @@ from structattn.syntax.folders import read_json_lines, write_json_lines
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
 from structattn.training import machine
-from structattn.training.batches import ReadAhead, batches_of
+from structattn.training.batches import BatchesAhead, batches_of
 from structattn.training.config import RunConfig, load_config
 from structattn.training.examples import Split, check_run, files_of_run, read_split, summaries_of
 from structattn.training.execution import carry_out
@@ -120,17 +120,12 @@ def _new_folder(config: RunConfig) -> Path:
 class _TaskLearner:
     """A model of a task, the examples it learns from, and those that choose the best epoch."""
 
-    def __init__(
-        self, model: TaskModel, split: Split, folder: RunFolder, read: Callable[[list[int]], list[Example]]
-    ) -> None:
+    def __init__(self, model: TaskModel, split: Split, folder: RunFolder, batch: Callable[[list[int]], Any]) -> None:
         self.module: nn.Module = model
         self.model = model
         self.split = split
         self.folder = folder
-        self.read = read
-
-    def batch(self, rows: list[int]) -> Any:
-        return self.model.collate(self.read(rows))
+        self.batch = batch
 
     def loss(self, module: nn.Module, batch: Any) -> Tensor:
         return self.model.loss_of(module(batch), batch)
@@ -171,14 +166,14 @@ def _train(
         start_from(model, config.init, trust_code=trust_code)
     # Again, so that dropout does not depend on how many numbers the initial parameters took.
     set_seed(config.seed)
-    batches, read = batches_of(config, model, split.train)
+    batches, batch = batches_of(config, model, split.train, accelerator.device)
     with preserved_randomness(), accelerator.autocast():
         _check_memory(model.train(), split.train, batches, accelerator.device)
     with contextlib.ExitStack() as stack:
-        if isinstance(batches, ReadAhead):
+        if isinstance(batches, BatchesAhead):
             stack.callback(batches.close)
         history = fit(
-            _TaskLearner(model, split, folder, read),
+            _TaskLearner(model, split, folder, batch),
             batches,
             config.optimization,
             folder=folder,
