@@ -1,7 +1,8 @@
 """The oldest version of each requirement that pyproject.toml allows, as a requirements file, for `make test-oldest`.
 
-The tools of the tests have the versions of constraints.txt; what the requirements require in turn, pip chooses. Arguments
-such as ``torch==2.13.0`` take the place of the requirement that they name, where its oldest version cannot be had.
+The tools of the tests have the versions of constraints.txt; what the requirements require in turn, pip chooses.
+Arguments such as ``torch==2.13.0`` take the place of the requirement that they name, where its oldest version cannot be
+had.
 """
 
 import re

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders.backbone import BesideText, WordsOnly
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
 from structattn.layers import (
     AttentivePooling,
     BackboneEmbedding,
@@ -242,7 +242,7 @@ def relative_shaw(
         ('forward', 'backward')
     """
     width = width_of(embedder, dim)
-    position = ShawPosition(_head_dim(width, num_heads), clip)
+    position = ShawPosition(head_width(width, num_heads), clip)
     return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
 
 
@@ -265,7 +265,7 @@ def relative_xl(
         24
     """
     width = width_of(embedder, dim)
-    position = XLPosition(num_heads, _head_dim(width, num_heads))
+    position = XLPosition(num_heads, head_width(width, num_heads))
     return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
 
 
@@ -290,14 +290,8 @@ def _relative(
 def _attention(
     dim: int, num_heads: int, *, prior: Prior | None, dropout: float, position: RelativePosition | None = None
 ) -> MultiHeadAttention:
-    _head_dim(dim, num_heads)
+    head_width(dim, num_heads)
     return MultiHeadAttention(dim, num_heads, prior, position=position, dropout=dropout)
-
-
-def _head_dim(dim: int, num_heads: int) -> int:
-    if num_heads < 1 or dim % num_heads:
-        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={dim} for {num_heads} heads")
-    return dim // num_heads
 
 
 def _pooled(

@@ -164,6 +164,39 @@ def width_of(embedder: nn.Module, dim: int | None = None) -> int:
     return width
 
 
+def head_width(dim: int, num_heads: int, *, multiple: int = 1) -> int:
+    """Width of each of ``num_heads`` heads that share ``dim``.
+
+    Args:
+        dim: width of the states.
+        num_heads: how many heads share it.
+        multiple: what the width of a head must be divisible by, 1 or 2.
+
+    Raises:
+        ConfigError: if the heads cannot have equal widths; it names the nearest ``dim`` with which they can.
+
+    Example:
+        >>> head_width(48, 6)
+        8
+        >>> head_width(50, 6)
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: dim expects a multiple of the number of heads, got dim=50 for 6 heads; the
+        nearest are 48, 54 (on the command line --options.dim)
+    """
+    if num_heads < 1:
+        raise ConfigError(f"num_heads expects at least 1, got {num_heads}")
+    below, rest = divmod(dim, multiple * num_heads)
+    if rest:
+        kind = "an even multiple" if multiple == 2 else "a multiple"
+        nearest = ", ".join(str(times * multiple * num_heads) for times in (below, below + 1) if times)
+        raise ConfigError(
+            f"dim expects {kind} of the number of heads, got dim={dim} for {num_heads} heads; "
+            f"the nearest are {nearest} (on the command line --options.dim)"
+        )
+    return dim // num_heads
+
+
 class NoContext(nn.Module):
     """The contextualizer that adds no context.
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
 from structattn.layers import (
     AttentivePooling,
     FeedForward,
@@ -170,8 +170,7 @@ def transformer(
         torch.Size([1, 12])
     """
     width = width_of(embedder, dim)
-    if num_heads < 1 or width % num_heads:
-        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={width} for {num_heads} heads")
+    head_width(width, num_heads)
     residual = {"first": NormFirst, "last": NormLast}.get(norm)
     if residual is None:
         raise ConfigError(f"norm expects one of first, last; got {norm!r}")

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, TreeBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
 from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
 from structattn.functional import take_rows
 from structattn.layers import (
@@ -142,8 +142,7 @@ def tree_transformer(
         (torch.Size([1, 3, 64]), True)
     """
     width = width_of(embedder, dim)
-    if num_heads < 1 or width % (2 * num_heads):
-        raise ConfigError(f"dim expects an even multiple of the number of heads, got dim={width} for {num_heads} heads")
+    head_width(width, num_heads, multiple=2)
     if num_labels < 0:
         raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
     masks: dict[str, Callable[[], Prior | None]] = {
@@ -188,8 +187,7 @@ def length_matched_transformer(
         torch.Size([1, 3, 64])
     """
     width = width_of(embedder, dim)
-    if num_heads < 1 or width % num_heads:
-        raise ConfigError(f"dim expects a multiple of the number of heads, got dim={width} for {num_heads} heads")
+    head_width(width, num_heads)
     attentions = [
         TreeAttention(width, num_heads, prior=None, accumulation=NoAccumulation(), dropout=dropout)
         for _ in range(num_layers)
