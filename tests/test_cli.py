@@ -348,6 +348,7 @@ MISTAKES = {
         ["eval", "{corpus}/runs", "--data", "x"],
         "runs holds several runs; choose one of them: seed1, seed2",
     ),
+    "runs further down": (["eval", "{corpus}", "--data", "x"], "choose one of them: runs/seed1, runs/seed2"),
     "no data to evaluate": (["eval", "{run}", "--data", "{corpus}/none.txt"], "none.txt: "),
     "nothing to compare with": (
         ["eval", "{run}", "--data", "{corpus}/unlabelled.jsonl"],

@@ -14,6 +14,10 @@ MODEL_TYPE = "structattn"
 # Raised when older folders can no longer be read as they are.
 FORMAT_VERSION = 2
 
+# Where runs are looked for in a folder that is none itself: <task>/<encoder>/<seed>.
+_BELOW = ("*/", "*/*/", "*/*/*/")
+_SHOWN = 12  # runs named in an error
+
 Storage = Literal["float32", "float16", "int8"]
 """Numbers of the parameters of a saved model; `int8` has a scale for each row."""
 
@@ -105,11 +109,13 @@ def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> P
         return path
     if (path / "best" / layout.config).is_file():
         return path / "best"
-    runs = sorted(child.name for child in path.glob("*/") if (child / "best" / layout.config).is_file())
+    levels = (path.glob(f"{below}best/{layout.config}") for below in _BELOW)
+    runs = next(filter(None, (sorted(file.parent.parent for file in files) for files in levels)), [])
     if len(runs) == 1:
-        raise ConfigError(f"{path} holds the folder of a run: give {path / runs[0]}")
+        raise ConfigError(f"{path} holds the folder of a run: give {runs[0]}")
     if runs:
-        raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(runs)}")
+        names = [str(run.relative_to(path)) for run in runs[:_SHOWN]] + ["..."] * (len(runs) > _SHOWN)
+        raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(names)}")
     return path
 
 
