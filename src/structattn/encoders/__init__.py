@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
     from structattn.encoders.lstm import LSTM, LastPooling, lstm
     from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
+    from structattn.encoders.recursive import RecursiveNetwork, child_attention, dependency_tree_lstm, tree_lstm
     from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
     from structattn.encoders.structured import ConcatContext, ReadingScorer, latent_trees, structured
     from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, options_of
     from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
-    from structattn.encoders.tree_lstm import TreeLSTM, dependency_tree_lstm, tree_lstm
     from structattn.encoders.tree_transformer import (
         Accumulation,
         NoAccumulation,
@@ -58,17 +58,18 @@ __all__ = [
     "NormLast",
     "PositionedAttention",
     "ReadingScorer",
+    "RecursiveNetwork",
     "SentenceEncoder",
     "SideBySide",
     "Transformer",
     "TransformerLayer",
-    "TreeLSTM",
     "TreeTransformer",
     "backbone",
     "bilstm",
     "bilstm_s2t",
     "build",
     "builder",
+    "child_attention",
     "decomposable",
     "dependency_tree_lstm",
     "disan",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         double_counted_potentials,
         unary_potentials,
     )
+    from structattn.layers.child_attention import ChildAttention
     from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
     from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
     from structattn.layers.devices import Hardware
@@ -70,6 +71,7 @@ __all__ = [
     "BackboneEmbedding",
     "CausalAttention",
     "ChainScorer",
+    "ChildAttention",
     "ChildSumTreeLSTM",
     "Children",
     "Concat",

@@ -1,4 +1,4 @@
-"""Tree-LSTMs, the recursive baselines: over phrase trees and over dependency trees.
+"""Recursive encoders: Tree-LSTMs over phrase trees and dependency trees, and attention over the children of a phrase.
 
 Tai et al. 2015, "Improved Semantic Representations From Tree-Structured Long Short-Term Memory Networks". The nodes of
 one level of all trees of a batch are computed together.
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
-from structattn.layers import ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling, roots
+from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling, roots
 
 
-class TreeLSTM(nn.Module):
+class RecursiveNetwork(nn.Module):
     """The contextualizer: a cell run over the trees of a batch, from the words to the roots.
 
     Args:
@@ -29,7 +29,7 @@ class TreeLSTM(nn.Module):
         >>> import structattn as sa, torch
         >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
         >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
-        >>> encoding = TreeLSTM(ChildSumTreeLSTM(4, 3), "dependency")(torch.ones(1, 2, 4), batch)
+        >>> encoding = RecursiveNetwork(ChildSumTreeLSTM(4, 3), "dependency")(torch.ones(1, 2, 4), batch)
         >>> encoding.states.shape, encoding.pool_mask
         (torch.Size([1, 2, 3]), tensor([[False,  True]]))
     """
@@ -44,7 +44,7 @@ class TreeLSTM(nn.Module):
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """A state for every node, words first; the pooler reads the roots."""
-        trees = batch.require(self.structure, wanted_by=f"TreeLSTM({self.structure!r})")
+        trees = batch.require(self.structure, wanted_by=f"RecursiveNetwork({self.structure!r})")
         return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=roots(trees))
 
 
@@ -65,7 +65,7 @@ def tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout: float = 0
         (torch.Size([1, 3, 6]), True)
     """
     inputs, width = width_of(embedder), width_of(embedder, dim)
-    contextualizer = TreeLSTM(ConstituencyTreeLSTM(inputs, width), "constituency", dropout=dropout)
+    contextualizer = RecursiveNetwork(ConstituencyTreeLSTM(inputs, width), "constituency", dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)
 
 
@@ -80,5 +80,31 @@ def dependency_tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout
         torch.Size([1, 6])
     """
     inputs, width = width_of(embedder), width_of(embedder, dim)
-    contextualizer = TreeLSTM(ChildSumTreeLSTM(inputs, width), "dependency", dropout=dropout)
+    contextualizer = RecursiveNetwork(ChildSumTreeLSTM(inputs, width), "dependency", dropout=dropout)
+    return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)
+
+
+def child_attention(
+    embedder: nn.Module, *, dim: int | None = None, scale: float = 5.0, dropout: float = 0.2
+) -> SentenceEncoder:
+    """Feature-wise attention over the children of every phrase, from the words up; see :class:`ChildAttention`.
+
+    The sentence vector is the root's state, or the mean of several roots' states.
+
+    Args:
+        embedder: gives a state for each word.
+        dim: width of the nodes' states and of the sentence vector; that of the embedder's states if ``None``.
+        scale: the bound of the attention scores.
+        dropout: on the words' states.
+
+    Example:
+        >>> import structattn as sa
+        >>> tree = sa.ConstituencyTree.from_brackets("(S (N dogs) (V bark))")
+        >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary(["bark", "dogs"]))
+        >>> encoding = child_attention(sa.layers.WordEmbedding(4, 6))(batch)
+        >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
+        (torch.Size([1, 3, 6]), True)
+    """
+    inputs, width = width_of(embedder), width_of(embedder, dim)
+    contextualizer = RecursiveNetwork(ChildAttention(inputs, width, scale=scale), "constituency", dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)

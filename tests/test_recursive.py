@@ -1,4 +1,4 @@
-"""Tree-LSTMs against a recursion over nodes, on many shapes of trees."""
+"""Recursive encoders against a recursion over nodes, on many shapes of trees."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from torch import Tensor
 import structattn as sa
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
-from structattn.layers import ChildSumTreeLSTM, ConstituencyTreeLSTM, TreeOrder
+from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, TreeOrder
 from structattn.syntax import MissingStructure
 
 BRACKETS = [
@@ -101,14 +101,40 @@ def literal_phrases(cell: ConstituencyTreeLSTM, states: Tensor, trees: sa.TreeBa
     return {node: visit(node)[0] for node in range(trees.parents.shape[1]) if trees.mask[row, node]}
 
 
-@pytest.mark.parametrize("kind", ["dependency", "constituency"])
+def literal_attention(cell: ChildAttention, states: Tensor, trees: sa.TreeBatch, row: int) -> dict[int, Tensor]:
+    """A softmax in each feature over the children and the candidate."""
+    left, right = cell.from_left.weight.split(cell.hidden), cell.from_right.weight.split(cell.hidden)
+    of_candidate, of_own_score, of_child_score = cell.bias.split(cell.hidden)
+    found: dict[int, Tensor] = {}
+
+    def visit(node: int) -> Tensor:
+        if node < trees.num_leaves:
+            found[node] = torch.tanh(cell.from_word(states[row, node]))
+        if node in found:
+            return found[node]
+        below = [visit(child) for child in children_of(trees, row, node)]
+        places = [index / max(len(below) - 1, 1) for index in range(len(below))]
+        sides = torch.tensor([[1 - place, place] for place in places]).double().T @ torch.stack(below)
+        candidate, own, of_left, of_right = (a @ sides[0] + b @ sides[1] for a, b in zip(left, right, strict=True))
+        scores = [own + of_own_score]
+        scores += [(1 - place) * of_left + place * of_right + of_child_score for place in places]
+        weights = (cell.scale * torch.tanh(torch.stack(scores) / cell.scale)).softmax(0)
+        found[node] = (weights * torch.stack([torch.tanh(candidate + of_candidate), *below])).sum(0)
+        return found[node]
+
+    return {node: visit(node) for node in range(trees.parents.shape[1]) if trees.mask[row, node]}
+
+
+@pytest.mark.parametrize("kind", ["dependency", "constituency", "attention"])
 def test_levels_at_once_equal_a_recursion_over_nodes(kind: str) -> None:
     torch.manual_seed(0)
     if kind == "dependency":
         batch, cell, literal = dependency_batch(), ChildSumTreeLSTM(3, 4).double(), literal_child_sum
         trees = batch.dependency
     else:
-        batch, cell, literal = phrase_batch(), ConstituencyTreeLSTM(3, 4).double(), literal_phrases
+        cells = {"constituency": ConstituencyTreeLSTM(3, 4), "attention": ChildAttention(3, 4, scale=2.0)}
+        batch, cell = phrase_batch(), cells[kind].double()
+        literal = literal_phrases if kind == "constituency" else literal_attention
         trees = batch.constituency
     for parameter in cell.parameters():
         torch.nn.init.normal_(parameter)
@@ -152,21 +178,39 @@ def test_parameter_counts(dim: int, hidden: int) -> None:
 
     assert size(ChildSumTreeLSTM(dim, hidden)) == 4 * (dim * hidden + hidden**2 + hidden)
     assert size(ConstituencyTreeLSTM(dim, hidden)) == 3 * dim * hidden + 10 * hidden**2 + 4 * hidden
+    assert size(ChildAttention(dim, hidden)) == dim * hidden + 8 * hidden**2 + 4 * hidden
     # The paper's 315,840 at 300 and 168 counts two biases where one does: 4 * 168 more.
     assert 4 * (300 * 168 + 168**2 + 168) == 315_840 - 4 * 168
 
 
-def test_every_node_below_decides_and_no_other() -> None:
+@pytest.mark.parametrize("cell", [ConstituencyTreeLSTM(3, 4), ChildAttention(3, 4)])
+def test_every_node_below_decides_and_no_other(cell: torch.nn.Module) -> None:
     batch = phrase_batch()
     trees = batch.constituency
     states = torch.randn(*batch.tokens.shape, 3, requires_grad=True)
-    output = ConstituencyTreeLSTM(3, 4)(states, trees)
+    output = cell(states, trees)
     for row, node in trees.mask.nonzero().tolist()[::8]:
         (gradient,) = torch.autograd.grad(output[row, node].sum(), states, retain_graph=True)
         touched = gradient.abs().sum(-1) > 0
         expected = torch.zeros_like(touched)
         expected[row] = trees.subtrees()[row, node, : trees.num_leaves]
         assert torch.equal(touched, expected)
+
+
+def test_a_phrase_of_equal_children_that_agree_with_the_candidate_is_their_state() -> None:
+    """Weights add to one, so what all keys share is kept, by any number of children and however large the scores."""
+    cell = ChildAttention(3, 4).double()
+    for parameter in (cell.from_left.weight, cell.from_right.weight):
+        torch.nn.init.normal_(parameter, std=100.0)
+        torch.nn.init.zeros_(parameter[:4])
+    torch.nn.init.zeros_(cell.from_word.weight)
+    batch = phrase_batch()
+    states = torch.randn(*batch.tokens.shape, 3, dtype=torch.float64)
+    with torch.no_grad():
+        cell.from_word.bias.copy_(cell.bias[:4].copy_(torch.tensor([-2.0, 0.0, 0.5, 30.0])))
+        output = cell(states, batch.constituency)
+    expected = cell.from_word.bias.tanh() * batch.constituency.mask.unsqueeze(-1)
+    torch.testing.assert_close(output, expected.detach())
 
 
 def test_the_order_holds_every_real_node_once_children_first() -> None:
@@ -197,12 +241,17 @@ def test_a_pass_costs_operations_per_level_not_per_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "batch"), [("tree_lstm", phrase_batch()), ("dependency_tree_lstm", dependency_batch())]
+    ("name", "batch"),
+    [
+        ("tree_lstm", phrase_batch()),
+        ("child_attention", phrase_batch()),
+        ("dependency_tree_lstm", dependency_batch()),
+    ],
 )
 def test_the_sentence_vector_is_the_mean_of_the_roots(name: str, batch: sa.SentenceBatch) -> None:
     encoder = build(name, vocab_size=3, dim=4, dropout=0.0)
     encoding = encoder(batch)
-    trees = batch.constituency if name == "tree_lstm" else batch.dependency
+    trees = batch.dependency if name == "dependency_tree_lstm" else batch.constituency
     for row in range(len(batch)):
         tops = [
             encoding.states[row, node]
@@ -218,5 +267,5 @@ def test_the_sentence_vector_is_the_mean_of_the_roots(name: str, batch: sa.Sente
 def test_a_missing_tree_is_named(name: str, structure: str) -> None:
     sentences = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 2)]
     batch = sa.collate([*sentences, sa.Sentence(["no", "tree"])], sa.Vocabulary(["a"]))
-    with pytest.raises(MissingStructure, match=rf"TreeLSTM\('{structure}'\).* sentence 2 \('no tree'\)"):
+    with pytest.raises(MissingStructure, match=rf"RecursiveNetwork\('{structure}'\).* sentence 2 \('no tree'\)"):
         build(name, vocab_size=3, dim=4)(batch)
