@@ -68,7 +68,7 @@ class DataConfig:
         streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for
             tasks that are answered with a class or a score.
         buffer: number of examples that are shuffled together when streamed; 65,536 if ``None``.
-        loader_workers: number of processes that make batches of streamed examples ahead, operators of trees included.
+        loader_workers: number of processes that make the batches of streamed examples ahead.
     """
 
     train: str | None = None
