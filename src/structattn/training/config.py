@@ -67,8 +67,8 @@ class DataConfig:
         generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
         streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for
             tasks that are answered with a class or a score.
-        buffer: number of examples that are shuffled together when streamed; 65,536 if ``None``.
-        loader_workers: number of processes that make the batches of streamed examples ahead.
+        buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
+        loader_workers: number of processes that make streamed batches ahead.
     """
 
     train: str | None = None
