@@ -33,7 +33,7 @@ from structattn.syntax.folders import (
 )
 from structattn.tasks import Metric
 from structattn.tasks.memory import explained_memory
-from structattn.training import machine
+from structattn.training import machine, sharding
 from structattn.training.averaging import Averaging
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
@@ -152,10 +152,16 @@ class _Loop:
         self.accelerator = accelerator
         self.history = History(metric)
         self.averaging = Averaging(config.average)
-        optimizer = build_optimizer(learner.module.to(accelerator.device), config)
+        self.is_sharded = sharding.is_sharded(accelerator)
+        trained = learner.module.to(accelerator.device)
+        if self.is_sharded:
+            trained = sharding.copy_to_shard(trained)
+        optimizer = build_optimizer(trained, config)
         in_order = (parameter for group in optimizer.param_groups for parameter in group["params"])
         self.clipped = list(in_order if clipped is None else clipped)
-        self.module, self.optimizer = accelerator.prepare(learner.module, optimizer)
+        self.module, self.optimizer = accelerator.prepare(trained, optimizer)
+        if self.is_sharded:  # by parameters of its own, which accelerate wants all at once
+            self.clipped = list(self.module.parameters())
         self.steps = -(-len(sampler) // config.gradient_accumulation)
         self.schedule = build_schedule(self.optimizer, config, num_steps=self.steps * config.epochs)
         every = config.evaluations_per_epoch
@@ -213,7 +219,7 @@ class _Loop:
         rows = [row for rows in batches for row in rows]
         with explained_memory(len(rows), max(int(self.sampler.lengths[row]) for row in rows), options=BATCH_OPTIONS):
             self._add_gradients(batches)
-        self.norm = self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf)
+        self.norm = sharding.whole(self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf))
         self.optimizer.step()
         self.rate = float(self.schedule.get_last_lr()[0])
         if not self.accelerator.optimizer_step_was_skipped:
@@ -248,6 +254,8 @@ class _Loop:
         return mean
 
     def _evaluate(self, loss: float | None) -> None:
+        if self.is_sharded:
+            sharding.gather(self.module, self.learner.module)
         with self.averaging.mean_of(self.learner.module), self.accelerator.autocast():
             measured = self.learner.measure()
             self.history.add(
@@ -272,11 +280,12 @@ class _Loop:
 
     def _save(self) -> None:
         states = machine.gathered([random_state()])
+        optimizer = sharding.whole_state(self.optimizer)
         if not machine.is_first():
             return
         with replaced_folder(self.folder.checkpoints / _LATEST) as temporary:
             save_tensors(self.learner.module.state_dict(), temporary / _WEIGHTS)
-            save_optimizer(self.optimizer, temporary)
+            save_optimizer(optimizer, temporary)
             self.averaging.save(temporary)
             scaler = self.accelerator.scaler and self.accelerator.scaler.state_dict()
             plain = {"step": self.step, "schedule": self.schedule.state_dict(), "scaler": scaler, "random": states}
@@ -292,6 +301,8 @@ class _Loop:
         if not any(self.history.rows):
             raise ParseError("expected at least one evaluation, got an empty file", file=checkpoint / _HISTORY)
         load_tensors(self.learner.module, checkpoint / _WEIGHTS)
+        if self.is_sharded:
+            sharding.scatter(self.learner.module, self.module)
         load_optimizer(self.optimizer, checkpoint)
         self.averaging.load(checkpoint, self.accelerator.device)
         with described_by(checkpoint / _STATES, "the state of a run"):

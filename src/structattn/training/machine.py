@@ -21,6 +21,7 @@ import torch.distributed
 import structattn
 from structattn.layers.devices import Hardware
 from structattn.syntax.errors import StructAttnError, require
+from structattn.training.sharding import shard_as_asked
 
 LOGGER = logging.getLogger("structattn.training")
 Value = TypeVar("Value")
@@ -52,7 +53,7 @@ def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Itera
         report_to: a tracker of accelerate's, whose package and extra have the same name.
 
     Raises:
-        ConfigError: if there is no such device.
+        ConfigError: if there is no such device, or the processes are to shard the model by the first version of FSDP.
         MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
     accelerate = require("accelerate", "train")
@@ -72,7 +73,7 @@ def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Itera
     try:
         for kind in kinds:
             kind._shared_state.clear()
-        yield accelerate.Accelerator(
+        accelerator = accelerate.Accelerator(
             cpu=device.type == "cpu",
             mixed_precision=hardware.mixed_precision,
             kwargs_handlers=[unused],
@@ -80,6 +81,8 @@ def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Itera
             # Where trackers write is known once there is a run folder.
             project_config=accelerate.utils.ProjectConfiguration(logging_dir=os.curdir),
         )
+        shard_as_asked(accelerator)
+        yield accelerator
     finally:
         for kind, values in zip(kinds, before, strict=True):
             kind._shared_state.clear()

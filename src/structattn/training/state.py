@@ -5,7 +5,7 @@ Torch's own files of them are pickles; a run folder may come from an untrusted s
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import torch
 
 from structattn.data.tensors import read_tensors, save_tensors
 from structattn.syntax.folders import described_by, read_json, write_json
+from structattn.training.sharding import shard_state
 
 
-def save_optimizer(optimizer: Any, folder: Path) -> None:
-    """Write an optimizer's state: tensors to ``optimizer.safetensors``, everything else to ``optimizer.json``."""
-    state = optimizer.state_dict()
+def save_optimizer(state: Mapping[str, Any], folder: Path) -> None:
+    """Write an optimizer's ``state_dict``: tensors to ``optimizer.safetensors``, all else to ``optimizer.json``."""
     tensors: dict[str, torch.Tensor] = {}
     values: dict[str, Any] = {}
     for index, entries in state["state"].items():
@@ -30,7 +30,7 @@ def save_optimizer(optimizer: Any, folder: Path) -> None:
 
 
 def load_optimizer(optimizer: Any, folder: Path) -> None:
-    """Restore the saved state of an optimizer of the same model.
+    """Restore the saved state of an optimizer of the same model, whose parameters may be shards.
 
     Raises:
         ParseError: if a file is missing or damaged; the message names it.
@@ -51,7 +51,7 @@ def load_optimizer(optimizer: Any, folder: Path) -> None:
             }
             for group in saved["groups"]
         ]
-        optimizer.load_state_dict({"state": state, "param_groups": groups})
+        optimizer.load_state_dict(shard_state({"state": state, "param_groups": groups}, optimizer))
 
 
 def random_state() -> dict[str, Any]:
