@@ -20,6 +20,12 @@ def test_what_is_written_is_read(tmp_path, name):
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
+def test_a_file_may_be_in_a_folder_that_is_still_to_be_made(tmp_path):
+    with replace_text(tmp_path / "new" / "folder" / "a.txt") as stream:
+        stream.write("one\n")
+    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["a.txt"]
+
+
 def test_gzip_is_known_by_its_bytes_and_written_by_its_name(tmp_path):
     with replace_text(tmp_path / "a.gz") as stream:
         stream.write("x\n")

@@ -27,6 +27,7 @@ html_extra_path = [str(HERE / "extra")]
 html_theme = "furo"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
+html_favicon = "static/favicon.svg"
 html_title = f"structattn {release}"
 html_show_sourcelink = html_copy_source = html_show_copyright = False
 html_math_renderer = "mathml"
@@ -50,6 +51,7 @@ nb_execution_in_temp = True
 nb_merge_streams = True
 # A page has no kernel: what a widget shows without one stands there.
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
+nb_ipywidgets_js = {}  # nor scripts for widgets, which would come from elsewhere
 nb_execution_timeout = 600  # seconds for a cell; a busy machine is several times slower
 nb_execution_raise_on_error = True
 

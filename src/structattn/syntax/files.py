@@ -231,7 +231,8 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Write a binary file so that readers see the old file or the whole new one, as ``replace_text`` does.
 
     Args:
-        path: file to write; ``s3://`` and the like go through fsspec, once the file is whole.
+        path: file to write, in a folder that is made if there is none; ``s3://`` and the like go through fsspec, once
+            the file is whole.
 
     Yields:
         The open stream.
@@ -249,8 +250,10 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     in_place = target.exists() and not target.is_file()
     written = target if in_place else target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with named_when_full(path), open(written, "wb") as raw:
-            yield raw
+        with named_when_full(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open(written, "wb") as raw:
+                yield raw
         if not in_place:
             os.replace(written, target)
     except BaseException:
