@@ -115,8 +115,8 @@ class RunFolder:
                 names = ", ".join(changed)
                 raise ConfigError(f"{self.path}: cannot resume with other values of {names}; see {self.config}")
         elif not overwrite:
-            state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed"
-            raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it")
+            state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed (--resume)"
+            raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it (--overwrite)")
 
     def open_for_run(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
         """Make the folder ready for a run, if one may write here; to be called while the folder is locked.
