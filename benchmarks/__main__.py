@@ -1,7 +1,7 @@
 """Everything, one part after the other, on one and on two threads; the tables go to a Markdown file too.
 
-Structures run in the environment of the peers if there is one (``make peers``), the rest in this one. All parts
-together take about a quarter of an hour on two quiet cores; what was left out for that is said above the tables.
+Structures and readers run in the environment of the peers if there is one (``make peers``), the rest in this one. All
+parts together take about a quarter of an hour on two quiet cores; what was left out for that is said above the tables.
 
     python -m benchmarks [--out runs/benchmarks.md] [--parts structures token2token] [--threads 1 2]
 """
@@ -22,12 +22,14 @@ PARTS: dict[str, tuple[str, list[str], list[str] | None]] = {
     "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
     "collate": ("Sentences to batches", [], None),
     "readers": ("Treebanks from disk", [], None),
+    "parsers": ("Parsers on the prose of the pages", [], None),
     "training_step": ("A training step of the encoders", [], None),
     "text_memory": ("Memory of long texts", [], None),
     "ms_san_sep": ("MS-SAN and separate directions", [], None),
     "structured_step": ("A training step with structured attention", [], None),
 }
 STRUCTURES = "Structured distributions"
+PEERS = ("readers",)  # beside the structures
 
 
 def main() -> None:
@@ -52,7 +54,8 @@ def main() -> None:
             title, given, later = PARTS[part]
             for threads in options.threads if later is not None else options.threads[:1]:
                 _say(f"\n## {title}, {threads} {'thread' if threads == 1 else 'threads'}\n", file)
-                command = [sys.executable, "-m", f"benchmarks.{part}", "--threads", str(threads), *given]
+                python = options.peers if part in PEERS else sys.executable
+                command = [python, "-m", f"benchmarks.{part}", "--threads", str(threads), *given]
                 _run([*command, *(later or [] if threads != options.threads[0] else [])], threads, file)
         _say(f"\n{time.perf_counter() - start:.0f} seconds in all.\n", file)
     if options.out is not None:

@@ -3,10 +3,13 @@
     python -m benchmarks.readers [en_ewt-ud-train.conllu.gz] [--sentences 4096] [--threads 1]
 
 Without a file the sentences are random ones of 20 words. Objects are counted by `tracemalloc`; arrays and columns know
-their bytes. `pyarrow` reads the same columns as the arrays and makes nothing of them.
+their bytes. `pyarrow` reads the same columns as the arrays and makes nothing of them. conllu, pyconll and datasets read
+the same files where they are installed; `make peers` brings the first two.
 """
 
 import argparse
+import importlib
+import importlib.util
 import itertools
 import random
 import tempfile
@@ -39,12 +42,36 @@ def columns(path: Path) -> Iterator[Any]:
     return iter([pyarrow.parquet.read_table(path, columns=COLUMNS, use_threads=False)])
 
 
+def by_conllu(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8") as stream:
+        yield from importlib.import_module("conllu").parse_incr(stream)
+
+
+def by_pyconll(path: Path) -> Iterator[Any]:
+    return iter(importlib.import_module("pyconll").iter_from_file(str(path)))
+
+
+def by_datasets(path: Path) -> Iterator[Any]:
+    load = importlib.import_module("datasets").load_dataset
+    return iter(load("parquet", data_files=str(path), split="train", streaming=True))
+
+
+PEERS: dict[str, tuple[str, Callable[[Path], Iterator[Any]]]] = {
+    "conllu": ("a.conllu", by_conllu),
+    "pyconll": ("a.conllu", by_pyconll),
+    "datasets": ("a.parquet", by_datasets),
+}
 READERS: dict[str, tuple[str, Callable[[Path], Iterator[Any]]]] = {
     "CoNLL-U to sentences": ("a.conllu", sa.read_conllu),
     "JSON lines to examples": ("a.jsonl", lambda path: sa.read_examples(path, "rows")),
     "Parquet to examples": ("a.parquet", lambda path: sa.read_examples(path, "parquet")),
     "Parquet to arrays": ("a.parquet", read_arrays),
     "Parquet to columns (pyarrow)": ("a.parquet", columns),
+    **{
+        f"{'CoNLL-U' if file == 'a.conllu' else 'Parquet'} ({peer})": (file, read)
+        for peer, (file, read) in PEERS.items()
+        if importlib.util.find_spec(peer)
+    },
 }
 
 
