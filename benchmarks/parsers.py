@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.markdown import header, line
+from structattn.layers import Hardware
 from structattn.parsing import Parser, attachment, parse, parser_of
 from structattn.syntax import read_conllu
 
@@ -44,11 +45,15 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("treebanks", nargs="*", type=Path)
     options.add_argument("--parsers", nargs="+", default=["en", *spacy_pipelines()])
+    options.add_argument("--mixed_precision", choices=["no", "bf16"], default="no", help="of our own parsers")
     options.add_argument("--turns", type=int, default=3)
     options.add_argument("--threads", type=int, default=1)
     chosen = options.parse_args()
     torch.set_num_threads(chosen.threads)
-    parsers = [parser_of(name) for name in chosen.parsers]
+    own = Hardware("cpu", chosen.mixed_precision)
+    parsers = [
+        parser_of(name, None if ":" in name and not name.startswith("structattn:") else own) for name in chosen.parsers
+    ]
     print(header(COLUMNS), flush=True)
     known = {one.name: [sentence for sentence in read_conllu(one) if len(sentence)] for one in chosen.treebanks}
     for name, gold in known.items() or [("docs", [])]:

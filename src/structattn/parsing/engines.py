@@ -24,7 +24,7 @@ Result = tuple[str, str | None]
 """A file of texts, and what went wrong with it; ``None`` if its shard is finished."""
 
 _ATTEMPTS = 3
-_SECONDS = 5
+_SECONDS = 3  # to connect, and to be answered: with the start of a command, within ten on a busy machine
 # How a connection of HTTP/2 begins, on which gRPC rests, and the kind of frame that a server begins with.
 _HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), b"\x04"
 _RAY_PORTS = {"ray": 10001, "": 6379}
