@@ -10,6 +10,7 @@ import structattn as sa
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, TreeOrder
+from structattn.layers.tree_order import TreeSweep
 from structattn.syntax import MissingStructure
 
 BRACKETS = [
@@ -149,6 +150,25 @@ def test_levels_at_once_equal_a_recursion_over_nodes(kind: str) -> None:
     inputs = [states, *cell.parameters()]
     for got, wanted in zip(
         torch.autograd.grad(output, inputs, incoming), torch.autograd.grad(expected, inputs, incoming), strict=True
+    ):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("cell", [ChildSumTreeLSTM(3, 4), ConstituencyTreeLSTM(3, 4), ChildAttention(3, 4)])
+def test_sweeps_over_all_columns_equal_levels(cell: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What graphs and accelerators do, where no shape depends on the trees."""
+    batch = dependency_batch() if isinstance(cell, ChildSumTreeLSTM) else phrase_batch()
+    trees = batch.dependency if isinstance(cell, ChildSumTreeLSTM) else batch.constituency
+    states = torch.randn(*batch.tokens.shape, 3, requires_grad=True)
+    by_level = cell(states, trees)
+    # The file that the cell is from has the way through the trees by name.
+    monkeypatch.setattr(f"{type(cell).__module__}.tree_order", TreeSweep)
+    by_sweeps = cell(states, trees)
+    torch.testing.assert_close(by_sweeps, by_level)
+    incoming = torch.randn_like(by_level)
+    inputs = [states, *cell.parameters()]
+    for got, wanted in zip(
+        torch.autograd.grad(by_sweeps, inputs, incoming), torch.autograd.grad(by_level, inputs, incoming), strict=True
     ):
         torch.testing.assert_close(got, wanted)
 

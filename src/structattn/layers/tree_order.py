@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional as F
@@ -23,17 +23,21 @@ class Children:
         parents: for each child, the row of its parent among the nodes of the level.
         places: for each child, where it stands among its siblings: 0 is the first, 1 the last; 0 for an only child.
         num_parents: number of nodes of the level; as many as children if ``None``.
+        present: which of them are children at all, one column; all if ``None``.
     """
 
     parents: Int64[Tensor, " child"]
     places: Float[Tensor, " child"]
     num_parents: int | None = None
+    present: Bool[Tensor, "child 1"] | None = None
 
     def total(self, values: Float[Tensor, "child dim"]) -> Float[Tensor, "parent dim"]:
         """For each parent the sum over its children."""
         zeros = torch.zeros_like(values)
         if self.num_parents is not None:
             zeros = values.new_zeros(self.num_parents, values.shape[1])
+        if self.present is not None:
+            values = torch.where(self.present, values, 0.0)
         return zeros.index_add(0, self.parents, values)
 
 
@@ -158,32 +162,32 @@ class TreeSweep:
         column = torch.arange(self.width, device=trees.parents.device)
         self._real = trees.mask.flatten().unsqueeze(1)
         self._level = trees.levels().flatten().unsqueeze(1)
-        self._is_child = (trees.mask & (trees.parents != column)).flatten().unsqueeze(1)
+        is_child = (trees.mask & (trees.parents != column)).flatten().unsqueeze(1)
         first_word = _first_words(trees)
-        siblings = (trees.parents[:, :, None] == trees.parents[:, None, :]) & self._is_child.view(-1, 1, self.width)
+        siblings = (trees.parents[:, :, None] == trees.parents[:, None, :]) & is_child.view(-1, 1, self.width)
         earlier = first_word[:, None, :] < first_word[:, :, None]
         tied = (first_word[:, None, :] == first_word[:, :, None]) & (column < column[:, None])
         number, count = (siblings & (earlier | tied)).sum(-1), siblings.sum(-1)
         place = number.to(dtype) / (count - 1).clamp(min=1).to(dtype)
         offset = torch.arange(self.batch, device=trees.parents.device)[:, None] * self.width
-        self._children = Children((trees.parents + offset).flatten(), place.flatten())
+        self._children = Children((trees.parents + offset).flatten(), place.flatten(), present=is_child)
 
         #: all nodes, with or without children.
         self.nodes = self.leaves = slice(None)
 
-    def words(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "node dim"]:
+    def words(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "row dim"]:
         """The states of all nodes, zero at phrases."""
         return F.pad(states, (0, 0, 0, self.width - states.shape[1])).flatten(0, 1)
 
     def run(self, leaves: tuple[Tensor, ...], above: Cell) -> tuple[Tensor, ...]:
         """As :meth:`TreeOrder.run`; what a node without children gets from the cell is not read."""
-        level, is_child, children = self._level, self._is_child, self._children
+        level, children = self._level, self._children
 
         def is_below(step: Tensor, *values: Tensor) -> Tensor:
             return step <= level.amax()
 
         def rise(step: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-            found = above(tuple(value * is_child for value in values), children, slice(None))
+            found = above(values, children, slice(None))
             kept = (torch.where(level == step, new, old) for new, old in zip(found, values, strict=True))
             return step + 1, *kept
 
@@ -195,7 +199,7 @@ class TreeSweep:
         risen = while_loop(is_below, rise, risen)
         return risen[1:]
 
-    def unfold(self, values: Float[Tensor, "node dim"]) -> Float[Tensor, "batch node dim"]:
+    def unfold(self, values: Float[Tensor, "row dim"]) -> Float[Tensor, "batch node dim"]:
         """The values where the nodes stand in the batch; zero at padding."""
         return torch.where(self._real, values, 0.0).view(self.batch, self.width, -1)
 
