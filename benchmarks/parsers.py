@@ -50,10 +50,9 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=1)
     chosen = options.parse_args()
     torch.set_num_threads(chosen.threads)
-    own = Hardware("cpu", chosen.mixed_precision)
-    parsers = [
-        parser_of(name, None if ":" in name and not name.startswith("structattn:") else own) for name in chosen.parsers
-    ]
+    precision = Hardware("cpu", chosen.mixed_precision)
+    ours = {name for name in chosen.parsers if name == "en" or name.startswith("structattn:")}
+    parsers = [parser_of(name, precision if name in ours else None) for name in chosen.parsers]
     print(header(COLUMNS), flush=True)
     known = {one.name: [sentence for sentence in read_conllu(one) if len(sentence)] for one in chosen.treebanks}
     for name, gold in known.items() or [("docs", [])]:

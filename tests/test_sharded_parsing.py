@@ -252,6 +252,16 @@ def test_a_file_that_grows_while_it_is_parsed(texts: Path, tmp_path: Path) -> No
     assert not list(tmp_path.glob("*a.parquet*"))
 
 
+def test_a_text_of_100_000_words_among_short_ones(call: Call, texts: Path, tmp_path: Path) -> None:
+    words = [f"w{place % 977}" for place in range(100_000)]
+    (texts / "0.txt").write_text(f"so fine\n{' '.join(words)}\nso bad\n")
+    assert call("parse", texts / "0*.txt", "--out", tmp_path / "out")[0] == 0
+    first, longest, last = read_parquet(tmp_path / "out" / "0.parquet")
+    assert (first.sentences[0].words, last.sentences[0].words) == (("so", "fine"), ("so", "bad"))
+    assert longest.sentences[0].words == tuple(words)
+    assert longest.sentences[0].dependency == sa.DependencyTree(range(100_000))
+
+
 def test_a_full_disk(call: Call, texts: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
