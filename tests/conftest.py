@@ -95,6 +95,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
         for tile in (launch.CHART_TILE, launch.SEQUENCE_TILE, token2token.TILE):
             for name in tile:
                 monkeypatch.setitem(tile, name, 4)
+    monkeypatch.setattr(gpu, "_FAILED", {})
     yield
     assert not gpu._FAILED
 

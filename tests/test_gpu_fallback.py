@@ -58,17 +58,17 @@ def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
         calls.append(args)
         raise RuntimeError("ptxas: no room for registers\nand much more")
 
-    module = SimpleNamespace(__version__="9.9", marginals=broken, hvp=broken)
+    module = SimpleNamespace(__version__="9.9", marginals=broken, hvp=broken, argmax=broken)
     monkeypatch.setattr(gpu, "importlib", SimpleNamespace(import_module=lambda name: module))
     with caplog.at_level(logging.WARNING, logger="structattn"):
         found = [*answers(), *answers()]
-    assert len(calls) == 2
+    assert len(calls) == 3
     assert [record.getMessage() for record in caplog.records] == [
         f"dependency_{name} runs in plain torch, exact but slower: ptxas: no room for registers"
-        for name in ("marginals", "hvp")
+        for name in ("marginals", "hvp", "argmax")
     ]
     status = gpu.status()
-    assert status.startswith("Triton 9.9: constituency_marginals, ")
+    assert status.startswith("Triton 9.9: dependency_sample, constituency_marginals, ")
     assert "; in plain torch: dependency_marginals (ptxas: no room for registers), dependency_hvp (" in status
     with native.plain_torch():
         for own, twin in zip(found, 2 * answers(), strict=True):

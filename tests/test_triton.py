@@ -229,6 +229,25 @@ def test_derivatives_are_those_of_small_differences(kernel: Kernel, device: str)
 
 
 @every_kernel
+def test_a_mapped_axis_is_a_batch_axis(kernel: Kernel, device: str) -> None:
+    """A map over calls, and over their gradients, has the bits of one call after the other."""
+    scores = [array.to(device) for array in kernel.random(3, 4, seed=18)]
+    lengths = torch.tensor([3, 2], device=device)
+
+    def squares(*arrays: Tensor) -> Tensor:
+        value, parts = kernel.operators.evaluate(arrays, lengths, kernel.options)
+        return value.sum() + sum(own.square().sum() for own in parts)
+
+    both = torch.func.grad_and_value(squares, argnums=tuple(range(len(scores))))
+    mapped, values = torch.vmap(both)(*(array.unflatten(0, (2, 2)) for array in scores))
+    for index in range(2):
+        gradients, value = both(*(array.unflatten(0, (2, 2))[index] for array in scores))
+        assert torch.equal(values[index], value)
+        for own, gradient in zip(mapped, gradients, strict=True):
+            assert torch.equal(own[index], gradient)
+
+
+@every_kernel
 def test_few_launches_a_call_and_none_waits_for_the_device(
     kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,21 +19,21 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
-from structattn.kernels.gpu.launch import CHART_TILE, OPTIONS, SEQUENCE_TILE
+from structattn.kernels.gpu.launch import CHART_TILE, ONE_WARP, OPTIONS, SEQUENCE_TILE
 
-TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64", "allowed": "*u8"}
+TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64", "allowed": "*u8", "marks": "*i8"}
 TENSORS = {
     *("scores", "vector", "log_partition", "parts", "transitions", "transition_vector", "transition_parts"),
     *("queries", "keys", "values", "attended", "inverse", "gradient", "of_parts", "of_values"),
 }
 
 
-def compiled(kernel: Any, capability: int, constants: dict[str, Any]) -> Any:
+def compiled(kernel: Any, capability: int, constants: dict[str, Any], options: dict[str, Any]) -> Any:
     """Tensors hold float32 and further numbers are whole, but for those above and the constants."""
     names = {name: TYPES.get(name, "*fp32" if name in TENSORS else "i32") for name in kernel.arg_names}
     signature = {name: "constexpr" if name in constants else kind for name, kind in names.items()}
     source = ASTSource(kernel, signature, constants)
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=OPTIONS)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
 def report(ptx: str, capability: int) -> dict[str, int]:
@@ -57,5 +57,8 @@ if __name__ == "__main__":
     module = importlib.import_module(f"structattn.kernels.gpu.{family}")
     kernel = getattr(module, f"{what or family}_kernel")
     tiles = CHART_TILE | SEQUENCE_TILE | getattr(module, "TILE", {})
+    constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
     tile = {name: size for name, size in tiles.items() if name in kernel.arg_names}
-    print(json.dumps(report(compiled(kernel, capability, constants | tile).asm["ptx"], capability)))
+    # Walks along a sequence have one warp.
+    options = ONE_WARP if name in ("chain.chain_descent", "segments.segments_descent") else OPTIONS
+    print(json.dumps(report(compiled(kernel, capability, constants | tile, options).asm["ptx"], capability)))

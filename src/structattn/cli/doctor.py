@@ -72,6 +72,8 @@ def _gpu_kernels() -> str:
             SemiMarkovCRF(scores.view(2, 1, 1, 1)),
         ):
             structures.marginals().sum().backward()
+            structures.argmax()
+            structures.sample(1)
         words, allowed = scores.view(1, 2, 1), torch.ones(1, 1, 1, dtype=torch.bool, device=device)
         token2token(words, words, scores.view(2)[0].view(1), words, allowed.expand(1, 2, 2)).sum().backward()
     return gpu.status()

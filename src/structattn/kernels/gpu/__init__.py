@@ -28,12 +28,13 @@ _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Doubles are added fast enough from Turing on; older devices have no compiler any more.
 _CAPABILITY = (7, 5)
 _SUMS = ("marginals", "hvp")
+_CHOICES = ("argmax", "sample")
 # What there is, in a module for each family and other operator.
 KERNELS = {
-    "dependency": _SUMS,
-    "constituency": _SUMS,
-    "chain": _SUMS,
-    "segments": _SUMS,
+    "dependency": _SUMS + _CHOICES,
+    "constituency": _SUMS + _CHOICES,
+    "chain": _SUMS + _CHOICES,
+    "segments": _SUMS + _CHOICES,
     "token2token": ("attend", "gradients"),
 }
 

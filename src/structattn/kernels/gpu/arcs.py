@@ -3,8 +3,7 @@
 import triton
 import triton.language as tl
 
-from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.tables import write
+from structattn.kernels.gpu.tables import weights, write
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
 
@@ -68,12 +67,11 @@ def load_weights(
     parts,
     taken,
     root,
-    growth,
+    growth: tl.constexpr,
     unit,
     tables,
     length,
     words,
-    EXTENDED: tl.constexpr,
     WORDS: tl.constexpr,
     HEADS: tl.constexpr,
 ):
@@ -90,7 +88,6 @@ def load_weights(
         tables: the first two, of weights to the right and to the left.
         length: of the sentence.
         words: of the longest sentence.
-        EXTENDED: whether numbers have exponents.
         WORDS: of a tile.
         HEADS: of a tile.
     """
@@ -101,11 +98,11 @@ def load_weights(
             score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
             score = score - best - tl.where(head == 0, root, 0.0) - growth
             if vector is None:
-                own = numbers.weight(score, None, EXTENDED)
+                own = weights(tables[0], score, None)
             else:
                 centre = tl.load(taken + words + 1 + word, mask=word <= length, other=0.0)
                 direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64) - centre
-                own = numbers.weight(score, direction / unit, EXTENDED)
+                own = weights(tables[0], score, direction / unit)
             write(tables[0], word - head, head, own, real & (head < word))
             write(tables[1], head - word, word, own, real & (head > word))
             if parts is not None:

@@ -7,16 +7,47 @@ it, not for arithmetic.
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.launch import OPTIONS, SEQUENCE_TILE, Scores, Sizes, Tensors
+from structattn.kernels.gpu.launch import (
+    ONE_WARP,
+    OPTIONS,
+    SEQUENCE_TILE,
+    Scores,
+    Selection,
+    Sizes,
+    Tensors,
+    selections_of,
+)
+from structattn.kernels.gpu.selection import begun, clear, considered, decided, mark, sample_key, uniform
 from structattn.kernels.gpu.states import largest, take_out_best, take_out_best_transitions, transition, unary
-from structattn.kernels.gpu.tables import read, write
+from structattn.kernels.gpu.tables import distances, ones, read, write, zeros
 from structattn.kernels.gpu.vectors import power_near, rounded
+
+
+@triton.jit
+def _kept(memory, words, states, DUAL: tl.constexpr, BEST: tl.constexpr):
+    """Tables of A, X and the outside of X, a row a word; and where what is taken out of scores stands."""
+    plane = 3 * words * states
+    form = distances(plane, DUAL, True, BEST)
+    return (
+        (memory, states, form[0], form[1], form[2]),
+        (memory + words * states, states, form[0], form[1], form[2]),
+        (memory + 2 * words * states, states, form[0], form[1], form[2]),
+        memory + (2 + DUAL) * plane,
+    )
+
+
+@triton.jit
+def _cells(words, states, DUAL: tl.constexpr):
+    """How many numbers are kept of a sentence: those above, and sums of transitions."""
+    return (2 + DUAL) * 3 * words * states + 3 * words + states * states
 
 
 @triton.jit(do_not_specialize=["words", "states", "transition_stride"])
@@ -35,6 +66,7 @@ def chain_kernel(
     transition_stride,
     PER_POSITION: tl.constexpr,
     DUAL: tl.constexpr,
+    BEST: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
@@ -55,19 +87,16 @@ def chain_kernel(
         transition_stride: from the transitions of a sentence to those of the next.
         PER_POSITION: whether each position has transitions of its own.
         DUAL: whether there is a vector.
+        BEST: whether best scores are looked for.
         ROWS: how many states are added at a time.
         COLUMNS: a power of two no smaller than the number of states.
     """
     sentence = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + sentence).to(tl.int32)
     square = states * states
-    plane = 3 * words * states
-    memory += sentence * ((2 + DUAL) * plane + 3 * words + square)
-    taken = memory + (2 + DUAL) * plane
+    memory += sentence * _cells(words, states, DUAL)
+    A, X, oX, taken = _kept(memory, words, states, DUAL, BEST)
     counts = taken + 3 * words
-    A = (memory, states, plane if DUAL else None, plane * (1 + DUAL))
-    X = (memory + words * states, states, A[2], A[3])
-    oX = (memory + 2 * words * states, states, A[2], A[3])
     own_parts = (words - 1) * square if PER_POSITION else square
     scores += sentence * words * states
     transitions += sentence * transition_stride
@@ -80,40 +109,40 @@ def chain_kernel(
     if transition_parts is not None:
         transition_parts += sentence * own_parts
 
-    total, size = take_out_best(scores, vector, taken, length, states, COLUMNS)
+    total, size = take_out_best(scores, vector, taken, length, states, BEST, COLUMNS)
     if transition_vector is not None:
         entries = tl.maximum(length - 1, 0) * square if PER_POSITION else square
         size = largest(transition_vector, entries, size, ROWS * COLUMNS)
     unit = power_near(size)
     best = taken + 2 * length
-    total = take_out_best_transitions(transitions, best, total, length, square, PER_POSITION, ROWS * COLUMNS)
+    total = take_out_best_transitions(transitions, best, total, length, square, PER_POSITION, BEST, ROWS * COLUMNS)
     numbers.barrier()
 
     state = tl.arange(0, COLUMNS)[None, :]
     known = state < states
     for word in range(length):
         if word == 0:
-            inner = numbers.where(known, numbers.one(1, COLUMNS, DUAL, True))
+            inner = numbers.where(known, ones(A, 1, COLUMNS))
         else:
             top = tl.load(best + word)
-            before = numbers.zero(ROWS, COLUMNS, DUAL, True)
+            before = zeros(A, ROWS, COLUMNS)
             for first in range(0, states, ROWS):
                 row = first + tl.arange(0, ROWS)[:, None]
                 place = row * states + state + ((word - 1) * square if PER_POSITION else 0)
-                step = transition(transitions, transition_vector, DUAL, top, unit, place, (row < states) & known)
+                step = transition(A, transitions, transition_vector, top, unit, place, (row < states) & known)
                 before = numbers.add(before, numbers.multiply(read(A, word - 1, row, row < states), step))
             inner = numbers.settle(numbers.fold(before))
-        own = unary(scores, vector, taken, unit, word, length, states, COLUMNS)
+        own = unary(A, scores, vector, taken, unit, word, length, states, COLUMNS)
         write(X, word, state, inner, known)
         write(A, word, state, numbers.settle(numbers.multiply(inner, own)), known)
         numbers.barrier()
 
-    last = numbers.zero(ROWS, 1, DUAL, True)
+    last = zeros(A, ROWS, 1)
     for first in range(0, states, ROWS):
         row = first + tl.arange(0, ROWS)[:, None]
         last = numbers.add(last, read(A, length - 1, row, (row < states) & (row - row < length)))
     here = tl.full([1, 1], 0, tl.int32)
-    empty = numbers.where(here == length, numbers.one(1, 1, DUAL, True))
+    empty = numbers.where(here == length, ones(A, 1, 1))
     all_sequences = numbers.settle(numbers.add(numbers.fold(last), empty))
     if log_partition is not None:
         tl.store(log_partition + sentence + here, rounded(numbers.log(all_sequences) + total, log_partition))
@@ -137,17 +166,17 @@ def chain_kernel(
             word = length - 1 - back
             value = read(A, word, state, known)
             if back == 0:
-                outside = numbers.pull(goal, numbers.one(1, COLUMNS, DUAL, True), value)
+                outside = numbers.pull(goal, ones(A, 1, COLUMNS), value)
             else:
                 top = tl.load(best + word + 1)
-                pulled = numbers.zero(ROWS, COLUMNS, DUAL, False)
+                pulled = numbers.zero(ROWS, COLUMNS, True, DUAL, False)
                 for first in range(0, states, ROWS):
                     row = first + tl.arange(0, ROWS)[:, None]
                     real = (row < states) & known
                     # Rows are the states after, columns those before.
                     place = state * states + row
                     offset = word * square if PER_POSITION else 0
-                    step = transition(transitions, transition_vector, DUAL, top, unit, place + offset, real)
+                    step = transition(A, transitions, transition_vector, top, unit, place + offset, real)
                     parents = read(oX, word + 1, row, row < states)
                     pulled = numbers.plus_fraction(pulled, numbers.pull(parents, step, value))
                     if transition_parts is not None:
@@ -161,7 +190,7 @@ def chain_kernel(
             tl.store(
                 parts + word * states + state, rounded(numbers.probability(outside, value) * scale, parts), mask=known
             )
-            own = unary(scores, vector, taken, unit, word, length, states, COLUMNS)
+            own = unary(A, scores, vector, taken, unit, word, length, states, COLUMNS)
             write(oX, word, state, numbers.pull_only(outside, value, own, read(X, word, state, known)), known)
             numbers.barrier()
         if transition_parts is not None:
@@ -172,46 +201,102 @@ def chain_kernel(
                     tl.store(transition_parts + place, rounded(count, transition_parts), mask=place < own_parts)
 
 
+@triton.jit(do_not_specialize=["batch", "words", "states", "transition_stride"])
+def chain_descent_kernel(
+    scores,
+    transitions,
+    lengths,
+    streams,
+    parts,
+    memory,
+    batch,
+    words,
+    states,
+    transition_stride,
+    PER_POSITION: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """A best sequence of one sentence, or a random one, from the last word back.
+
+    For ``streams`` and ``parts`` see `launch.Selection`; the other arguments are those of `chain_kernel`, which has
+    written ``memory``.
+    """
+    sentence, sample = tl.program_id(0).to(tl.int64) % batch, tl.program_id(0).to(tl.int64) // batch
+    length = tl.load(lengths + sentence).to(tl.int32)
+    memory += sentence * _cells(words, states, False)
+    A, _, _, taken = _kept(memory, words, states, False, streams is None)
+    scores += sentence * words * states
+    transitions += sentence * transition_stride
+    parts += (sample * batch + sentence) * words * states
+    key = sample_key(streams, sentence, sample)
+    clear(parts, words * states, COLUMNS)
+    numbers.barrier()
+    row = tl.arange(0, COLUMNS)[:, None]
+    here = tl.full([1, 1], 0, tl.int32)
+    ways = read(A, length - 1, row, (row < states) & (row - row < length))
+    state = _chosen(ways, uniform(key, 1, here, here + length), row)
+    for back in range(length - 1):
+        word = length - 1 - back
+        mark(parts, word * states + state, state >= 0)
+        real = (row < states) & (state >= 0)
+        place = row * states + state + ((word - 1) * states * states if PER_POSITION else 0)
+        step = transition(A, transitions, None, tl.load(taken + 2 * length + word), 1.0, place, real)
+        ways = numbers.multiply(read(A, word - 1, row, real), step)
+        if streams is None:
+            # Equal is what is equal after rounding, as on the CPU.
+            own = tl.load(scores + word * states + state, mask=state >= 0, other=0.0).to(tl.float64)
+            ways = numbers.multiply(ways, (None, None, own))
+        state = _chosen(ways, uniform(key, 0, state, here + word), row)
+    mark(parts, state, (state >= 0) & (state < length * states))
+
+
+@triton.jit
+def _chosen(ways, number, row):
+    """One of the rows; -1 if none is possible."""
+    return decided(considered(begun(1), ways, numbers.settle(numbers.fold(ways)), number, row))
+
+
 def marginals(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
     """Log-partition and marginals, each where it is wanted; of the states wherever those of the transitions are."""
-    _launch(scores, lengths, [None, None], *results, sizes=sizes)
+    _launch(scores, lengths, [None, None], results, sizes)
 
 
 def hvp(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
     """The Hessian of the log-partition times a vector."""
     vectors = [None if vector is None else vector.contiguous() for vector in given]
-    _launch(scores, lengths, vectors, None, *results, sizes=sizes)
+    _launch(scores, lengths, vectors, [None, *results], sizes)
+
+
+def _select(selection: Selection, sizes: Sizes) -> None:
+    scores, lengths, streams, parts = selection
+    batch = len(scores[0])
+    memory = _launch(scores, lengths, [None, None], [None, None, None], sizes, best=streams is None)
+    chain_descent_kernel[(batch * len(parts),)](
+        *scores, lengths, streams, parts, memory, batch, **_constants(scores, sizes), **ONE_WARP
+    )
+
+
+def _constants(scores: Scores, sizes: Sizes) -> dict[str, Any]:
+    words, states, kind = sizes
+    return {
+        "words": words,
+        "states": states,
+        "transition_stride": 0 if kind == 2 else scores[1].stride(0),
+        "PER_POSITION": kind == 0,
+        "COLUMNS": triton.next_power_of_2(states),
+    }
 
 
 def _launch(
-    scores: Scores,
-    lengths: Tensor,
-    vectors: Tensors,
-    log_partition: Tensor | None,
-    parts: Tensor | None,
-    transition_parts: Tensor | None,
-    *,
-    sizes: Sizes,
-) -> None:
-    words, states, kind = sizes
-    states_of_words, transitions = scores
-    dual = vectors[0] is not None
+    scores: Scores, lengths: Tensor, vectors: Tensors, results: Tensors, sizes: Sizes, *, best: bool = False
+) -> Tensor:
+    words, states, _ = sizes
+    batch, dual = len(scores[0]), vectors[0] is not None
     cells = (2 + dual) * 3 * words * states + 3 * words + states * states
-    chain_kernel[(len(states_of_words),)](
-        states_of_words,
-        transitions,
-        lengths,
-        *vectors,
-        log_partition,
-        parts,
-        transition_parts,
-        states_of_words.new_empty(len(states_of_words) * cells, dtype=torch.float64),
-        words,
-        states,
-        0 if kind == 2 else transitions.stride(0),
-        PER_POSITION=kind == 0,
-        DUAL=dual,
-        COLUMNS=triton.next_power_of_2(states),
-        **SEQUENCE_TILE,
-        **OPTIONS,
-    )
+    memory = scores[0].new_empty(batch * cells, dtype=torch.float64)
+    constants = {**_constants(scores, sizes), "DUAL": dual, "BEST": best, **SEQUENCE_TILE, **OPTIONS}
+    chain_kernel[(batch,)](*scores, lengths, *vectors, *results, memory, **constants)
+    return memory
+
+
+argmax, sample = selections_of(_select)

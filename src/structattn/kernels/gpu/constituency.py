@@ -12,12 +12,34 @@ import triton
 import triton.language as tl
 
 from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.launch import Call, Sizes, functions_of, launch_twice
-from structattn.kernels.gpu.tables import pull_from_left, pull_from_right, read, sum_over_splits, triangles, write
+from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
+from structattn.kernels.gpu.selection import any_of, choose, clear, is_own, mark, marked, sample_key, uniform
+from structattn.kernels.gpu.tables import (
+    distances,
+    ones,
+    pull_from_left,
+    pull_from_right,
+    read,
+    sum_over_splits,
+    triangles,
+    weights,
+    write,
+)
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
 # The number of trees grows like 4^n; its logarithm is taken out of each phrase.
 _LOG_GROWTH = tl.constexpr(1.3862943611198906)
+
+
+@triton.jit
+def _tables(memory, size, form):
+    """Weights, B, X and the outside of X."""
+    return (
+        triangles(memory, 0, size, form),
+        triangles(memory, 1, size, form),
+        triangles(memory, 2, size, form),
+        triangles(memory, 3, size, form),
+    )
 
 
 @triton.jit
@@ -59,7 +81,7 @@ def _load_weights(
     unit,
     length,
     size,
-    EXTENDED: tl.constexpr,
+    BEST: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
@@ -69,12 +91,12 @@ def _load_weights(
             begin, end, place, real, certain = _spans(first, start, length, size, ROWS, COLUMNS)
             score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
             allowed = tl.where(score > -float("inf"), 0.0, -float("inf"))
-            score = tl.where(certain, allowed, score - best - _LOG_GROWTH)
+            score = tl.where(certain, allowed, score - best - (0.0 if BEST else _LOG_GROWTH))
             if vector is None:
-                own = numbers.weight(score, None, EXTENDED)
+                own = weights(W, score, None)
             else:
                 direction = tl.load(vector + place, mask=real & (certain == 0), other=0.0).to(tl.float64)
-                own = numbers.weight(score, direction / unit, EXTENDED)
+                own = weights(W, score, direction / unit)
             write(W, end - begin, begin, own, real)
             if parts is not None:
                 nothing = rounded(tl.zeros_like(score), parts)
@@ -88,7 +110,7 @@ def _inside(W, B, X, length, SPLITS: tl.constexpr, LANES: tl.constexpr):
             start = begin + tl.arange(0, LANES)[None, :]
             real = start + width <= length
             if width == 1:
-                inner = numbers.where(real, numbers.one(1, LANES, W[2] is not None, W[3] is not None))
+                inner = numbers.where(real, ones(W, 1, LANES))
             else:
                 inner = numbers.settle(sum_over_splits(B, B, width, start, 1, 0, real, SPLITS))
             write(X, width, start, inner, real)
@@ -120,7 +142,7 @@ def _outside(parts, unit, goal, W, B, X, oX, length, size, SPLITS: tl.constexpr,
         numbers.barrier()
 
 
-@triton.jit(do_not_specialize=["words"])
+@triton.jit(do_not_specialize=["words", "plane"])
 def constituency_kernel(
     scores,
     lengths,
@@ -130,7 +152,9 @@ def constituency_kernel(
     trusted,
     memory,
     words,
+    plane,
     EXTENDED: tl.constexpr,
+    BEST: tl.constexpr,
     SPLITS: tl.constexpr,
     LANES: tl.constexpr,
 ):
@@ -144,40 +168,93 @@ def constituency_kernel(
     if needed:
         length = tl.load(lengths + sentence).to(tl.int32)
         size = words + 1
-        plane = 2 * (size + 1) * size
         memory += sentence * (1 + DUAL + EXTENDED) * plane
         scores += sentence * size * size
         if vector is not None:
             vector += sentence * size * size
         if parts is not None:
             parts += sentence * size * size
-        W = triangles(memory, 0, size, plane, DUAL, EXTENDED)
-        B = triangles(memory, 1, size, plane, DUAL, EXTENDED)
-        X = triangles(memory, 2, size, plane, DUAL, EXTENDED)
-        oX = triangles(memory, 3, size, plane, DUAL, EXTENDED)
+        W, B, X, oX = _tables(memory, size, distances(plane, DUAL, EXTENDED, BEST))
 
         common, best, unit = _take_out(scores, vector, length, size, SPLITS, LANES)
-        _load_weights(scores, vector, parts, W, best, unit, length, size, EXTENDED, SPLITS, LANES)
+        _load_weights(scores, vector, parts, W, best, unit, length, size, BEST, SPLITS, LANES)
         numbers.barrier()
         _inside(W, B, X, length, SPLITS, LANES)
         place = tl.full([1, 1], 0, tl.int32)
-        empty = numbers.where(place == length, numbers.one(1, 1, DUAL, EXTENDED))
+        empty = numbers.where(place == length, ones(W, 1, 1))
         sum_of_trees = read(B, place + length, place, place < length)
         sum_of_trees = numbers.add(sum_of_trees, empty)
         if log_partition is not None:
             phrases = tl.maximum(length - 2, 0).to(tl.float64)
             found = numbers.log(sum_of_trees) + common + phrases * (best + _LOG_GROWTH)
             tl.store(log_partition + sentence + place, rounded(found, log_partition))
-        enough = numbers.sufficed(sum_of_trees, trusted + sentence)
-        if parts is not None:
-            if enough:
-                goal = numbers.reciprocal(sum_of_trees)
-                _outside(parts, unit if DUAL else 1.0, goal, W, B, X, oX, length, size, SPLITS, LANES)
+        if not BEST:
+            enough = numbers.sufficed(sum_of_trees, trusted + sentence)
+            if parts is not None:
+                if enough:
+                    goal = numbers.reciprocal(sum_of_trees)
+                    _outside(parts, unit if DUAL else 1.0, goal, W, B, X, oX, length, size, SPLITS, LANES)
+
+
+@triton.jit
+def _descend(parts, tables, key, length, size, SPLITS: tl.constexpr, LANES: tl.constexpr):
+    """Marks the phrases of one tree in the result, which is zero where none is possible."""
+    _, B, X, _ = tables
+    clear(parts, size * size, SPLITS * LANES)
+    numbers.barrier()
+    here = tl.full([1, 1], 0, tl.int32)
+    mark(parts, here + length, numbers.possible(read(B, here + length, here, here < length)))
+    numbers.barrier()
+    for step in range(length - 1):
+        width = length - step
+        for begin in range(0, length + 1 - width, LANES):
+            start = begin + tl.arange(0, LANES)[None, :]
+            end = start + width
+            real = marked(parts, start * size + end, end <= length)
+            if any_of(real):
+                number = uniform(key, 0, start, end)
+                k = choose(B, B, read(X, width, start, real), number, width, start, 1, width, 0, real, SPLITS)
+                mark(parts, start * size + start + k, real)
+                mark(parts, (start + k) * size + end, real)
+        numbers.barrier()
+
+
+@triton.jit(do_not_specialize=["batch", "words", "plane"])
+def constituency_descent_kernel(
+    lengths,
+    streams,
+    parts,
+    trusted,
+    memory,
+    batch,
+    words,
+    plane,
+    EXTENDED: tl.constexpr,
+    SPLITS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """A best tree of one sentence, or a random one; for the arguments see `launch.select`."""
+    sentence, sample = tl.program_id(0).to(tl.int64) % batch, tl.program_id(0).to(tl.int64) // batch
+    if is_own(streams, trusted + sentence, EXTENDED):
+        length = tl.load(lengths + sentence).to(tl.int32)
+        size = words + 1
+        memory += sentence * (1 + EXTENDED) * plane
+        parts += (sample * batch + sentence) * size * size
+        tables = _tables(memory, size, distances(plane, False, EXTENDED, streams is None))
+        _descend(parts, tables, sample_key(streams, sentence, sample), length, size, SPLITS, LANES)
+
+
+def _plane(sizes: Sizes) -> int:
+    return 2 * (sizes[0] + 2) * (sizes[0] + 1)
 
 
 def _launch(call: Call, sizes: Sizes) -> None:
-    size = sizes[0] + 1
-    launch_twice(constituency_kernel, call, sizes[0], plane=2 * (size + 1) * size)
+    launch_twice(constituency_kernel, call, sizes[0], plane=_plane(sizes))
+
+
+def _select(selection: Selection, sizes: Sizes) -> None:
+    select(constituency_kernel, constituency_descent_kernel, selection, sizes[0], plane=_plane(sizes))
 
 
 marginals, hvp = functions_of(_launch)
+argmax, sample = selections_of(_select)

@@ -13,9 +13,11 @@ import triton.language as tl
 
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.arcs import load_weights, take_out_best
+from structattn.kernels.gpu.dependency_descent import descend
 from structattn.kernels.gpu.dependency_outside import outside
-from structattn.kernels.gpu.launch import Call, Sizes, functions_of, launch_twice
-from structattn.kernels.gpu.tables import read, sum_over_splits, triangles, write
+from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
+from structattn.kernels.gpu.selection import is_own, sample_key
+from structattn.kernels.gpu.tables import distances, ones, read, sum_over_splits, triangles, write, zeros
 from structattn.kernels.gpu.vectors import rounded
 
 # The number of trees grows like (27/4)^n; its logarithm is taken out of each word.
@@ -23,21 +25,20 @@ _LOG_GROWTH = tl.constexpr(1.9)
 
 
 @triton.jit
-def _tables(memory, size, plane, DUAL: tl.constexpr, EXTENDED: tl.constexpr):
+def _tables(memory, size, plane, form):
     """Weights to the right and to the left, X, IR, IL, CR, CL, the outsides of X, CR, CL; what is left of a root."""
-    WR = triangles(memory, 0, size, plane, DUAL, EXTENDED)
     return (
-        WR,
-        triangles(memory, 1, size, plane, DUAL, EXTENDED),
-        triangles(memory, 2, size, plane, DUAL, EXTENDED),
-        triangles(memory, 3, size, plane, DUAL, EXTENDED),
-        triangles(memory, 4, size, plane, DUAL, EXTENDED),
-        triangles(memory, 5, size, plane, DUAL, EXTENDED),
-        triangles(memory, 6, size, plane, DUAL, EXTENDED),
-        triangles(memory, 7, size, plane, DUAL, EXTENDED),
-        triangles(memory, 8, size, plane, DUAL, EXTENDED),
-        triangles(memory, 9, size, plane, DUAL, EXTENDED),
-        (memory + plane - size, 0, WR[2], WR[3]),
+        triangles(memory, 0, size, form),
+        triangles(memory, 1, size, form),
+        triangles(memory, 2, size, form),
+        triangles(memory, 3, size, form),
+        triangles(memory, 4, size, form),
+        triangles(memory, 5, size, form),
+        triangles(memory, 6, size, form),
+        triangles(memory, 7, size, form),
+        triangles(memory, 8, size, form),
+        triangles(memory, 9, size, form),
+        (memory + plane - size, 1, form[0], form[1], form[2]),
     )
 
 
@@ -47,7 +48,7 @@ def _inside(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: t
     lowest: tl.constexpr = 1 if SINGLE else 0
     for begin in range(0, length + 1, LANES):
         start = begin + tl.arange(0, LANES)[None, :]
-        unit = numbers.one(1, LANES, WR[2] is not None, WR[3] is not None)
+        unit = ones(WR, 1, LANES)
         write(CR, 0, start, unit, start <= length)
         write(CL, 0, start, unit, start <= length)
     numbers.barrier()
@@ -72,27 +73,29 @@ def _inside(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: t
 
 @triton.jit
 def _sum_of_trees(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr):
-    """The sum over all trees; for a single root also what stands left of each root, in a table of its own."""
+    """The sum over all trees; for a single root also in a table, before what stands left of each root."""
     WR, _, _, _, _, CR, CL, _, _, _, under_root = tables
+    place = tl.full([1, 1], 0, tl.int32)
     if SINGLE:
-        total = numbers.zero(SPLITS, 1, WR[2] is not None, WR[3] is not None)
+        total = zeros(WR, SPLITS, 1)
         for begin in range(1, length + 1, SPLITS):
             word = begin + tl.arange(0, SPLITS)[:, None]
             real = word <= length
             left = numbers.settle(
                 numbers.multiply(read(WR, word, word * 0, real), read(CL, word - 1, word * 0 + 1, real))
             )
-            write(under_root, word * 0, word, left, real)
+            write(under_root, word, 0, left, real)
             total = numbers.add(total, numbers.multiply(left, read(CR, length - word, word, real)))
-        empty = numbers.where(length == 0, numbers.one(1, 1, WR[2] is not None, WR[3] is not None))
+        empty = numbers.where(length == 0, ones(WR, 1, 1))
+        total = numbers.settle(numbers.add(numbers.fold(total), empty))
+        write(under_root, place, place, total, place == 0)
         numbers.barrier()
-        return numbers.settle(numbers.add(numbers.fold(total), empty))
+        return total
     else:
-        place = tl.full([1, 1], 0, tl.int32)
         return read(CR, place + length, place, place == 0)
 
 
-@triton.jit(do_not_specialize=["words"])
+@triton.jit(do_not_specialize=["words", "plane"])
 def dependency_kernel(
     scores,
     lengths,
@@ -102,8 +105,10 @@ def dependency_kernel(
     trusted,
     memory,
     words,
+    plane,
     SINGLE: tl.constexpr,
     EXTENDED: tl.constexpr,
+    BEST: tl.constexpr,
     SPLITS: tl.constexpr,
     LANES: tl.constexpr,
 ):
@@ -118,21 +123,20 @@ def dependency_kernel(
     if needed:
         length = tl.load(lengths + sentence).to(tl.int32)
         size = words + 1
-        plane = 5 * (size + 1) * size + size
         memory += sentence * ((1 + DUAL + EXTENDED) * plane + 2 * size)
         scores += sentence * words * size
         if vector is not None:
             vector += sentence * words * size
         if parts is not None:
             parts += sentence * words * size
-        tables = _tables(memory, size, plane, DUAL, EXTENDED)
+        form = distances(plane, DUAL, EXTENDED, BEST)
+        tables = _tables(memory, size, plane, form)
         taken = memory + (1 + DUAL + EXTENDED) * plane
 
         total, root, unit = take_out_best(scores, vector, taken, length, words, SINGLE, SPLITS, LANES)
         numbers.barrier()
-        load_weights(
-            scores, vector, parts, taken, root, _LOG_GROWTH, unit, tables, length, words, EXTENDED, SPLITS, LANES
-        )
+        growth: tl.constexpr = 0.0 if BEST else _LOG_GROWTH
+        load_weights(scores, vector, parts, taken, root, growth, unit, tables, length, words, SPLITS, LANES)
         numbers.barrier()
         _inside(tables, length, SINGLE, SPLITS, LANES)
         sum_of_trees = _sum_of_trees(tables, length, SINGLE, SPLITS)
@@ -140,18 +144,66 @@ def dependency_kernel(
             found = numbers.log(sum_of_trees) + total + length.to(tl.float64) * _LOG_GROWTH
             place = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
             tl.store(place, rounded(found, log_partition))
-        enough = numbers.sufficed(sum_of_trees, trusted + sentence)
-        if parts is not None:
-            if enough:
-                goal = numbers.reciprocal(sum_of_trees)
-                outside(parts, unit if DUAL else 1.0, goal, tables, length, words, SINGLE, SPLITS, LANES)
+        if not BEST:
+            enough = numbers.sufficed(sum_of_trees, trusted + sentence)
+            if parts is not None:
+                if enough:
+                    goal = numbers.reciprocal(sum_of_trees)
+                    outside(parts, unit if DUAL else 1.0, goal, tables, length, words, SINGLE, SPLITS, LANES)
+
+
+@triton.jit(do_not_specialize=["batch", "words", "plane"])
+def dependency_descent_kernel(
+    lengths,
+    streams,
+    parts,
+    trusted,
+    memory,
+    marks,
+    batch,
+    words,
+    plane,
+    SINGLE: tl.constexpr,
+    EXTENDED: tl.constexpr,
+    SPLITS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """A best tree of one sentence, or a random one; for the arguments see `launch.select`."""
+    sentence, sample = tl.program_id(0).to(tl.int64) % batch, tl.program_id(0).to(tl.int64) // batch
+    if is_own(streams, trusted + sentence, EXTENDED):
+        length = tl.load(lengths + sentence).to(tl.int32)
+        size = words + 1
+        memory += sentence * ((1 + EXTENDED) * plane + 2 * size)
+        tables = _tables(memory, size, plane, distances(plane, False, EXTENDED, streams is None))
+        place = sample * batch + sentence
+        key = sample_key(streams, sentence, sample)
+        parts += place * words * size
+        marks += place * (size + 1) * size
+        descend(parts, marks, tables, key, length, words, SINGLE, SPLITS, LANES)
 
 
 def _launch(call: Call, sizes: Sizes) -> None:
     words, single_root = sizes
+    launch_twice(dependency_kernel, call, words, **_room(words), SINGLE=bool(single_root))
+
+
+def _select(selection: Selection, sizes: Sizes) -> None:
+    words, single_root = sizes
+    select(
+        dependency_kernel,
+        dependency_descent_kernel,
+        selection,
+        words,
+        **_room(words),
+        marks=(words + 2) * (words + 1),
+        SINGLE=bool(single_root),
+    )
+
+
+def _room(words: int) -> dict[str, int]:
     size = words + 1
-    plane = 5 * (size + 1) * size + size
-    launch_twice(dependency_kernel, call, words, plane=plane, further=2 * size, SINGLE=bool(single_root))
+    return {"plane": 5 * (size + 1) * size + size, "further": 2 * size}
 
 
 marginals, hvp = functions_of(_launch)
+argmax, sample = selections_of(_select)

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.tables import pull_from_left, pull_from_right, read, write
+from structattn.kernels.gpu.tables import ones, pull_from_left, pull_from_right, read, write
 from structattn.kernels.gpu.vectors import rounded
 
 
@@ -34,7 +34,7 @@ def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLI
                 own, pull_from_left(oCR, IR, child, width, start, lowest, left_most, 0, real, SPLITS)
             )
             if SINGLE:
-                half = read(under_root, 0, start, real)
+                half = read(under_root, start, 0, real)
                 own = numbers.plus_fraction(own, numbers.where(end == length, numbers.pull(goal, half, child)))
             else:
                 own = numbers.plus_fraction(
@@ -42,7 +42,7 @@ def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLI
                 )
             write(oCR, width, start, own, real)
             inner, item = read(X, width, start, real), read(IR, width, start, real)
-            unit_number = numbers.one(1, LANES, WR[2] is not None, WR[3] is not None)
+            unit_number = ones(WR, 1, LANES)
             from_item = numbers.plus_fraction(
                 pull_from_right(oCR, CR, item, width, start, length, right_most, 0, real, SPLITS),
                 numbers.pull(own, unit_number, item),
@@ -61,7 +61,7 @@ def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLI
             if SINGLE:
                 # Words 1 to `end`, and `end` under the root.
                 first = word & (start == 1)
-                half, rest = read(under_root, 0, end, first), read(CR, length - end, end, first)
+                half, rest = read(under_root, end, 0, first), read(CR, length - end, end, first)
                 root_arc = read(WR, end, start * 0, first)
                 own = numbers.plus_fraction(
                     own, numbers.where(first, numbers.pull_only(numbers.pull(goal, rest, half), half, root_arc, child))
@@ -81,6 +81,6 @@ def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLI
         for begin in range(1, length + 1, LANES):
             word = begin + tl.arange(0, LANES)[None, :]
             real = word <= length
-            half, rest = read(under_root, 0, word, real), read(CR, length - word, word, real)
+            half, rest = read(under_root, word, 0, real), read(CR, length - word, word, real)
             arc = rounded(numbers.probability(numbers.pull(goal, rest, half), half) * unit, parts)
             tl.store(parts + (word - 1) * (words + 1), arc, mask=real)

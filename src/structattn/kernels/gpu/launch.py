@@ -12,6 +12,8 @@ Sizes = Sequence[int]
 Function = Callable[[Scores, Tensor, Tensors, Tensors, Sizes], None]
 # Multiply-adds are fused, as in the compiled kernels; said here because the default of Triton is about to change.
 OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}
+# For walks along a sequence, in which there is little to do at a time.
+ONE_WARP = OPTIONS | {"num_warps": 1}
 # In charts: how many splits are added at a time, and how many spans of a width there are in a tile.
 CHART_TILE = {"SPLITS": 16, "LANES": 32}
 # In sequences: how many states, or pairs of a width and a label, are added at a time.
@@ -60,8 +62,9 @@ def launch_twice(kernel: Any, call: Call, words: int, *, plane: int, further: in
 
     Args:
         kernel: takes a call; ``trusted``, where it notes for each sentence whether doubles have sufficed, int32, and
-            returns at once if they have; ``memory`` for tables and what else it keeps, float64; ``words``, and of
-            constants ``EXTENDED``, whether numbers have exponents, ``SPLITS``, ``LANES`` and those of the family.
+            returns at once if they have; ``memory`` for tables and what else it keeps, float64; ``words``, ``plane``,
+            and of constants ``EXTENDED``, whether numbers have exponents, ``BEST``, whether they have nothing else,
+            ``SPLITS``, ``LANES`` and those of the family.
         call: what it reads and writes.
         words: of the longest sentence.
         plane: cells in all tables of a sentence.
@@ -74,4 +77,78 @@ def launch_twice(kernel: Any, call: Call, words: int, *, plane: int, further: in
     memory = call.scores.new_empty(batch * cells, dtype=torch.float64)
     trusted = call.lengths.new_empty(batch, dtype=torch.int32)
     for extended in (False, True):
-        kernel[(batch,)](*call, trusted, memory, words, EXTENDED=extended, **constants, **CHART_TILE, **OPTIONS)
+        constants |= {"EXTENDED": extended, "BEST": False}
+        kernel[(batch,)](*call, trusted, memory, words, plane, **constants, **CHART_TILE, **OPTIONS)
+
+
+class Selection(NamedTuple):
+    """What structures are chosen by, and where they go.
+
+    Attributes:
+        scores: arrays ``(batch, *part)``, in any floating type.
+        lengths: ``(batch,)``, int64.
+        streams: ``(batch,)``, int64, of the random numbers; None for a best structure.
+        parts: ``(count, batch, *part)``.
+    """
+
+    scores: Scores
+    lengths: Tensor
+    streams: Tensor | None
+    parts: Tensor
+
+
+def selections_of(choose: Callable[[Selection, Sizes], object]) -> tuple[Function, Function]:
+    """A best structure, and random ones, of a family.
+
+    Args:
+        choose: given a selection and sizes, writes the structures.
+    """
+
+    def argmax(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
+        parts = results[0]
+        assert parts is not None  # it is what was asked for
+        choose(Selection(scores, lengths, None, parts.unsqueeze(0)), sizes)
+
+    def sample(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
+        (streams,), (parts,) = given, results
+        assert streams is not None  # without them nothing is random
+        assert parts is not None  # it is what was asked for
+        choose(Selection(scores, lengths, streams.contiguous(), parts), sizes[:-1])
+
+    return argmax, sample
+
+
+def select(
+    kernel: Any,
+    descent: Any,
+    selection: Selection,
+    words: int,
+    *,
+    plane: int,
+    further: int = 0,
+    marks: int = 0,
+    **constants: Any,
+) -> None:
+    """Fills charts and chooses from them: by best scores, or at random without exponents and with them.
+
+    Args:
+        kernel: takes what it takes from `launch_twice`, and with ``BEST`` finds best scores.
+        descent: takes lengths, streams, parts, what the first kernel has written to ``trusted`` and ``memory``, room
+            for marks if it has any, the number of sentences, words and plane, and constants. It works on one structure.
+        selection: what structures are chosen by, and where they go.
+        words: of the longest sentence.
+        plane: as of `launch_twice`.
+        further: as of `launch_twice`.
+        marks: how many there are in a structure.
+        constants: of the family.
+    """
+    (scores,), lengths, streams, parts = selection
+    batch, count = len(scores), len(parts)
+    best = streams is None
+    memory = scores.new_empty(batch * (plane * (2 - best) + further), dtype=torch.float64)
+    trusted = lengths.new_empty(batch, dtype=torch.int32)
+    room = [lengths.new_empty(count * batch * marks, dtype=torch.int8)] if marks else []
+    for extended in (False,) if best else (False, True):
+        constants |= {"EXTENDED": extended, **CHART_TILE, **OPTIONS}
+        kernel[(batch,)](*Call(scores, lengths), trusted, memory, words, plane, BEST=best, **constants)
+        descent[(batch * count,)](lengths, streams, parts, trusted, memory, *room, batch, words, plane, **constants)

@@ -1,9 +1,11 @@
 """Numbers of the Triton kernels: doubles, with a directional derivative or an exponent of their own where asked for.
 
 A number is a tuple ``(value, slope, exponent)`` of float64 tiles; slope and exponent are None where there are none, so
-one kernel makes four: log-partition and marginals, Hessian-vector products, and both at any spread of the scores. The
-arithmetic is that of ``native/source/numbers.hpp``, and so are the *outsides*: what a value is multiplied by to give
-its probability; with exponents, the probability over the fraction of the value, under the exponent of the value.
+one kernel makes four: log-partition and marginals, Hessian-vector products, and both at any spread of the scores. Where
+the value is None there is nothing but an exponent, a sum is its largest term, and the kernel finds best scores (the
+max-plus semiring). The arithmetic is that of ``native/source/numbers.hpp``, and so are the *outsides*: what a value is
+multiplied by to give its probability; with exponents, the probability over the fraction of the value, under the
+exponent of the value.
 
 Reference: Li and Eisner (2009), First- and second-order expectation semirings.
 """
@@ -32,27 +34,35 @@ def power_of_two(exponent):
 
 
 @triton.jit
-def zero(ROWS: tl.constexpr, COLUMNS: tl.constexpr, DUAL: tl.constexpr, EXTENDED: tl.constexpr):
+def nothing(VALUES: tl.constexpr):
+    """Exponent of zero: without values, of an impossible best score."""
+    return NOTHING if VALUES else -float("inf")
+
+
+@triton.jit
+def zero(ROWS: tl.constexpr, COLUMNS: tl.constexpr, VALUES: tl.constexpr, DUAL: tl.constexpr, EXPONENTS: tl.constexpr):
     """A tile of zeros."""
     value = tl.full([ROWS, COLUMNS], 0.0, tl.float64)
-    nothing = tl.full([ROWS, COLUMNS], NOTHING, tl.float64)
-    return (value, value if DUAL else None, nothing if EXTENDED else None)
+    exponent = tl.full([ROWS, COLUMNS], nothing(VALUES), tl.float64)
+    return (value if VALUES else None, value if DUAL else None, exponent if EXPONENTS else None)
 
 
 @triton.jit
-def one(ROWS: tl.constexpr, COLUMNS: tl.constexpr, DUAL: tl.constexpr, EXTENDED: tl.constexpr):
+def one(ROWS: tl.constexpr, COLUMNS: tl.constexpr, VALUES: tl.constexpr, DUAL: tl.constexpr, EXPONENTS: tl.constexpr):
     """A tile of ones."""
     none = tl.full([ROWS, COLUMNS], 0.0, tl.float64)
-    return (none + 1.0, none if DUAL else None, none if EXTENDED else None)
+    return (none + 1.0 if VALUES else None, none if DUAL else None, none if EXPONENTS else None)
 
 
 @triton.jit
-def weight(score, direction, EXTENDED: tl.constexpr):
+def weight(score, direction, VALUES: tl.constexpr, EXPONENTS: tl.constexpr):
     """``exp(score)``, of scores up to zero where there are no exponents.
 
     What is forbidden has no derivative, whatever the direction holds there.
     """
-    if EXTENDED:
+    if not VALUES:
+        return (None, None, score)
+    elif EXPONENTS:
         # Beyond 2^49 a double cannot tell neighbouring exponents apart: the score is all exponent.
         real = score > -float("inf")
         huge = real & (tl.abs(score) > 562949953421312.0)
@@ -82,16 +92,22 @@ def scaled(number, factor):
 def where(mask, number):
     """The number, or zero."""
     return (
-        tl.where(mask, number[0], 0.0),
+        None if number[0] is None else tl.where(mask, number[0], 0.0),
         None if number[1] is None else tl.where(mask, number[1], 0.0),
-        None if number[2] is None else tl.where(mask, number[2], NOTHING),
+        None if number[2] is None else tl.where(mask, number[2], nothing(number[0] is not None)),
     )
+
+
+@triton.jit
+def possible(number):
+    """Where a number is not zero."""
+    return number[2] > -float("inf") if number[0] is None else number[0] > 0.0
 
 
 @triton.jit
 def settle(number):
     """The number with its value in ``[1, 2)``, unless its exponent is too large to take the change up."""
-    if number[2] is None:
+    if number[0] is None or number[2] is None:
         return number
     else:
         bits = number[0].to(tl.int64, bitcast=True)
@@ -104,7 +120,7 @@ def settle(number):
 
 @triton.jit
 def _fractions_product(a, b):
-    return (a[0] * b[0], None if a[1] is None else a[0] * b[1] + a[1] * b[0])
+    return (None if a[0] is None else a[0] * b[0], None if a[1] is None else a[0] * b[1] + a[1] * b[0])
 
 
 @triton.jit
@@ -125,6 +141,8 @@ def add(a, b):
     """Sum; the value may leave ``[1, 2)``, see `settle`."""
     if a[2] is None:
         return plus_fraction(a, b)
+    elif a[0] is None:
+        return (None, None, tl.maximum(a[2], b[2]))
     else:
         top = tl.maximum(a[2], b[2])
         found = plus_fraction(scaled(a, power_of_two(a[2] - top)), scaled(b, power_of_two(b[2] - top)))
@@ -136,6 +154,8 @@ def fold(number):
     """The sum over the first axis, which stays with size one."""
     if number[2] is None:
         return fold_fractions(number, None)
+    elif number[0] is None:
+        return (None, None, tl.max(number[2], 0, keep_dims=True))
     else:
         top = tl.max(number[2], 0, keep_dims=True)
         return fold_fractions(scaled(number, power_of_two(number[2] - top)), top)

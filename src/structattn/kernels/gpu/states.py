@@ -3,13 +3,15 @@
 import triton
 import triton.language as tl
 
-from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.tables import weights
 from structattn.kernels.gpu.vectors import finite_size
 
 
 @triton.jit
-def take_out_best(scores, vector, taken, length, states, COLUMNS: tl.constexpr):
+def take_out_best(scores, vector, taken, length, states, BEST: tl.constexpr, COLUMNS: tl.constexpr):
     """Writes the best state of each word and, for a vector, its entry there: every sequence has one state a word.
+
+    Where best scores are looked for (``BEST``) nothing is taken out of them, here and below.
 
     Returns:
         The sum of the best scores, and the largest entry of the vector.
@@ -29,14 +31,16 @@ def take_out_best(scores, vector, taken, length, states, COLUMNS: tl.constexpr):
             column = tl.min(tl.where(score == best, state, COLUMNS), 1, keep_dims=True)
             centre = tl.sum(tl.where((state == column) & (best > -float("inf")), direction, 0.0), 1, keep_dims=True)
             tl.store(taken + length + word + here, centre)
-        best = tl.where(best > -float("inf"), best, 0.0)
+        best = tl.zeros_like(best) if BEST else tl.where(best > -float("inf"), best, 0.0)
         tl.store(taken + word + here, best)
         total += best
     return total, size
 
 
 @triton.jit
-def take_out_best_transitions(scores, taken, total, length, square, PER_POSITION: tl.constexpr, COLUMNS: tl.constexpr):
+def take_out_best_transitions(
+    scores, taken, total, length, square, PER_POSITION: tl.constexpr, BEST: tl.constexpr, COLUMNS: tl.constexpr
+):
     """Writes the best transition to each word but the first: every sequence has one; adds them to a sum."""
     here = tl.full([1, 1], 0, tl.int32)
     best = tl.full([1, 1], 0.0, tl.float64)
@@ -48,7 +52,7 @@ def take_out_best_transitions(scores, taken, total, length, square, PER_POSITION
                 offset = (word - 1) * square if PER_POSITION else 0
                 score = tl.load(scores + offset + place, mask=place < square, other=-float("inf")).to(tl.float64)
                 best = tl.maximum(best, tl.max(score, 1, keep_dims=True))
-            best = tl.where(best > -float("inf"), best, 0.0)
+            best = tl.zeros_like(best) if BEST else tl.where(best > -float("inf"), best, 0.0)
         tl.store(taken + word + here, best)
         total += best
     return total
@@ -65,26 +69,26 @@ def largest(vector, count, size, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def unary(scores, vector, taken, unit, word, length, states, COLUMNS: tl.constexpr):
-    """Weights of the states of a word, relative to the best one."""
+def unary(table, scores, vector, taken, unit, word, length, states, COLUMNS: tl.constexpr):
+    """Weights of the states of a word such as a table has, relative to the best one."""
     state = tl.arange(0, COLUMNS)[None, :]
     place = word * states + state
     score = tl.load(scores + place, mask=state < states, other=-float("inf")).to(tl.float64) - tl.load(taken + word)
     if vector is None:
-        return numbers.weight(score, None, True)
+        return weights(table, score, None)
     else:
         direction = tl.load(vector + place, mask=state < states, other=0.0).to(tl.float64)
-        return numbers.weight(score, (direction - tl.load(taken + length + word)) / unit, True)
+        return weights(table, score, (direction - tl.load(taken + length + word)) / unit)
 
 
 @triton.jit
-def transition(scores, vector, DUAL: tl.constexpr, best, unit, place, real):
-    """Weights of transitions, relative to the best one."""
+def transition(table, scores, vector, best, unit, place, real):
+    """Weights of transitions such as a table has, relative to the best one."""
     score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64) - best
-    if DUAL:
+    if table[3] is not None:
         if vector is None:
-            return numbers.weight(score, tl.zeros_like(score), True)
+            return weights(table, score, tl.zeros_like(score))
         else:
-            return numbers.weight(score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit, True)
+            return weights(table, score, tl.load(vector + place, mask=real, other=0.0).to(tl.float64) / unit)
     else:
-        return numbers.weight(score, None, True)
+        return weights(table, score, None)

@@ -1,7 +1,7 @@
 """Tables of numbers in memory, and the sums over splits that every chart program consists of.
 
-A table is a tuple ``(pointer, stride, slopes, exponents)``: cell ``(width, start)`` stands at
-``pointer + width * stride + start``; slopes and exponents are distances to where these stand, or None. With a row for
+A table is a tuple ``(pointer, stride, values, slopes, exponents)``: cell ``(width, start)`` stands at
+``pointer + width * stride + start``; the last three are distances to where these stand, or None. With a row for
 each width, both factors of every sum are contiguous in ``start``, upwards and downwards.
 """
 
@@ -12,16 +12,30 @@ from structattn.kernels.gpu import numbers
 
 
 @triton.jit
-def triangles(memory, index: tl.constexpr, size, plane, DUAL: tl.constexpr, EXTENDED: tl.constexpr):
+def distances(plane, DUAL: tl.constexpr, EXTENDED: tl.constexpr, BEST: tl.constexpr):
+    """How far from a cell its value, slope and exponent stand; None for what there is not.
+
+    Args:
+        plane: cells in all tables of a sentence.
+        DUAL: whether numbers have slopes.
+        EXTENDED: whether numbers have exponents.
+        BEST: whether they have nothing else.
+    """
+    if BEST:
+        return (None, None, 0)
+    else:
+        return (0, plane if DUAL else None, (plane * 2 if DUAL else plane) if EXTENDED else None)
+
+
+@triton.jit
+def triangles(memory, index: tl.constexpr, size, form):
     """Table number ``index`` of a sentence: two triangles, one of them upside down, share ``(size + 1) * size`` cells.
 
     Args:
         memory: of the sentence.
         index: of the table.
         size: rows and columns of a table, the longest sentence and one.
-        plane: cells in all tables of a sentence.
-        DUAL: whether numbers have slopes.
-        EXTENDED: whether numbers have exponents.
+        form: from `distances`.
     """
     pointer = memory + (index // 2) * (size + 1) * size
     if index % 2:
@@ -29,17 +43,36 @@ def triangles(memory, index: tl.constexpr, size, plane, DUAL: tl.constexpr, EXTE
         stride = 1 - size
     else:
         stride = size
-    return (pointer, stride, plane if DUAL else None, (plane * 2 if DUAL else plane) if EXTENDED else None)
+    return (pointer, stride, form[0], form[1], form[2])
+
+
+@triton.jit
+def zeros(table, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A tile of zeros such as a table has."""
+    return numbers.zero(ROWS, COLUMNS, table[2] is not None, table[3] is not None, table[4] is not None)
+
+
+@triton.jit
+def ones(table, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A tile of ones such as a table has."""
+    return numbers.one(ROWS, COLUMNS, table[2] is not None, table[3] is not None, table[4] is not None)
+
+
+@triton.jit
+def weights(table, score, direction):
+    """Weights such as a table has."""
+    return numbers.weight(score, direction, table[2] is not None, table[4] is not None)
 
 
 @triton.jit
 def read(table, width, start, mask):
     """Numbers of cells; zero where the mask is false."""
     place = table[0] + width * table[1] + start
+    nothing: tl.constexpr = numbers.nothing(table[2] is not None)
     return (
-        tl.load(place, mask=mask, other=0.0),
         None if table[2] is None else tl.load(place + table[2], mask=mask, other=0.0),
-        None if table[3] is None else tl.load(place + table[3], mask=mask, other=numbers.NOTHING),
+        None if table[3] is None else tl.load(place + table[3], mask=mask, other=0.0),
+        None if table[4] is None else tl.load(place + table[4], mask=mask, other=nothing),
     )
 
 
@@ -47,11 +80,12 @@ def read(table, width, start, mask):
 def write(table, width, start, number, mask):
     """Cells become numbers where the mask is true."""
     place = table[0] + width * table[1] + start
-    tl.store(place, number[0], mask=mask)
     if table[2] is not None:
-        tl.store(place + table[2], number[1], mask=mask)
+        tl.store(place + table[2], number[0], mask=mask)
     if table[3] is not None:
-        tl.store(place + table[3], number[2], mask=mask)
+        tl.store(place + table[3], number[1], mask=mask)
+    if table[4] is not None:
+        tl.store(place + table[4], number[2], mask=mask)
 
 
 @triton.jit
@@ -68,7 +102,7 @@ def sum_over_splits(left, right, width, start, first, gap: tl.constexpr, mask, S
         mask: which cells there are.
         SPLITS: how many are added at a time.
     """
-    total = numbers.zero(SPLITS, start.shape[1], left[2] is not None, left[3] is not None)
+    total = zeros(left, SPLITS, start.shape[1])
     for base in range(first, width, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]
         inside = mask & (k < width)
@@ -95,7 +129,7 @@ def pull_from_right(outside, other, child, width, start, length, most, gap: tl.c
         mask: which cells there are.
         SPLITS: how many are added at a time.
     """
-    total = numbers.zero(SPLITS, start.shape[1], outside[2] is not None, False)
+    total = numbers.zero(SPLITS, start.shape[1], True, outside[3] is not None, False)
     for base in range(1, most + 1, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]
         inside = mask & (start + width + k <= length)
@@ -109,7 +143,7 @@ def pull_from_right(outside, other, child, width, start, length, most, gap: tl.c
 def pull_from_left(outside, other, child, width, start, lowest, most, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
     """``sum_k outside[width + k, start - k] * other[k - gap, start - k]`` over parents that start at or after
     ``lowest``, ``k >= 1``; arguments as of `pull_from_right`."""
-    total = numbers.zero(SPLITS, start.shape[1], outside[2] is not None, False)
+    total = numbers.zero(SPLITS, start.shape[1], True, outside[3] is not None, False)
     for base in range(1, most + 1, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]
         inside = mask & (start - k >= lowest)

@@ -1,0 +1,151 @@
+"""Choosing from a chart: from the whole sentence down, a cell takes the first best of its splits, or one at random.
+
+The kernels go down by width: where a cell is marked, its split is found, and the cells below are marked. No cell of a
+structure has two parents, so no two lanes mark the same cell. Random numbers are those of `kernels.random`, and a split
+is taken where the sum of the shares up to it exceeds the number: the same as on the CPU, unless the number is within
+rounding (some 1e-16) of the border between two splits.
+
+Reference: Goodman (1999), Semiring parsing; Finkel et al. (2006), Solving the problem of cascading errors (sampling).
+"""
+
+import triton
+import triton.language as tl
+
+from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.tables import read
+
+_STEP = tl.constexpr(0x9E3779B97F4A7C15)
+_FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
+_SECOND = tl.constexpr(0x94D049BB133111EB)
+# No split is as large.
+_LARGE = tl.constexpr(2147483647)
+
+
+@triton.jit
+def _mix(bits):
+    bits = (bits ^ (bits >> 30)) * _FIRST
+    bits = (bits ^ (bits >> 27)) * _SECOND
+    return bits ^ (bits >> 31)
+
+
+@triton.jit
+def sample_key(streams, sentence, sample):
+    """The key of a sample of a sentence, as `kernels.random.sample_keys` has it; None where nothing is random."""
+    if streams is None:
+        return None
+    else:
+        step = tl.full([1, 1], _STEP, tl.uint64)
+        stream = tl.load(streams + sentence + tl.full([1, 1], 0, tl.int32)).to(tl.uint64)
+        return _mix(_mix(stream) + (sample + 1).to(tl.uint64) * step)
+
+
+@triton.jit
+def uniform(key, kind: tl.constexpr, first, second):
+    """A number in ``[0, 1)`` for a kind of choice at two positions, as `kernels.random.uniform` has it, or None."""
+    if key is None:
+        return None
+    else:
+        place = 8 * first.to(tl.int64) + (second.to(tl.int64) << 31) + kind
+        bits = _mix(key + (place + 1).to(tl.uint64) * tl.full([1, 1], _STEP, tl.uint64))
+        return (bits >> 11).to(tl.int64).to(tl.float64) * 1.1102230246251565e-16
+
+
+@triton.jit
+def begun(SIZE: tl.constexpr):
+    """Nothing is chosen yet: the best so far, or the sum of all shares so far; the choice; the last possible one."""
+    nothing = tl.full([1, SIZE], -1, tl.int32)
+    return (tl.full([1, SIZE], -float("inf"), tl.float64), tl.full([1, SIZE], 0.0, tl.float64), nothing, nothing)
+
+
+@triton.jit
+def considered(state, terms, total, number, alternative):
+    """What is chosen when further alternatives are known, along the first axis and in their order.
+
+    Args:
+        state: from `begun` or from here.
+        terms: numbers of the alternatives; zero where there is none.
+        total: the sum of all.
+        number: uniform, or None for the first best.
+        alternative: their ids, int32.
+    """
+    best, sum_of_shares, chosen, last = state
+    if number is None:
+        top = tl.max(terms[2], 0, keep_dims=True)
+        at = tl.min(tl.where(terms[2] == top, alternative, _LARGE), 0, keep_dims=True)
+        return (tl.maximum(best, top), sum_of_shares, tl.where(top > best, at, chosen), last)
+    else:
+        shares = terms[0]
+        if total[2] is not None:
+            shares *= numbers.power_of_two(terms[2] - total[2])
+        reached = sum_of_shares + tl.cumsum(shares, 0)
+        over = (shares > 0.0) & (reached > number * total[0])
+        at = tl.min(tl.where(over, alternative, _LARGE), 0, keep_dims=True)
+        chosen = tl.where((chosen < 0) & (at < _LARGE), at, chosen)
+        # Where rounding leaves none, the last possible one.
+        last = tl.maximum(last, tl.max(tl.where(shares > 0.0, alternative, -1), 0, keep_dims=True))
+        return (best, sum_of_shares + tl.sum(shares, 0, keep_dims=True), chosen, last)
+
+
+@triton.jit
+def decided(state):
+    """The choice; -1 where nothing is possible."""
+    _, _, chosen, last = state
+    return tl.where(chosen < 0, last, chosen)
+
+
+@triton.jit
+def choose(left, right, total, number, width, start, first, stop, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
+    """A split ``k``, ``first <= k < stop``, of ``left[k, start] * right[width - k - gap, start + k + gap]``.
+
+    Args:
+        left: table of the left parts.
+        right: table of the right parts.
+        total: the sum of all, ``(1, lane)``.
+        number: uniform, ``(1, lane)``, or None for the first best split.
+        width: of the cells.
+        start: of the cells, ``(1, lane)``.
+        first: the narrowest left part.
+        stop: one more than the widest left part.
+        gap: how far apart left and right part are.
+        mask: which cells there are.
+        SPLITS: how many are looked at at a time.
+    """
+    state = begun(start.shape[1])
+    for base in range(first, stop, SPLITS):
+        k = base + tl.arange(0, SPLITS)[:, None]
+        here = mask & (k < stop)
+        terms = numbers.multiply(read(left, k, start, here), read(right, width - k - gap, start + k + gap, here))
+        state = considered(state, terms, total, number, k)
+    return decided(state)
+
+
+@triton.jit
+def is_own(streams, flag, EXTENDED: tl.constexpr):
+    """Whether a sentence is chosen from by these numbers: the best always, others by those that have sufficed."""
+    return True if streams is None else tl.load(flag) == (0 if EXTENDED else 1)
+
+
+@triton.jit
+def clear(memory, count, SIZE: tl.constexpr):
+    """Zeros in memory of any type."""
+    for first in range(0, count, SIZE):
+        place = first + tl.arange(0, SIZE)
+        tl.store(memory + place, tl.zeros([SIZE], tl.float32).to(memory.dtype.element_ty), mask=place < count)
+
+
+@triton.jit
+def mark(memory, place, mask):
+    """Ones in memory of any type, where the mask is true."""
+    tl.store(memory + place, tl.full(place.shape, 1.0, tl.float32).to(memory.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def marked(memory, place, mask):
+    """Where there are ones."""
+    return mask & (tl.load(memory + place, mask=mask, other=0).to(tl.float32) > 0.0)
+
+
+@triton.jit
+def any_of(mask):
+    """Whether a mask ``(1, lane)`` is true anywhere."""
+    return tl.max(tl.max(mask.to(tl.int32), 1), 0) > 0
