@@ -141,6 +141,8 @@ COMPLETED = {
     "structattn hydra eval --bat": {"--batch_size"},
     "structattn train --device c": {"cpu", "cuda"},
     "structattn train --data.lowercase f": {"false"},
+    "structattn train --encoder ms_": {"ms_san", "ms_san_sep"},
+    "structattn sweep space.yaml --task sic": {"sick", "sick_entailment"},
     "structattn eval runs/a --data {here}/tr": {"{here}/train.csv"},
     "structattn export {here}/tr": {"{here}/train.csv"},
 }

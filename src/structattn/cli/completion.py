@@ -40,7 +40,7 @@ def command_to_complete(verbs: Collection[str]) -> list[str]:
 
 
 def complete_values(parser: argparse.ArgumentParser) -> None:
-    """Words where an option or argument takes one of a few, and files elsewhere.
+    """Words where an option or argument takes one of a few, names of the tables for encoders and tasks, else files.
 
     jsonargparse's own completion of values answers nothing where it finds no words, which argcomplete takes for an
     error.
@@ -53,4 +53,18 @@ def complete_values(parser: argparse.ArgumentParser) -> None:
         words = [str(word) for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
         if bool in kinds:
             words += ["true", "false"]
+        words += sorted(_names(action.dest))
         action.completer = completers.ChoicesCompleter(words) if words else files  # type: ignore[attr-defined]
+
+
+def _names(option: str) -> Collection[str]:
+    """The names that an option takes from a table; none for another option."""
+    if option == "encoder":
+        from structattn.encoders.table import BUILDERS
+
+        return BUILDERS
+    if option == "task":
+        from structattn.tasks import TASKS
+
+        return TASKS
+    return ()
