@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 MOST_BYTES = {".whl": 10_000_000, ".tar.gz": 10_000_000}
 # The place of a clone, a home or a temporary file on some machine has no meaning anywhere else.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp)/\w")
+# What a browser loads with a page; links that a reader follows are not among it.
+LOADED = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]*)"')
 NO_COMPILER = {"CXX": "/bin/false"}
 
 
@@ -83,6 +85,13 @@ def installed(clone: Path) -> None:
         run(python, "-c", "import structattn; structattn.parse('It works.')", cwd=place, **NO_COMPILER)
 
 
+def nothing_from_elsewhere(clone: Path) -> None:
+    """No page of the site loads anything from another site."""
+    for page in sorted((clone / "docs/_build/html").rglob("*.html")):
+        if found := LOADED.search(page.read_text(encoding="utf-8")):
+            raise SystemExit(f"{page.relative_to(clone)}: loads {found[1]}; expected a site that works offline")
+
+
 def sizes(clone: Path) -> None:
     """What is uploaded is small."""
     for ending, most in MOST_BYTES.items():
@@ -103,6 +112,7 @@ STEPS: dict[str, Callable[[Path], None]] = {
     "make test": make("test"),
     "make demo": make("demo"),
     "make docs": make("docs"),
+    "the site works offline": nothing_from_elsewhere,
     "make wheel": make("wheel"),
     "sizes": sizes,
     "wheel and sources installed without a compiler": installed,
