@@ -1,5 +1,8 @@
 """Compiles a Triton kernel for a GPU that need not be there, and says what the assembler made of it.
 
+Without arguments, a table of all that are tested; otherwise a kernel, a compute capability, and what is known.
+
+python tests/triton_compiling.py
 python tests/triton_compiling.py dependency 90 '{"vector": null, "SINGLE": false, "EXTENDED": false}'
 python tests/triton_compiling.py token2token.attend 90 '{"STEEPNESS": 0.58, "HEIGHT": -14.4}'
 """
@@ -11,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +54,36 @@ def report(ptx: str, capability: int) -> dict[str, int]:
     return found | {"barriers": ptx.count("bar.sync"), "uncoherent loads": len(re.findall(r"ld\.global\S*\.nc", ptx))}
 
 
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    name, capability, constants = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+def made_of(name: str, capability: int, constants: dict[str, Any]) -> dict[str, int]:
+    """The report of a kernel, named by its module and, where there are several, what it does."""
     family, _, what = name.partition(".")
     module = importlib.import_module(f"structattn.kernels.gpu.{family}")
     kernel = getattr(module, f"{what or family}_kernel")
-    tiles = CHART_TILE | SEQUENCE_TILE | getattr(module, "TILE", {})
     constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
+    tiles = CHART_TILE | SEQUENCE_TILE | getattr(module, "TILE", {})
     tile = {name: size for name, size in tiles.items() if name in kernel.arg_names}
     # Walks along a sequence have one warp.
     options = ONE_WARP if name in ("chain.chain_descent", "segments.segments_descent") else OPTIONS
-    print(json.dumps(report(compiled(kernel, capability, constants | tile, options).asm["ptx"], capability)))
+    return report(compiled(kernel, capability, constants | tile, options).asm["ptx"], capability)
+
+
+def table() -> str:
+    """What each kernel takes at most, over the variants that are tested."""
+    from test_triton_compiled import VARIANTS
+
+    most: dict[tuple[str, int], Counter[str]] = {}
+    for name, capability, constants in VARIANTS:
+        most[name, capability] = most.get((name, capability), Counter()) | Counter(made_of(name, capability, constants))
+    lines = ["| kernel | compute capability | registers | bytes of stack | bytes spilled |", "|---|---|---|---|---|"]
+    for (name, capability), found in sorted(most.items()):
+        numbers = (capability / 10, found["registers"], found["stack"], found["spilled"])
+        lines.append(f"| `{name}` | " + " | ".join(map(str, numbers)) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    if len(sys.argv) == 1:
+        print(table())
+    else:
+        print(json.dumps(made_of(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]))))
