@@ -126,6 +126,15 @@ def literal_attention(cell: ChildAttention, states: Tensor, trees: sa.TreeBatch,
     return {node: visit(node) for node in range(trees.parents.shape[1]) if trees.mask[row, node]}
 
 
+def assert_same(found: Tensor, expected: Tensor, inputs: list[Tensor]) -> None:
+    """Equal values, and equal gradients by all inputs."""
+    torch.testing.assert_close(found, expected)
+    incoming = torch.randn_like(expected)
+    gradients = (torch.autograd.grad(output, inputs, incoming) for output in (found, expected))
+    for got, wanted in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
 @pytest.mark.parametrize("kind", ["dependency", "constituency", "attention"])
 def test_levels_at_once_equal_a_recursion_over_nodes(kind: str) -> None:
     torch.manual_seed(0)
@@ -145,13 +154,7 @@ def test_levels_at_once_equal_a_recursion_over_nodes(kind: str) -> None:
     for row in range(len(batch)):
         for node, state in literal(cell, states, trees, row).items():
             expected[row, node] = state
-    torch.testing.assert_close(output, expected)
-    incoming = torch.randn_like(output)
-    inputs = [states, *cell.parameters()]
-    for got, wanted in zip(
-        torch.autograd.grad(output, inputs, incoming), torch.autograd.grad(expected, inputs, incoming), strict=True
-    ):
-        torch.testing.assert_close(got, wanted)
+    assert_same(output, expected, [states, *cell.parameters()])
 
 
 @pytest.mark.parametrize("cell", [ChildSumTreeLSTM(3, 4), ConstituencyTreeLSTM(3, 4), ChildAttention(3, 4)])
@@ -164,13 +167,7 @@ def test_sweeps_over_all_columns_equal_levels(cell: torch.nn.Module, monkeypatch
     # The file that the cell is from has the way through the trees by name.
     monkeypatch.setattr(f"{type(cell).__module__}.tree_order", TreeSweep)
     by_sweeps = cell(states, trees)
-    torch.testing.assert_close(by_sweeps, by_level)
-    incoming = torch.randn_like(by_level)
-    inputs = [states, *cell.parameters()]
-    for got, wanted in zip(
-        torch.autograd.grad(by_sweeps, inputs, incoming), torch.autograd.grad(by_level, inputs, incoming), strict=True
-    ):
-        torch.testing.assert_close(got, wanted)
+    assert_same(by_sweeps, by_level, [states, *cell.parameters()])
 
 
 def test_binary_trees_follow_the_paper() -> None:
