@@ -28,8 +28,10 @@ def run(*command: object, cwd: Path, **environment: str) -> None:
     Raises:
         SystemExit: if it fails, with the end of its output.
     """
+    # Packages of whoever asks would be found before those of the clone.
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     found = subprocess.run(
-        list(map(str, command)), cwd=cwd, env={**os.environ, **environment}, text=True, capture_output=True, check=False
+        list(map(str, command)), cwd=cwd, env={**ours, **environment}, text=True, capture_output=True, check=False
     )
     if found.returncode:
         raise SystemExit(
