@@ -49,6 +49,7 @@ READ = {
     "relative_shaw": "order",
     "relative_xl": "order",
     "transformer": "order",
+    "child_attention": "order constituency",
     "tree_lstm": "order constituency",
     "dependency_tree_lstm": "dependency",
     "tree_transformer": "order constituency",
