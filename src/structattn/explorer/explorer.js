@@ -2006,6 +2006,7 @@ class Flips {
     try {
       for (let found = app.extra("flip", model); goesOn() && found?.tried !== (found?.of ?? null);) {
         const reply = await app.request("flip", { models: [model], sentences, from: found?.tried ?? 0 });
+        if (this.searches.get(model) !== search) return; // stopped meanwhile, or begun again
         found = this.joined(found, reply, model);
         app.extras.set(JSON.stringify(["flip", model, sentences]), found);
         if (goesOn()) this.draw();
