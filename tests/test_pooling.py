@@ -1,5 +1,6 @@
 """Comparisons over several data sets: against enumeration, against the test of one data set, and from run folders."""
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import write_json
 from structattn.tasks import metric
-from structattn.training import Answers, RunFolder, compare_answers, compare_pooled, holm, pool
+from structattn.training import Answers, RunFolder, bootstrap_pooled, compare_answers, compare_pooled, holm, pool
 from test_compare import coins, write_run
 
 ACCURACY = metric("accuracy")
@@ -86,6 +87,7 @@ def test_one_data_set_is_the_test_of_one_data_set() -> None:
     one = sampled(0)
     alone = compare_answers(ACCURACY, one.gold, first=one.first, second=one.second, samples=500, seed=3)
     assert compare_pooled([one], samples=500, seed=3) == alone
+    assert bootstrap_pooled([one], samples=500, seed=3) == dataclasses.replace(alone, randomisation_p=None)
 
 
 def test_a_data_set_without_a_difference_halves_the_other() -> None:

@@ -17,6 +17,7 @@ from structattn.data.treebank.files import write_parquet
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.functional import TreeOperator
 from structattn.layers import tree_operator
+from structattn.parsing.missing import MissingTrees
 from structattn.syntax.errors import ConfigError, ParseError
 from structattn.training import loop
 from structattn.training.batches import BatchesAhead, BatchMaker
@@ -143,7 +144,9 @@ def test_batches_made_in_another_process_bring_the_operators_of_their_trees(
     model = sa.tasks.SentenceModel(encoder, task, vocabulary=vocabulary)
     expected = model.loss_of(model.eval()(model.collate(examples)), model.collate(examples))
 
+    model.find_trees = MissingTrees("en")
     make = pickle.loads(ForkingPickler.dumps(BatchMaker(streamed, model, histograms=True)))
+    assert make.model.find_trees is None
     assert {one.device.type for one in make.model.state_dict().values()} == {"meta"}
     batch = pickle.loads(ForkingPickler.dumps(make(list(range(len(examples))))))
     monkeypatch.setattr(TreeOperator, "__init__", None)

@@ -6,7 +6,7 @@ import numpy as np
 
 from structattn.reproduction.records import Recorded
 from structattn.tasks import metric
-from structattn.training import Answers, Significance, compare_pooled, holm
+from structattn.training import Answers, Significance, bootstrap_pooled, holm
 
 _SAMPLES = 2_000
 
@@ -21,7 +21,7 @@ def difference(found: Recorded, other: Recorded) -> Significance | None:
 
 
 def pooled_difference(pairs: Sequence[tuple[Recorded, Recorded]]) -> Significance | None:
-    """The mean of such differences over several data sets, by the stratified bootstrap of ``compare_pooled``.
+    """The mean of such differences over several data sets, by the stratified bootstrap of ``bootstrap_pooled``.
 
     Args:
         pairs: for each data set the row, and the one that it is compared with.
@@ -31,7 +31,7 @@ def pooled_difference(pairs: Sequence[tuple[Recorded, Recorded]]) -> Significanc
     """
     data_sets = [_answers(found, other) for found, other in pairs]
     known = [one for one in data_sets if one is not None]
-    return compare_pooled(known, samples=_SAMPLES) if known and len(known) == len(data_sets) else None
+    return bootstrap_pooled(known, samples=_SAMPLES) if known and len(known) == len(data_sets) else None
 
 
 def difference_lines(

@@ -1,5 +1,6 @@
 """The base of every model that learns a task, whatever it predicts: a label, a score, a text, a tree, facts."""
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -201,6 +202,12 @@ class TaskModel(SavedModel):
         """
         limited = list(map(self.task.limited, examples))
         return limited if self.find_trees is None else self.find_trees(limited)
+
+    def without_parser(self) -> "TaskModel":
+        """The same model, all parts shared, that finds no trees: only prediction needs them."""
+        shared = copy.copy(self)
+        shared.find_trees = None
+        return shared
 
     def loss(self, batch: Any) -> Float[Tensor, ""]:
         """What training minimises, of a batch or of a sequence of examples; see ``loss_of``."""

@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from structattn.training.questions_config import QuestionRun
     from structattn.training.result import RunResult
     from structattn.training.run import resume, run
-    from structattn.training.significance import Answers, Significance, compare_answers, compare_pooled
+    from structattn.training.significance import (
+        Answers,
+        Significance,
+        bootstrap_pooled,
+        compare_answers,
+        compare_pooled,
+    )
     from structattn.training.study import Trial, read_space, sweep
 
 __all__ = [
@@ -54,6 +60,7 @@ __all__ = [
     "StructAttnConfig",
     "StructAttnForSequenceClassification",
     "Trial",
+    "bootstrap_pooled",
     "compare",
     "compare_answers",
     "compare_pooled",

@@ -105,11 +105,10 @@ class BatchMaker:
 
 def _without_weights(model: TaskModel) -> TaskModel:
     """A copy whose parameters and buffers have shapes only, and which finds no trees."""
-    known: dict[int, Any] = {id(model.find_trees): None}
+    known: dict[int, Any] = {id(one): one.to("meta") for one in model.buffers()}
     for one in model.parameters():
         known[id(one)] = nn.Parameter(one.detach().to("meta"), requires_grad=one.requires_grad)
-    known |= {id(one): one.to("meta") for one in model.buffers()}
-    return copy.deepcopy(model, known)
+    return copy.deepcopy(model.without_parser(), known)
 
 
 class BatchesAhead:

@@ -7,8 +7,9 @@ import os
 from argparse import ArgumentError
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from structattn.data.phrase_trees import TreeSource, Unary
 from structattn.layers.devices import Device, MixedPrecision, OnHardware
@@ -17,6 +18,9 @@ from structattn.syntax.folders import read_yaml, write_yaml
 from structattn.syntax.options import Option, check, check_choices, explain
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.training.optimization_config import OptimizationConfig, Tracker
+
+if TYPE_CHECKING:
+    import jsonargparse
 
 Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
 Frozen = Literal["none", "dev", "all"]
@@ -209,12 +213,9 @@ class RunConfig(OnHardware):
         Raises:
             ConfigError: for an unknown or missing key, or a value of the wrong type.
         """
-        import jsonargparse
-
         # Also because jsonargparse imports whatever class stands where a section is expected.
         _check_keys(values, cls)
-        parser = jsonargparse.ArgumentParser(exit_on_error=False)
-        parser.add_class_arguments(cls, as_group=False)
+        parser = _parser()
         try:
             found = parser.instantiate(parser.parse_object(dict(values)))
         except ArgumentError as error:
@@ -238,6 +239,16 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
 def save_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
     """Write the YAML file that ``load_config`` reads."""
     write_yaml(Path(path), config.to_dict())
+
+
+@cache
+def _parser() -> "jsonargparse.ArgumentParser":
+    """What reads the values of a configuration; to build it takes longer than to read one with it."""
+    import jsonargparse
+
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(RunConfig, as_group=False)
+    return parser
 
 
 def _check_keys(values: Mapping[str, Any], kind: type, section: str = "") -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from structattn.syntax.errors import ConfigError, require
+from structattn.tasks import TaskModel
 
 
 def is_asked_for() -> bool:
@@ -55,8 +56,7 @@ def shard_as_asked(accelerator: Any) -> None:
 
 def copy_to_shard(module: nn.Module) -> nn.Module:
     """A copy for ``Accelerator.prepare``, which knows the layers of its backbone, the usual units of sharding."""
-    # A parser, which only prediction needs, is no part of the parameters.
-    copied = copy.deepcopy(module, {id(parser): None} if (parser := getattr(module, "find_trees", None)) else {})
+    copied = copy.deepcopy(module.without_parser() if isinstance(module, TaskModel) else module)
     layers = [name for part in module.modules() for name in getattr(part, "_no_split_modules", None) or ()]
     copied._no_split_modules = sorted(set(layers))  # type: ignore[assignment]  # accelerate reads it off any module
     return copied

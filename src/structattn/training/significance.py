@@ -19,7 +19,7 @@ here loops over resamples.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -39,8 +39,8 @@ class Significance:
         low: lower end of the bootstrap's 95 % interval of the difference, over examples and seeds.
         high: its upper end.
         bootstrap_p: two-sided p-value of the same bootstrap.
-        randomisation_p: two-sided p-value of approximate randomisation; ``None`` if the systems have different
-            numbers of seeds, whose answers cannot be exchanged one for one.
+        randomisation_p: two-sided p-value of approximate randomisation; ``None`` if it was not asked for, or the
+            systems have different numbers of seeds, whose answers cannot be exchanged one for one.
     """
 
     difference: float
@@ -118,8 +118,7 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
         seed: of the resampling.
 
     Raises:
-        ValueError: without a data set, if a system has no answers to one, ``samples`` is below 1, or more is better
-            in the metric of one data set and worse in that of another.
+        ValueError: as for ``bootstrap_pooled``.
 
     Example:
         >>> from structattn.tasks import metric
@@ -129,6 +128,33 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
         >>> compare_pooled([better, equal], samples=999).difference
         0.25
     """
+    tested = bootstrap_pooled(data_sets, samples=samples, seed=seed)
+    if any(len(one.first) != len(one.second) for one in data_sets):
+        return tested
+    swapped = np.mean([_swapped(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
+    return replace(tested, randomisation_p=_p_value(np.abs(swapped) >= _extreme(tested.difference)))
+
+
+def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed: int = 0) -> Significance:
+    """The bootstrap of ``compare_pooled`` alone, in about half the time: ``randomisation_p`` is ``None``.
+
+    Args:
+        data_sets: the answers of both systems on each.
+        samples: number of resamples.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: without a data set, if a system has no answers to one, ``samples`` is below 1, or more is better
+            in the metric of one data set and worse in that of another.
+
+    Example:
+        >>> from structattn.tasks import metric
+        >>> gold = np.array(["a", "b"] * 50)
+        >>> better = Answers(metric("accuracy"), gold, first=[np.full(100, "a")], second=[gold])
+        >>> result = bootstrap_pooled([better], samples=999)
+        >>> (result.difference, result.bootstrap_p, result.randomisation_p)
+        (0.5, 0.001, None)
+    """
     for one in data_sets:
         if not one.first or not one.second or samples < 1:
             counts = f"{len(one.first)}, {len(one.second)}, {samples}"
@@ -137,19 +163,16 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
         names = ", ".join(one.metric.name for one in data_sets)
         raise ValueError(f"expected data sets whose metrics are all better when greater, or all worse, got {names}")
     difference = float(np.mean([one.difference for one in data_sets]))
-    # Rounding must not decide whether a resample is as extreme as the data.
-    extreme = abs(difference) - 1e-12 * (1 + abs(difference))
-
     drawn = np.mean([_drawn(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
     low, high = np.quantile(drawn, [0.025, 0.975])
     # Under the null hypothesis the bootstrap's differences would scatter around zero, not around the one observed.
-    bootstrap_p = _p_value(np.abs(drawn - difference) >= extreme)
+    bootstrap_p = _p_value(np.abs(drawn - difference) >= _extreme(difference))
+    return Significance(difference, float(low), float(high), bootstrap_p, randomisation_p=None)
 
-    randomisation_p = None
-    if all(len(one.first) == len(one.second) for one in data_sets):
-        swapped = np.mean([_swapped(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
-        randomisation_p = _p_value(np.abs(swapped) >= extreme)
-    return Significance(difference, float(low), float(high), bootstrap_p, randomisation_p)
+
+def _extreme(difference: float) -> float:
+    """From where on a resample is as extreme as the data: rounding must not decide it."""
+    return abs(difference) - 1e-12 * (1 + abs(difference))
 
 
 def _drawn(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
