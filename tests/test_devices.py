@@ -14,6 +14,7 @@ from backbones import minilm_tokenizer, tiny
 from structattn.cli import main
 from structattn.cli.program import VERBS
 from structattn.data.generated import agreement_treebank
+from structattn.layers import devices, recurrent
 from structattn.layers.devices import Hardware
 from structattn.parsing import TreeParser, build_parser
 from structattn.pretrained import HydraConfig, add_heads
@@ -150,3 +151,40 @@ def test_unknown_hardware(hardware: tuple[str, str], capsys: pytest.CaptureFixtu
     words = ["eval", "nowhere", "--data", "x", "--device", device, "--mixed_precision", precision]
     assert main(words) == 2
     assert "nowhere" not in capsys.readouterr().err.split("; see")[0]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_lstms_read_in_32_bits_where_the_processor_has_no_16(
+    bidirectional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recurrent, "lacks_bfloat16", lambda: True)
+    torch.manual_seed(1)
+    lstm = sa.layers.LSTM(3, 4, num_layers=2, bidirectional=bidirectional)
+    words = torch.randn(2, 5, 3)
+    start = torch.randn(2, 2 * (1 + bidirectional), 2, 4).unbind()
+    plain, going_on = lstm(words), lstm.read_on(words, start)
+    (expected,) = torch.autograd.grad(plain.sum(), lstm.weight_ih_l0)
+    with Hardware("cpu", "bf16").autocast():
+        read = lstm(words.bfloat16())
+        assert read.dtype == torch.float32
+        assert read.equal(lstm(words.bfloat16().float()))
+        assert lstm(words).equal(plain)
+        states, left = lstm.read_on(words, start)
+    assert states.equal(going_on[0])
+    assert all(map(torch.equal, left, going_on[1]))
+    (gradient,) = torch.autograd.grad(read.sum(), lstm.weight_ih_l0)
+    torch.testing.assert_close(gradient, expected, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_slow_products_are_said_once(
+    lacks: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(devices, "lacks_bfloat16", lambda: lacks)
+    devices._warn_of_bfloat16.cache_clear()
+    for _ in range(2):
+        Hardware("cpu", "bf16").torch_device()
+    assert [one.getMessage()[:34] for one in caplog.records] == lacks * ["mixed_precision: bf16 is far slower"[:34]]
+    caplog.clear()
+    Hardware("cpu").torch_device()
+    assert not caplog.records

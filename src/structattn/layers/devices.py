@@ -1,7 +1,9 @@
 """Where a model runs, and in which numbers: one place for every command and every run."""
 
+import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from structattn.syntax.errors import ConfigError
@@ -61,6 +63,8 @@ class Hardware:
     def torch_device(self) -> "torch.device":
         """The device.
 
+        In bfloat16 products are slow on a processor without instructions for it; the log says so, once.
+
         Raises:
             ConfigError: if it is not there, or if ``fp16`` is asked for where there is no GPU.
         """
@@ -72,6 +76,8 @@ class Hardware:
         chosen = "cuda" if there and self.device != "cpu" else "cpu"
         if chosen == "cpu" and self.mixed_precision == "fp16":
             raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+        if chosen == "cpu" and self.mixed_precision == "bf16" and lacks_bfloat16():
+            _warn_of_bfloat16()
         return torch.device(chosen)
 
     def place(self, model: _Module) -> _Module:
@@ -95,3 +101,18 @@ class Hardware:
         if self.mixed_precision == "no":
             return nullcontext()
         return torch.autocast(device.type, getattr(torch, _TYPES[self.mixed_precision]))
+
+
+@cache
+def lacks_bfloat16() -> bool:
+    """Whether oneDNN, which computes products for torch on a CPU, has none in bfloat16 for this processor."""
+    import torch
+
+    return torch.backends.mkldnn.is_available() and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+@cache
+def _warn_of_bfloat16() -> None:
+    logging.getLogger("structattn").warning(
+        "mixed_precision: bf16 is far slower than no on this processor, which has no instructions for it"
+    )

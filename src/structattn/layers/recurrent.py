@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
+from structattn.layers.devices import lacks_bfloat16
+
 
 class LSTM(nn.RNNBase):
     r"""Layers of LSTM over padded sentences, with the parameters of ``torch.nn.LSTM``.
@@ -53,7 +55,7 @@ class LSTM(nn.RNNBase):
 
     def forward(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "batch word hidden"]:
         """The states of the last layer; padding must come after the words, or be zero where there are no biases."""
-        weights = [weight for weight in self._flat_weights if weight is not None]
+        weights = self._weights
         if not torch.compiler.is_compiling():
             return _read(states, weights, self.num_layers, self.bidirectional, self.dropout if self.training else 0.0)
         size = len(weights) // self.num_layers
@@ -66,6 +68,24 @@ class LSTM(nn.RNNBase):
             else:
                 states = _read_layer(states, own, self.bidirectional)
         return states
+
+    def read_on(
+        self, states: Float[Tensor, "batch word dim"], start: tuple[Tensor, Tensor]
+    ) -> tuple[Float[Tensor, "batch word hidden"], tuple[Tensor, Tensor]]:
+        """The states of the last layer and what is left of all, hidden and cell, from such a start.
+
+        Args:
+            states: the words.
+            start: for each layer and direction the hidden states and the cells before the first word, as
+                (layers, batch, hidden).
+        """
+        dropout = self.dropout if self.training else 0.0
+        read, *left = _read_on(states, start, self._weights, self.num_layers, self.bidirectional, dropout)
+        return read, (left[0], left[1])
+
+    @property
+    def _weights(self) -> list[Tensor]:
+        return [weight for weight in self._flat_weights if weight is not None]
 
 
 def bidirectional_lstm(dim: int, hidden: int) -> LSTM:
@@ -125,16 +145,28 @@ def read_both_ways(
 def _read(
     states: Tensor, weights: Sequence[Tensor], num_layers: int, bidirectional: bool, dropout: float = 0.0
 ) -> Tensor:
-    """torch's own kernels, from a start of zeros."""
-    directions = 2 if bidirectional else 1
-    start = states.new_zeros(num_layers * directions, states.shape[0], weights[1].shape[1])
-    has_biases = len(weights) == 4 * num_layers * directions
+    """The states of the last layer, from a start of zeros."""
+    start = states.new_zeros(num_layers * (2 if bidirectional else 1), states.shape[0], weights[1].shape[1])
+    return _read_on(states, (start, start), weights, num_layers, bidirectional, dropout)[0]
+
+
+def _read_on(
+    states: Tensor,
+    start: tuple[Tensor, Tensor],
+    weights: Sequence[Tensor],
+    num_layers: int,
+    bidirectional: bool,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """torch's own kernels; in float32 on a processor that has none of autocast's type."""
+    if states.is_cpu and torch.is_autocast_enabled("cpu") and lacks_bfloat16():
+        with torch.autocast("cpu", enabled=False):
+            hidden, cell = (one.float() for one in start)
+            return _read_on(states.float(), (hidden, cell), weights, num_layers, bidirectional, dropout)
+    has_biases = len(weights) == 4 * num_layers * (2 if bidirectional else 1)
     # A kernel keeps for the backward pass what it is told that training needs.
     train = dropout > 0 or torch.is_grad_enabled()
-    read: Tensor = torch.lstm(
-        states, (start, start), [*weights], has_biases, num_layers, dropout, train, bidirectional, True
-    )[0]
-    return read
+    return torch.lstm(states, start, [*weights], has_biases, num_layers, dropout, train, bidirectional, True)
 
 
 def _scanned(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) -> Tensor:

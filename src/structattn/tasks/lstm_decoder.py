@@ -15,6 +15,7 @@ from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.layers import (
+    LSTM,
     SegmentationScorer,
     SelectionReader,
     SigmoidSelection,
@@ -71,7 +72,7 @@ class LSTMDecoder(nn.Module):
             self.embedding.weight[0] = 0.0
         self.bridge = None if vector_dim is None else glorot_linear(vector_dim, 2 * num_layers * dim)
         # torch warns of dropout where there is nothing between layers.
-        self.lstm = nn.LSTM(dim, dim, num_layers, batch_first=True, dropout=dropout if num_layers > 1 else 0.0)
+        self.lstm = LSTM(dim, dim, num_layers=num_layers, dropout=dropout)
         self.attention = attention
         self.mix = glorot_linear(dim if attention is None else source_dim + dim, dim, bias=False)
         self.dropout = nn.Dropout(dropout)
@@ -99,8 +100,8 @@ class LSTMDecoder(nn.Module):
         return scores.squeeze(1), {**state, "hidden": hidden, "cell": cell}
 
     def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        memory = tuple(state[name].transpose(0, 1).contiguous() for name in ("hidden", "cell"))
-        read, (hidden, cell) = self.lstm(self.dropout(self.embedding(tokens)), memory)
+        memory = (state["hidden"].transpose(0, 1).contiguous(), state["cell"].transpose(0, 1).contiguous())
+        read, (hidden, cell) = self.lstm.read_on(self.dropout(self.embedding(tokens)), memory)
         found = read
         if self.attention is not None:
             context, _ = self.attention(state["states"], state["mask"], queries=read)
