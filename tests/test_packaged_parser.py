@@ -178,15 +178,19 @@ def test_as_a_spacy_document(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(conversions, "require", lambda module, extra: Module)
     wash = Sentence(["Kids", "wash"], ["NOUN", "_"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
-    vocab, columns = to_spacy([wash, Sentence(["hush"], dependency=sa.DependencyTree([0]))])
+    hush = Sentence(["hush", "-RRB-"], dependency=sa.DependencyTree([0, 1]), metadata={"text": "hush)"})
+    vocab, columns = to_spacy([wash, Sentence([], dependency=sa.DependencyTree([])), hush])
     assert vocab == "a new vocabulary"
     assert columns == {
-        "words": ["Kids", "wash", "hush"],
-        "heads": [1, 1, 2],
-        "deps": ["nsubj", "ROOT", "ROOT"],
-        "pos": ["NOUN", "", ""],
-        "sent_starts": [True, False, True],
+        "words": ["Kids", "wash", "hush", "-RRB-"],
+        "spaces": [True, True, False, True],
+        "heads": [1, 1, 2, 2],
+        "deps": ["nsubj", "ROOT", "ROOT", "dep"],
+        "pos": ["NOUN", "", "", ""],
+        "sent_starts": [True, False, True, False],
     }
+    other = Sentence(["We", "hush"], dependency=sa.DependencyTree([2, 0]), metadata={"text": "Hush"})
+    assert to_spacy([other])[1]["spaces"] == [True, True]
     assert to_spacy([wash], "theirs")[0] == "theirs"
     with pytest.raises(ValueError, match="expected sentences with dependency trees, 'hush' has none"):
         to_spacy([Sentence(["hush"])])

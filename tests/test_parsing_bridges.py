@@ -1,5 +1,6 @@
 """Other parsers behind the same two methods: fakes that keep to their interfaces, and the real spaCy where it is."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -8,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from structattn.parsing import Parser
+from structattn.parsing import Parser, to_spacy
 from structattn.parsing.spacy import SpacyParser
 from structattn.parsing.stanza import StanzaParser
-from structattn.syntax import ConfigError
+from structattn.syntax import ConfigError, DependencyTree, Sentence
 
 # spaCy: tokens with heads that are tokens, sentences that are lists of them.
 
@@ -130,6 +131,20 @@ def test_the_real_spacy_parses() -> None:
     texts = found.parse_texts(["Kids wash.\n\n Dogs bark.", ""])
     assert [word for one in texts[0] for word in one.words] == ["Kids", "wash", ".", "Dogs", "bark", "."]
     assert texts[1] == []
+
+    given = [
+        Sentence(["Kids", "wash", "."], ["NOUN", "_", "PUNCT"], DependencyTree([2, 0, 2], ["nsubj", "root", "punct"])),
+        Sentence(["Dogs", "bark"], dependency=DependencyTree([2, 0], ["nsubj", "root"])),
+    ]
+    document = to_spacy([dataclasses.replace(given[0], metadata={"text": "Kids wash."}), given[1]], pipeline.vocab)
+    assert [one.text for one in document.sents] == ["Kids wash.", "Dogs bark"]
+    assert [(word.dep_, word.head.text, word.pos_) for word in document] == [
+        ("nsubj", "wash", "NOUN"),
+        ("ROOT", "wash", ""),
+        ("punct", "wash", "PUNCT"),
+        ("nsubj", "bark", ""),
+        ("ROOT", "bark", ""),
+    ]
 
 
 # Stanza: documents of sentences of words that know the number of their head.

@@ -1,11 +1,13 @@
 """Parsed sentences as spaCy's documents and as data frames; for CoNLL-U see ``syntax.write_conllu``."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from structattn.syntax import Sentence
 from structattn.syntax.conllu import conllu_rows
 from structattn.syntax.errors import require
+from structattn.syntax.subwords import align_words
 
 _COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")
 
@@ -14,6 +16,7 @@ def to_spacy(sentences: Iterable[Sentence], vocab: Any = None) -> Any:
     """Sentences as one spaCy ``Doc``: words, tags as ``pos_``, heads, labels as ``dep_``, and where sentences start.
 
     spaCy's pipelines, matchers and displaCy take it. A root is its own head, as spaCy has it, with the label ``ROOT``.
+    Words are set apart as in the sentence's text, if that is known and has the same words.
 
     Args:
         sentences: parsed sentences.
@@ -27,6 +30,7 @@ def to_spacy(sentences: Iterable[Sentence], vocab: Any = None) -> Any:
     heads: list[int] = []
     labels: list[str] = []
     tags: list[str] = []
+    spaces: list[bool] = []
     starts: list[bool] = []
     for sentence in sentences:
         tree = sentence.dependency
@@ -38,10 +42,20 @@ def to_spacy(sentences: Iterable[Sentence], vocab: Any = None) -> Any:
         labels += ["ROOT" if head == 0 else label for head, label in zip(tree.heads, named, strict=True)]
         tags += ["" if tag == "_" else tag for tag in sentence.tags or ("",) * len(sentence)]
         words += sentence.words
+        spaces += _spaces(sentence)
         starts += [place == 0 for place in range(len(sentence))]
     doc = require("spacy.tokens", "spacy").Doc
     known = require("spacy.vocab", "spacy").Vocab() if vocab is None else vocab
-    return doc(known, words=words, heads=heads, deps=labels, pos=tags, sent_starts=starts)
+    return doc(known, words=words, spaces=spaces, heads=heads, deps=labels, pos=tags, sent_starts=starts)
+
+
+def _spaces(sentence: Sentence) -> list[bool]:
+    """Whether a space comes after each word; after the last one always, as another sentence may come."""
+    try:
+        places = align_words(sentence.words, sentence.text)
+    except ValueError:  # words that were changed
+        return [True] * len(sentence)
+    return [end < start for (_, end), (start, _) in pairwise(places)] + [True] * bool(sentence.words)
 
 
 def to_pandas(sentences: Iterable[Sentence]) -> Any:
