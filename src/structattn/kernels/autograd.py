@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from structattn.kernels.arrays import Scores
 from structattn.kernels.batching import merged, restored
-from structattn.kernels.family import Family, Scores
+from structattn.kernels.family import Family
 from structattn.kernels.rules import Arrays, Differentiable, Point, Rule, gradient
 
 

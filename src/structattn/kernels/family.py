@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from structattn.kernels import gap, gpu, native
+from structattn.kernels.arrays import Scores, call, empty_like, failed_rows, fill_rows, flattened, memory_for
 from structattn.kernels.numbers import make_dual
 
-# Arrays of scores, ``(batch, ...)`` each; an array may lack the batch axis, see `Family.shared_axes`.
-Scores = Sequence[Tensor]
 Sizes = tuple[int, ...]
 # (numbers (order, batch, part), lengths, sizes) -> (log_partition (order, batch), marginals (order, batch, part))
 Program = Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
@@ -100,11 +99,11 @@ class Family:
             value, found = self._run(scores, lengths, sizes)
             return value, list(found)
         results = [scores[0].new_empty(len(scores[0])) if log_partition else None]
-        results += _room(self.each(scores), parts)
+        results += memory_for(self.each(scores), parts)
         if not compiled(scores, lengths, [], results, sizes):
             rest = failed_rows(next(result for result in results if result is not None))
             exact, exact_parts = self._run(self._rows(scores, rest), lengths[rest], sizes)
-            _fill(results, rest, [exact, *exact_parts])
+            fill_rows(results, rest, [exact, *exact_parts])
         return results[0], results[1:]
 
     def hvp(
@@ -120,14 +119,14 @@ class Family:
         sizes, each = self.sizes(scores, options), self.each(scores)
         compiled = self._function("hvp", scores, sizes, pointers=2 * len(scores))
         if compiled is None:
-            return list(self._run(scores, lengths, sizes, _flat(each, vectors))[1])
+            return list(self._run(scores, lengths, sizes, flattened(each, vectors))[1])
         # The compiled programs always read the vector of the first array.
         given = [torch.zeros_like(each[0]) if vectors[0] is None else vectors[0], *vectors[1:]]
-        results = _room(each, wanted)
+        results = memory_for(each, wanted)
         if not compiled(scores, lengths, given, results, sizes):
             rest = failed_rows(next(result for result in results if result is not None))
-            flat = _flat(each, vectors)[rest]
-            _fill(results, rest, self._run(self._rows(scores, rest), lengths[rest], sizes, flat)[1])
+            flat = flattened(each, vectors)[rest]
+            fill_rows(results, rest, self._run(self._rows(scores, rest), lengths[rest], sizes, flat)[1])
         return results
 
     def third(
@@ -141,7 +140,7 @@ class Family:
         """The third derivative of the log-partition contracted with two vectors, for each array of each sentence."""
         each = self.each(scores)
         sizes = self.sizes(scores, options)
-        return self._run(scores, lengths, sizes, _flat(each, first), _flat(each, second))[1]
+        return self._run(scores, lengths, sizes, flattened(each, first), flattened(each, second))[1]
 
     def entropy(
         self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
@@ -275,7 +274,7 @@ class Family:
         if on_device is not None:
             return on_device
         compiled = native.function(name, first, pointers=len(scores) + 1 + pointers, numbers=1 + len(sizes))
-        return None if compiled is None else partial(_call, compiled)
+        return None if compiled is None else partial(call, compiled)
 
     def _drawn(self, scores: Scores, lengths: Tensor, streams: Tensor, sizes: Sizes) -> Tensor:
         ready, _ = self._prepared(scores, lengths, sizes[:-1])
@@ -297,7 +296,7 @@ class Family:
 
     def _prepared(self, scores: Scores, lengths: Tensor, sizes: Sizes) -> tuple[Tensor, Tensor]:
         each = self.each(scores)
-        return self.prepare(_flat(each, each), lengths, sizes)
+        return self.prepare(flattened(each, each), lengths, sizes)
 
     def _shown(self, parts: Tensor, first: Tensor) -> Tensor:
         """Parts ``(count, batch, part)`` of all arrays, as those of the first, in the shape and type of its scores."""
@@ -306,81 +305,3 @@ class Family:
 
     def _rows(self, scores: Scores, rows: Tensor) -> list[Tensor]:
         return [array if shared else array[rows] for array, shared in zip(scores, self.is_shared(scores), strict=True)]
-
-
-def empty_like(scores: Tensor) -> Tensor:
-    """Contiguous memory of the shape and type of a tensor.
-
-    Example:
-        >>> empty_like(torch.zeros(2, 3).T).is_contiguous()
-        True
-    """
-    return torch.empty_like(scores, memory_format=torch.contiguous_format)
-
-
-def failed_rows(result: Tensor) -> Tensor:
-    """The sentences for which a compiled program has no answer: the first number of each of their results is nan.
-
-    Example:
-        >>> failed_rows(torch.tensor([[0.0, 1.0], [torch.nan, 0.0]])).tolist()
-        [False, True]
-    """
-    return result.reshape(len(result), -1)[:, 0].isnan()
-
-
-def _room(each: Scores, wanted: Sequence[bool] | None) -> list[Tensor | None]:
-    """Memory for the parts of the arrays that are wanted; if any is, the compiled programs write those of the first."""
-    if wanted is None:
-        return [empty_like(array) for array in each]
-    own = [any(wanted), *wanted[1:]]
-    return [empty_like(array) if want else None for array, want in zip(each, own, strict=True)]
-
-
-def _fill(results: Sequence[Tensor | None], rows: Tensor, answers: Sequence[Tensor]) -> None:
-    for result, answer in zip(results, answers, strict=True):
-        if result is not None:
-            result[rows] = answer
-
-
-def _flat(each: Scores, arrays: Sequence[Tensor | None]) -> Tensor:
-    """All arrays of a sentence side by side, ``(batch, part)``, in float64; None is zero."""
-    filled = [torch.zeros_like(own) if given is None else given for own, given in zip(each, arrays, strict=True)]
-    return torch.cat([array.flatten(1).double() for array in filled], 1)
-
-
-def _call(
-    compiled: Callable[..., bool],
-    scores: Scores,
-    lengths: Tensor,
-    given: Sequence[Tensor | None],
-    results: Sequence[Tensor | None],
-    numbers: Sequence[int],
-) -> bool:
-    """Call ``f(scores, lengths, further scores, given, results, batch, numbers)`` on the memory of the tensors.
-
-    Args:
-        compiled: from `kernels.native.function`.
-        scores: of a type that the function was made for.
-        lengths: number of words of each sentence.
-        given: vectors, values or streams; None is not given.
-        results: contiguous; None is not wanted.
-        numbers: what else the function has to know.
-
-    Returns:
-        Whether every sentence has an answer; see `failed_rows`.
-    """
-    first, *further = scores
-    dtype = first.dtype
-    # Whatever is copied here is kept until the call returns.
-    kept: list[Tensor | None] = [
-        _in_memory(first, dtype),
-        _in_memory(lengths, torch.int64),
-        *[_in_memory(each, dtype) for each in further],
-    ]
-    kept += [other if other is None else _in_memory(other, other.dtype) for other in (*given, *results)]
-    return compiled(*[tensor if tensor is None else tensor.data_ptr() for tensor in kept], len(first), *numbers)
-
-
-def _in_memory(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """The tensor as a compiled program reads it, one number after the other; itself if it is so already."""
-    return (tensor if tensor.dtype == dtype else tensor.to(dtype)).contiguous()

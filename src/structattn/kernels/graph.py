@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from structattn.kernels.arrays import empty_like
 from structattn.kernels.batching import merged, restored
-from structattn.kernels.family import Family, empty_like
+from structattn.kernels.family import Family
 from structattn.kernels.rules import ENTROPY, EVALUATE, HVP, THIRD, Differentiable, Point, Rule
 
 

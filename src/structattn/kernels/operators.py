@@ -11,7 +11,8 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from structattn.kernels import autograd, graph
-from structattn.kernels.family import Family, Scores
+from structattn.kernels.arrays import Scores
+from structattn.kernels.family import Family
 from structattn.kernels.rules import ENTROPY, EVALUATE, HVP, THIRD, Arrays, Point, Rule
 
 

@@ -16,7 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from structattn.kernels.family import Family, Scores
+from structattn.kernels.arrays import Scores
+from structattn.kernels.family import Family
 
 # One array for each array of scores: marginals, vectors, values or cotangents of these; None is zero.
 Arrays = Sequence[Tensor | None]
