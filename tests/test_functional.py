@@ -8,7 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.functional import additive_mask, masked_max, masked_mean, masked_softmax, take_rows, very_negative
+from structattn.functional import (
+    additive_mask,
+    linear,
+    masked_max,
+    masked_mean,
+    masked_softmax,
+    products,
+    round_down,
+    round_up,
+    take_rows,
+    very_negative,
+)
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 GENERATOR = torch.Generator().manual_seed(0)
@@ -128,3 +139,49 @@ def test_any_number_of_batch_axes(pooled: Callable[[Tensor, Tensor], Tensor], ba
             real = states[index][mask[index]]
             by_hand = real.mean(0) if pooled is masked_mean else real.amax(0)
         torch.testing.assert_close(found[index], by_hand)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("places", [(), (1,), (0,), (17,), (3, 11), (2, 0), (2, 3, 5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_linear_maps_with_and_without_gradients(places: tuple[int, ...], bias: bool, dtype: torch.dtype) -> None:
+    states = torch.randn(*places, 7, generator=GENERATOR, dtype=dtype)
+    weight = torch.randn(5, 7, generator=GENERATOR, dtype=dtype).requires_grad_()
+    own = torch.randn(5, generator=GENERATOR, dtype=dtype) if bias else None
+    expected = torch.einsum("...i,oi->...o", states, weight) + (0.0 if own is None else own)
+    torch.testing.assert_close(linear(states, weight, own), expected)
+    assert linear(states, weight, own).requires_grad
+    with torch.no_grad():
+        torch.testing.assert_close(linear(states, weight, own), expected.detach())
+        in_16_bits = linear(states.bfloat16(), weight.bfloat16(), None if own is None else own.bfloat16())
+        torch.testing.assert_close(in_16_bits.to(dtype), expected.detach(), rtol=0.03, atol=0.03)
+
+
+def test_linear_maps_without_gradients_take_transposed_and_sliced_states() -> None:
+    states, weight = torch.randn(4, 6, 3, generator=GENERATOR), torch.randn(3, 8, generator=GENERATOR)
+    with torch.no_grad():
+        torch.testing.assert_close(linear(states[:, 1:], weight.T), states[:, 1:] @ weight)
+        torch.testing.assert_close(linear(states.transpose(0, 1), weight.T), states.transpose(0, 1) @ weight)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3, 5])
+def test_round_numbers_are_the_nearest_of_few_digits(digits: int) -> None:
+    some = {number << zeros for number in range(1 << digits) for zeros in range(11)}
+    for size in range(1, 700):
+        assert round_up(size, digits) == min(number for number in some if number >= size)
+        assert round_down(size, digits) == max(number for number in some if number <= size)
+    assert round_up(0, digits) == round_down(0, digits) == 0
+
+
+def test_linear_maps_without_gradients_see_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = set()
+
+    def product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        seen.add(len(rows))
+        return rows @ weight.T
+
+    monkeypatch.setattr(products, "_product", product)
+    with torch.no_grad():
+        for size in range(1, 65):
+            linear(torch.ones(size, 2), torch.ones(1, 2))
+    assert seen == {*range(1, 17), *range(18, 33, 2), *range(36, 65, 4)}

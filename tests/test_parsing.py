@@ -169,13 +169,9 @@ def test_without_gradients_there_are_few_shapes_and_the_same_states(
         with torch.no_grad():
             states = encoder(batch)
         torch.testing.assert_close(states, encoder(batch), rtol=1e-5, atol=1e-6)
-    # Numbers of four binary digits and zeros behind them: 16 up to 16, then 8 for each factor of two.
+    # Numbers of five binary digits and zeros behind them: all up to 32, then 16 for each factor of two.
     assert len(set(shapes[True])) == 64
-    assert [columns for _, columns in sorted(set(shapes[False]))] == [
-        *range(1, 17),
-        *range(18, 33, 2),
-        *range(36, 65, 4),
-    ]
+    assert [columns for _, columns in sorted(set(shapes[False]))] == [*range(1, 33), *range(34, 65, 2)]
 
 
 @pytest.mark.parametrize("trees", ["all", "projective"])

@@ -306,7 +306,7 @@ def test_a_parser_folder_that_is_none_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(ConfigError, match="at least one worker and one text a batch, got 0 and 1024"):
+    with pytest.raises(ConfigError, match="at least one worker and one text a batch, got 0 and 2048"):
         sa.parse(["a"], Chain(), num_workers=0)
     with pytest.raises(TypeError):
         sa.parse([3], Chain())  # type: ignore[list-item]

@@ -38,7 +38,7 @@ def command(
     engine: Literal["local", "ray"] = "local",
     num_workers: int = 1,
     address: str | None = None,
-    batch_size: int = 1024,
+    batch_size: int = 2048,
     hardware: Hardware,
 ) -> Iterator[str]:
     """Find the dependency trees of texts and write them as CoNLL-U, or as Parquet for many files.

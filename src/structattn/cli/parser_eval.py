@@ -13,7 +13,7 @@ from structattn.parsing.names import check_parser
 
 
 def command(
-    treebank: str, *, parser: str, num_workers: int = 1, batch_size: int = 1024, hardware: Hardware, json: bool = False
+    treebank: str, *, parser: str, num_workers: int = 1, batch_size: int = 2048, hardware: Hardware, json: bool = False
 ) -> Iterator[str]:
     """Attachment scores of a parser on a treebank, from its words; punctuation counts.
 

@@ -3,7 +3,9 @@
 from structattn.functional.attention import attention
 from structattn.functional.hierarchical_accumulation import accumulate, hierarchical_accumulation
 from structattn.functional.masking import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
+from structattn.functional.products import linear
 from structattn.functional.rows import take_rows
+from structattn.functional.shapes import round_down, round_up
 from structattn.functional.sparse import SparseMatrix
 from structattn.functional.threads import one_thread
 from structattn.functional.token2token import token2token, token2token_weights
@@ -16,10 +18,13 @@ __all__ = [
     "additive_mask",
     "attention",
     "hierarchical_accumulation",
+    "linear",
     "masked_max",
     "masked_mean",
     "masked_softmax",
     "one_thread",
+    "round_down",
+    "round_up",
     "take_rows",
     "token2token",
     "token2token_weights",

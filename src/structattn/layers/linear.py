@@ -1,9 +1,28 @@
 """Linear maps with the initialisation that every layer here uses."""
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from structattn.functional import linear
 
 
-def glorot_linear(inputs: int, outputs: int, *, bias: bool = True, blocks: int = 1) -> nn.Linear:
+class Linear(nn.Linear):
+    """``torch.nn.Linear`` by ``structattn.functional.linear``, for models that read many batches without gradients.
+
+    Example:
+        >>> import torch
+        >>> Linear(2, 3)(torch.ones(4, 2)).shape
+        torch.Size([4, 3])
+    """
+
+    def forward(self, states: Float[Tensor, "*place inputs"]) -> Float[Tensor, "*place outputs"]:
+        """``states @ weight.T + bias``."""
+        return linear(states, self.weight, self.bias)
+
+
+def glorot_linear(
+    inputs: int, outputs: int, *, bias: bool = True, blocks: int = 1, kind: type[nn.Linear] = nn.Linear
+) -> nn.Linear:
     """A linear map with Glorot-uniform weights and zero bias (Glorot and Bengio 2010, equation 16).
 
     Args:
@@ -11,14 +30,15 @@ def glorot_linear(inputs: int, outputs: int, *, bias: bool = True, blocks: int =
         outputs: width of the output.
         bias: whether there is a bias.
         blocks: number of equal maps stacked in this one, each of which is started as if it stood alone.
+        kind: the class of the map.
 
     Example:
         >>> glorot_linear(2, 6, blocks=3)
         Linear(in_features=2, out_features=6, bias=True)
     """
-    linear = nn.Linear(inputs, outputs, bias=bias)
-    for block in linear.weight.chunk(blocks):
+    made = kind(inputs, outputs, bias=bias)
+    for block in made.weight.chunk(blocks):
         nn.init.xavier_uniform_(block)
     if bias:
-        nn.init.zeros_(linear.bias)
-    return linear
+        nn.init.zeros_(made.bias)
+    return made

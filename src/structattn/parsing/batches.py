@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from structattn.functional import round_down
 from structattn.syntax import DependencyTree, Sentence
 
 # The maximum of a batch, padding included, in words and in pairs of words.
 _WORDS, _PAIRS = 2500, 400_000
 # What a batch costs beside its rows, in rows: where padding would cost more, longer sentences begin another.
 _BATCH = 8
+# Of the number of sentences of a batch, see ``round_down``; those left over are read with longer ones.
+_DIGITS = 3
 _CONTINUED = "parataxis"
 
 
@@ -94,12 +97,18 @@ def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
     """Ranges over ascending lengths, each as large as the limits allow and no longer than padding is worth."""
     start = 0
-    for end in range(1, len(lengths) + 1):
-        rows, longest, following = end - start, lengths[end - 1], lengths[min(end, len(lengths) - 1)]
-        is_full = (rows + 1) * following > _WORDS or (rows + 1) * following**2 > _PAIRS
-        if end == len(lengths) or is_full or (following - longest) * rows > longest * _BATCH:
-            yield range(start, end)
-            start = end
+    while start < len(lengths):
+        end = start + 1
+        while end < len(lengths) and _has_room(end - start, lengths[end - 1], lengths[end]):
+            end += 1
+        end = start + round_down(end - start, _DIGITS)
+        yield range(start, end)
+        start = end
+
+
+def _has_room(rows: int, longest: int, following: int) -> bool:
+    fits = (rows + 1) * following <= _WORDS and (rows + 1) * following**2 <= _PAIRS
+    return fits and (following - longest) * rows <= longest * _BATCH
 
 
 def _joined(sentence: Sentence, parts: Sequence[Sentence]) -> Sentence:

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from structattn.layers.linear import glorot_linear
+from structattn.functional import linear
+from structattn.layers.linear import Linear, glorot_linear
 
 _AT_ONCE = 256
 
@@ -74,20 +75,20 @@ class BiaffineScorer(nn.Module):
         self.sizes = (arc_dim, arc_dim, label_dim, label_dim)
         self.root = nn.Parameter(torch.randn(dim) * 0.1)
         # One product for all four kinds of states.
-        self.project = glorot_linear(dim, sum(self.sizes), blocks=1)
+        self.project = glorot_linear(dim, sum(self.sizes), blocks=1, kind=Linear)
         self.activation = nn.LeakyReLU(0.1)
         self.dropout = nn.Dropout(dropout)
         self.arc_weight = nn.Parameter(torch.zeros(arc_dim, arc_dim))
         self.arc_bias = nn.Parameter(torch.zeros(arc_dim))
         self.label_weight = nn.Parameter(torch.zeros(num_labels, label_dim + 1, label_dim + 1))
-        self.tag = glorot_linear(dim, num_tags)
+        self.tag = glorot_linear(dim, num_tags, kind=Linear)
 
     def forward(self, states: Float[Tensor, "batch word dim"]) -> ParserScores:
         """Scores of all arcs and tags, and the states that labels are scored from."""
         root = self.root.expand(len(states), 1, -1)
         projected = self.dropout(self.activation(self.project(torch.cat([root, states], dim=1))))
         arc_dependents, arc_heads, label_dependents, label_heads = projected.split(self.sizes, dim=-1)
-        dependents = arc_dependents[:, 1:] @ self.arc_weight + self.arc_bias
+        dependents = linear(arc_dependents[:, 1:], self.arc_weight.T, self.arc_bias)
         arcs = dependents @ arc_heads.transpose(1, 2)
         return ParserScores(arcs, self.tag(states), label_dependents[:, 1:], label_heads)
 
@@ -102,9 +103,13 @@ class BiaffineScorer(nn.Module):
         # Where labels are scored for one arc a word only, a product over all pairs of words would be wasted. What lies
         # between the two products is as wide as all labels together, so a few words at a time keep it in the cache.
         below, above = (_with_one(states).flatten(0, 1).split(_AT_ONCE) for states in (scores.dependents, chosen))
-        pairs = zip(below, above, strict=True)
-        found = torch.cat([torch.einsum("wi,lij,wj->wl", one, self.label_weight, head) for one, head in pairs])
-        return found.reshape(*heads.shape, -1)
+        found = [self._labels(dependents, heads) for dependents, heads in zip(below, above, strict=True)]
+        return torch.cat(found).reshape(*heads.shape, -1)
+
+    def _labels(self, dependents: Tensor, heads: Tensor) -> Tensor:
+        weight = self.label_weight
+        weighted = linear(heads, weight.flatten(0, 1)).reshape(len(heads), *weight.shape[:2])
+        return (weighted @ dependents.unsqueeze(-1)).squeeze(-1)
 
 
 def _with_one(states: Tensor) -> Tensor:

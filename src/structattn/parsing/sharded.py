@@ -33,7 +33,7 @@ def parse_shards(
     format: str | None = None,
     columns: Mapping[str, Any] | None = None,
     whole: bool = False,
-    batch_size: int = 1024,
+    batch_size: int = 2048,
     engine: str = "local",
     num_workers: int = 1,
     address: str | None = None,

@@ -47,7 +47,7 @@ class ParseSettings:
     format: str | None = None
     columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     whole: bool = False
-    batch_size: int = 1024
+    batch_size: int = 2048
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from structattn.data import SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import write_vocabulary
 from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID
 from structattn.encoders.bilstm import BiLSTM
-from structattn.functional import take_rows
+from structattn.functional import round_up, take_rows
 from structattn.layers import WordEmbedding
 from structattn.parsing.batches import num_words
 from structattn.syntax import Sentence
@@ -36,6 +36,8 @@ _FRONT, _BACK = 24, 8
 # The ids before are those of padding and of unknown words.
 _FIRST = 2
 _MARKS = 16
+# Of the numbers of words and characters that are read without gradients.
+_DIGITS = 5
 _WORDS, _CHARACTERS = "words.json", "characters.json"
 
 
@@ -102,7 +104,7 @@ class CharacterConvolution(nn.Module):
             starts: where each spelling starts.
         """
         if not torch.is_grad_enabled():
-            characters = nn.functional.pad(characters, (0, _missing_to_round(len(characters))))
+            characters = nn.functional.pad(characters, (0, round_up(len(characters), _DIGITS) - len(characters)))
         states = self.convolution(self.embedding(characters).T.unsqueeze(0)).squeeze(0).T.relu()
         # What relu leaves is not below zero, so zero is no maximum that the space between spellings could bring.
         states = states.masked_fill((characters == 0).unsqueeze(1), 0.0)
@@ -216,7 +218,7 @@ class WordEncoder(nn.Module):
     def _contextual(self, states: Tensor, mask: Tensor) -> Tensor:
         rows, columns = mask.shape
         if not torch.is_grad_enabled():
-            below, beside = map(_missing_to_round, mask.shape)
+            below, beside = (round_up(size, _DIGITS) - size for size in mask.shape)
             states = nn.functional.pad(states, (0, 0, 0, beside, 0, below))
             mask = nn.functional.pad(mask, (0, beside, 0, below))
         read: Tensor = self.contextualizer.read(states, mask)
@@ -253,16 +255,6 @@ def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -
     counts = Counter(character for sentence in sentences for word in sentence.words for character in word)
     kept = sorted((one for one in counts if counts[one] >= min_count), key=lambda one: (-counts[one], one))
     return Vocabulary([_START, _END, *(one for one in kept if one not in (_START, _END))], lowercase=False)
-
-
-def _missing_to_round(size: int) -> int:
-    """What is missing to the next number with four binary digits and zeros behind them.
-
-    The kernels of oneDNN are compiled and kept for every new shape, which over many batches takes more memory than the
-    parser; of such shapes there are few.
-    """
-    step = 1 << max(0, size.bit_length() - 4)
-    return -size % step
 
 
 def _marks(vocabulary: Vocabulary, buckets: int) -> Bool[Tensor, " mark"]:

@@ -1,0 +1,56 @@
+"""Linear maps by the faster of torch's two libraries for products on a CPU."""
+
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from structattn.functional.shapes import round_up
+
+_DIGITS = 4
+
+
+def linear(
+    states: Float[Tensor, "*place inputs"],
+    weight: Float[Tensor, "outputs inputs"],
+    bias: Float[Tensor, " outputs"] | None = None,
+) -> Float[Tensor, "*place outputs"]:
+    """``states @ weight.T + bias``, as ``torch.nn.functional.linear``; without gradients for many batches on a CPU.
+
+    In 32 bits torch takes MKL's products, which on processors that are not Intel's use half the width of AVX-512. Those
+    of oneDNN use all of it; they have no gradient. The two round differently. The number of rows is rounded up, so that
+    they see few shapes.
+
+    Args:
+        states: rows of any shape.
+        weight: one row for each output.
+        bias: one number for each output.
+
+    Example:
+        >>> weight, bias = torch.tensor([[1.0, 2.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0.0, 0.0, 1.0])
+        >>> with torch.no_grad():
+        ...     linear(torch.tensor([[3.0, 1.0]]), weight, bias)
+        tensor([[5., 1., 4.]])
+    """
+    if not states.is_cpu or torch.is_grad_enabled() or torch.compiler.is_compiling() or not states.numel():
+        return F.linear(states, weight, bias)
+    rows = states.reshape(-1, states.shape[-1])
+    missing = round_up(len(rows), _DIGITS) - len(rows)
+    given = F.pad(rows, (0, 0, 0, missing)) if missing else rows
+    return _product(given, weight, bias)[: len(rows)].view(*states.shape[:-1], -1)
+
+
+def _product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    in_32_bits = {rows.dtype, weight.dtype} == {torch.float32} and not torch.is_autocast_enabled("cpu")
+    if not in_32_bits or not _has_wide_products():
+        return F.linear(rows, weight, bias)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return product
+
+
+@cache
+def _has_wide_products() -> bool:
+    has_avx512 = "AVX512" in torch.backends.cpu.get_cpu_capability()
+    return has_avx512 and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
