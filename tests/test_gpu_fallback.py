@@ -68,7 +68,7 @@ def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
         for name in ("marginals", "hvp", "argmax")
     ]
     status = gpu.status()
-    assert status.startswith("Triton 9.9: dependency_sample, constituency_marginals, ")
+    assert status.startswith("Triton 9.9: dependency_sample, spanning_tree_marginals, ")
     assert "; in plain torch: dependency_marginals (ptxas: no room for registers), dependency_hvp (" in status
     with native.plain_torch():
         for own, twin in zip(found, 2 * answers(), strict=True):

@@ -58,7 +58,13 @@ def _gpu_kernels() -> str:
     """What runs, after each kernel was tried on a sentence of two words."""
     import torch
 
-    from structattn.distributions import ConstituencyCRF, DependencyCRF, LinearChainCRF, SemiMarkovCRF
+    from structattn.distributions import (
+        ConstituencyCRF,
+        DependencyCRF,
+        LinearChainCRF,
+        NonProjectiveDependencyCRF,
+        SemiMarkovCRF,
+    )
     from structattn.functional import token2token
     from structattn.kernels import gpu
 
@@ -67,6 +73,7 @@ def _gpu_kernels() -> str:
         scores = torch.zeros(2, 1, 1, 1, 1, device=device, requires_grad=True)
         for structures in (
             DependencyCRF(scores.view(2, 1).expand(2, 3)),
+            NonProjectiveDependencyCRF(scores.view(2, 1).expand(2, 3)),
             ConstituencyCRF(scores.view(2)[0].expand(3, 3)),
             LinearChainCRF(scores.view(2, 1), scores.view(2)[0].view(1, 1)),
             SemiMarkovCRF(scores.view(2, 1, 1, 1)),

@@ -32,6 +32,7 @@ _CHOICES = ("argmax", "sample")
 # What there is, in a module for each family and other operator.
 KERNELS = {
     "dependency": _SUMS + _CHOICES,
+    "spanning_tree": _SUMS,
     "constituency": _SUMS + _CHOICES,
     "chain": _SUMS + _CHOICES,
     "segments": _SUMS + _CHOICES,
@@ -102,7 +103,7 @@ def _usable(name: str, device: torch.device) -> Function | None:
         if _CHOICE != "0":
             _log_once(f"structured distributions on {device.type} run in plain torch, exact but slower: {reason}")
         return None
-    family, _, what = name.partition("_")
+    family, _, what = name.rpartition("_")
     if what not in KERNELS.get(family, ()):
         return None
     return _guarded(name, getattr(importlib.import_module(f"structattn.kernels.gpu.{family}"), what))

@@ -8,7 +8,7 @@ from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
 
 @triton.jit
-def _arcs(scores, first, start, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
+def arcs(first, start, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
     """Ids of words and heads of a tile, offsets of their arcs, and which arcs there are."""
     word = first + tl.arange(0, WORDS)[:, None] + 1
     head = start + tl.arange(0, HEADS)[None, :]
@@ -32,7 +32,7 @@ def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WO
     for first in range(0, length, WORDS):
         best = tl.full([WORDS, 1], -float("inf"), tl.float64)
         for start in range(0, length + 1, HEADS):
-            word, head, place, real = _arcs(scores, first, start, length, words, WORDS, HEADS)
+            word, head, place, real = arcs(first, start, length, words, WORDS, HEADS)
             score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
             best = tl.maximum(best, tl.max(score, 1, keep_dims=True))
         word = first + tl.arange(0, WORDS)[:, None] + 1
@@ -45,7 +45,7 @@ def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WO
             centre = tl.full([WORDS, 1], 0.0, tl.float64)
             found = tl.full([WORDS, 1], 0, tl.int32)
             for start in range(0, length + 1, HEADS):
-                word, head, place, real = _arcs(scores, first, start, length, words, WORDS, HEADS)
+                word, head, place, real = arcs(first, start, length, words, WORDS, HEADS)
                 score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
                 direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64)
                 size = tl.maximum(size, tl.max(tl.max(finite_size(direction), 1, keep_dims=True), 0, keep_dims=True))
@@ -61,30 +61,39 @@ def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WO
 
 
 @triton.jit
-def load_weights(
-    scores,
-    vector,
-    parts,
-    taken,
-    root,
-    growth: tl.constexpr,
-    unit,
-    tables,
-    length,
-    words,
-    WORDS: tl.constexpr,
-    HEADS: tl.constexpr,
-):
+def arc_weights(table, source, growth: tl.constexpr, tile, length, words):
+    """Weights of a tile of arcs such as a table has.
+
+    Args:
+        table: of numbers.
+        source: scores and vector of the sentence, the latter None if there is none; what `take_out_best` has written;
+            what is taken out of the scores of the root; the unit of the vector.
+        growth: what else is taken out of each score.
+        tile: from `arcs`.
+        length: of the sentence.
+        words: of the longest sentence.
+    """
+    scores, vector, taken, root, unit = source
+    word, head, place, real = tile
+    best = tl.load(taken + word, mask=word <= length, other=0.0)
+    score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
+    score = score - best - tl.where(head == 0, root, 0.0) - growth
+    if vector is None:
+        return weights(table, score, None)
+    else:
+        centre = tl.load(taken + words + 1 + word, mask=word <= length, other=0.0)
+        direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64) - centre
+        return weights(table, score, direction / unit)
+
+
+@triton.jit
+def load_weights(source, parts, growth: tl.constexpr, tables, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
     """Weights of all arcs by width and start of their spans; zero in the results where there is no arc.
 
     Args:
-        scores: of the sentence.
-        vector: of the sentence, or None.
+        source: as of `arc_weights`.
         parts: of the sentence, or None.
-        taken: what `take_out_best` has written.
-        root: what is taken out of the scores of the root.
         growth: what else is taken out of each score.
-        unit: of the vector.
         tables: the first two, of weights to the right and to the left.
         length: of the sentence.
         words: of the longest sentence.
@@ -93,18 +102,11 @@ def load_weights(
     """
     for first in range(0, words, WORDS):
         for start in range(0, words + 1, HEADS):
-            word, head, place, real = _arcs(scores, first, start, length, words, WORDS, HEADS)
-            best = tl.load(taken + word, mask=word <= length, other=0.0)
-            score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
-            score = score - best - tl.where(head == 0, root, 0.0) - growth
-            if vector is None:
-                own = weights(tables[0], score, None)
-            else:
-                centre = tl.load(taken + words + 1 + word, mask=word <= length, other=0.0)
-                direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64) - centre
-                own = weights(tables[0], score, direction / unit)
+            tile = arcs(first, start, length, words, WORDS, HEADS)
+            word, head, place, real = tile
+            own = arc_weights(tables[0], source, growth, tile, length, words)
             write(tables[0], word - head, head, own, real & (head < word))
             write(tables[1], head - word, word, own, real & (head > word))
             if parts is not None:
-                nothing = rounded(tl.zeros_like(score), parts)
+                nothing = rounded(tl.full([WORDS, HEADS], 0.0, tl.float64), parts)
                 tl.store(parts + place, nothing, mask=(word <= words) & (head <= words) & (real == 0))

@@ -249,7 +249,7 @@ def _plane(sizes: Sizes) -> int:
 
 
 def _launch(call: Call, sizes: Sizes) -> None:
-    launch_twice(constituency_kernel, call, sizes[0], plane=_plane(sizes))
+    launch_twice(constituency_kernel, call, sizes[0], plane=_plane(sizes), BEST=False)
 
 
 def _select(selection: Selection, sizes: Sizes) -> None:

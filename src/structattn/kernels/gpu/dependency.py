@@ -136,7 +136,8 @@ def dependency_kernel(
         total, root, unit = take_out_best(scores, vector, taken, length, words, SINGLE, SPLITS, LANES)
         numbers.barrier()
         growth: tl.constexpr = 0.0 if BEST else _LOG_GROWTH
-        load_weights(scores, vector, parts, taken, root, growth, unit, tables, length, words, SPLITS, LANES)
+        source = (scores, vector, taken, root, unit)
+        load_weights(source, parts, growth, tables, length, words, SPLITS, LANES)
         numbers.barrier()
         _inside(tables, length, SINGLE, SPLITS, LANES)
         sum_of_trees = _sum_of_trees(tables, length, SINGLE, SPLITS)
@@ -184,7 +185,7 @@ def dependency_descent_kernel(
 
 def _launch(call: Call, sizes: Sizes) -> None:
     words, single_root = sizes
-    launch_twice(dependency_kernel, call, words, **_room(words), SINGLE=bool(single_root))
+    launch_twice(dependency_kernel, call, words, **_room(words), SINGLE=bool(single_root), BEST=False)
 
 
 def _select(selection: Selection, sizes: Sizes) -> None:

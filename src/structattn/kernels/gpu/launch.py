@@ -63,8 +63,8 @@ def launch_twice(kernel: Any, call: Call, words: int, *, plane: int, further: in
     Args:
         kernel: takes a call; ``trusted``, where it notes for each sentence whether doubles have sufficed, int32, and
             returns at once if they have; ``memory`` for tables and what else it keeps, float64; ``words``, ``plane``,
-            and of constants ``EXTENDED``, whether numbers have exponents, ``BEST``, whether they have nothing else,
-            ``SPLITS``, ``LANES`` and those of the family.
+            and of constants ``EXTENDED``, whether numbers have exponents, ``SPLITS``, ``LANES`` and those of the
+            family.
         call: what it reads and writes.
         words: of the longest sentence.
         plane: cells in all tables of a sentence.
@@ -77,7 +77,7 @@ def launch_twice(kernel: Any, call: Call, words: int, *, plane: int, further: in
     memory = call.scores.new_empty(batch * cells, dtype=torch.float64)
     trusted = call.lengths.new_empty(batch, dtype=torch.int32)
     for extended in (False, True):
-        constants |= {"EXTENDED": extended, "BEST": False}
+        constants["EXTENDED"] = extended
         kernel[(batch,)](*call, trusted, memory, words, plane, **constants, **CHART_TILE, **OPTIONS)
 
 
@@ -132,7 +132,8 @@ def select(
     """Fills charts and chooses from them: by best scores, or at random without exponents and with them.
 
     Args:
-        kernel: takes what it takes from `launch_twice`, and with ``BEST`` finds best scores.
+        kernel: takes what it takes from `launch_twice`, and ``BEST``, whether numbers are nothing but exponents and
+            best scores are found.
         descent: takes lengths, streams, parts, what the first kernel has written to ``trusted`` and ``memory``, room
             for marks if it has any, the number of sentences, words and plane, and constants. It works on one structure.
         selection: what structures are chosen by, and where they go.

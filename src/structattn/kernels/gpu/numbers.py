@@ -119,15 +119,25 @@ def settle(number):
 
 
 @triton.jit
-def _fractions_product(a, b):
-    return (None if a[0] is None else a[0] * b[0], None if a[1] is None else a[0] * b[1] + a[1] * b[0])
+def either(mask, a, b):
+    """One number where a mask is true, another elsewhere."""
+    return (
+        None if a[0] is None else tl.where(mask, a[0], b[0]),
+        None if a[1] is None else tl.where(mask, a[1], b[1]),
+        None if a[2] is None else tl.where(mask, a[2], b[2]),
+    )
+
+
+@triton.jit
+def multiply_fractions(a, b, exponent):
+    """Product of values and slopes, by the Leibniz rule, under a given exponent."""
+    return (None if a[0] is None else a[0] * b[0], None if a[1] is None else a[0] * b[1] + a[1] * b[0], exponent)
 
 
 @triton.jit
 def multiply(a, b):
-    """Product, by the Leibniz rule; the value may leave ``[1, 2)``, see `settle`."""
-    fractions = _fractions_product(a, b)
-    return (fractions[0], fractions[1], None if a[2] is None else a[2] + b[2])
+    """Product; the value may leave ``[1, 2)``, see `settle`."""
+    return multiply_fractions(a, b, None if a[2] is None else a[2] + b[2])
 
 
 @triton.jit
@@ -169,11 +179,25 @@ def fold_fractions(number, exponent):
 
 
 @triton.jit
+def sum_of_lanes(number):
+    """The sum over the second axis of values and slopes under one exponent; the axis stays with size one."""
+    value = tl.sum(number[0], 1, keep_dims=True)
+    return (value, None if number[1] is None else tl.sum(number[1], 1, keep_dims=True), number[2])
+
+
+@triton.jit
 def reciprocal(number):
     """One over the value, zero for zero; the exponent stays, as in the outside of the goal and where it cancels."""
     positive = number[0] > 0.0
     inverse = tl.where(positive, 1.0 / tl.where(positive, number[0], 1.0), 0.0)
     return (inverse, None if number[1] is None else -(number[1] * inverse) * inverse, number[2])
+
+
+@triton.jit
+def inverse(number):
+    """One over a number, zero for zero."""
+    found = reciprocal(number)
+    return where(number[0] > 0.0, (found[0], found[1], None if number[2] is None else -number[2]))
 
 
 @triton.jit
@@ -184,8 +208,7 @@ def pull(outside, other, child):
     else:
         # The sum of exponents is rounded as it was on the way up; what is impossible has a share of zero.
         share = tl.minimum(child[2] + other[2] - outside[2], 0.0)
-        fractions = _fractions_product(scaled(outside, power_of_two(share)), other)
-        return (fractions[0], fractions[1], child[2])
+        return multiply_fractions(scaled(outside, power_of_two(share)), other, child[2])
 
 
 @triton.jit
@@ -194,14 +217,13 @@ def pull_only(outside, parent, factor, child):
     if outside[2] is None:
         return multiply(outside, factor)
     else:
-        fractions = _fractions_product(_fractions_product(outside, parent), reciprocal(child))
-        return (fractions[0], fractions[1], child[2])
+        return multiply_fractions(multiply_fractions(outside, parent, None), reciprocal(child), child[2])
 
 
 @triton.jit
 def probability(outside, number):
     """The probability of a cell, or its derivative where numbers have one."""
-    fractions = _fractions_product(outside, number)
+    fractions = multiply_fractions(outside, number, None)
     return tl.minimum(fractions[0], 1.0) if fractions[1] is None else fractions[1]
 
 
