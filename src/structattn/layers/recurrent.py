@@ -139,7 +139,7 @@ def read_both_ways(
     real = mask.unsqueeze(-1)
     given = torch.cat([states, real.to(states.dtype)], dim=-1).masked_fill(~real, 0.0)
     read: Tensor = lstm(given)
-    return read.masked_fill(~real, 0.0)
+    return read * real
 
 
 def _read(

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from structattn.functional import linear
+from structattn.functional import linear, take_rows
 from structattn.layers.linear import Linear, glorot_linear
 
-_AT_ONCE = 256
+_AT_ONCE = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +99,23 @@ class BiaffineScorer(nn.Module):
             scores: what ``forward`` gave.
             heads: CoNLL id of each word's head.
         """
-        chosen = scores.heads.gather(1, heads.unsqueeze(-1).expand(-1, -1, scores.heads.shape[-1]))
-        # Where labels are scored for one arc a word only, a product over all pairs of words would be wasted. What lies
-        # between the two products is as wide as all labels together, so a few words at a time keep it in the cache.
-        below, above = (_with_one(states).flatten(0, 1).split(_AT_ONCE) for states in (scores.dependents, chosen))
-        found = [self._labels(dependents, heads) for dependents, heads in zip(below, above, strict=True)]
-        return torch.cat(found).reshape(*heads.shape, -1)
-
-    def _labels(self, dependents: Tensor, heads: Tensor) -> Tensor:
-        weight = self.label_weight
-        weighted = linear(heads, weight.flatten(0, 1)).reshape(len(heads), *weight.shape[:2])
-        return (weighted @ dependents.unsqueeze(-1)).squeeze(-1)
+        # What a label's weights make of a head serves all words below it, so words are read head by head.
+        below, above = (_with_one(states).flatten(0, 1) for states in (scores.dependents, scores.heads))
+        first = torch.arange(len(heads), device=heads.device).unsqueeze(1) * scores.heads.shape[1]
+        arcs, words = (first + heads).flatten().sort(stable=True)
+        distinct, counts = arcs.unique_consecutive(return_counts=True)
+        starts = counts.cumsum(0) - counts
+        weight = self.label_weight.to(above.dtype)
+        found, places = [], []
+        # As wide as all labels together: a few heads at a time, with about as many words each, stay in the cache.
+        for some in counts.argsort(stable=True).split(_AT_ONCE):
+            place = torch.arange(int(counts[some[-1]]), device=heads.device)
+            is_word = place < counts[some].unsqueeze(1)
+            own = words[(starts[some].unsqueeze(1) + place).where(is_word, starts[some].unsqueeze(1))]
+            weighted = linear(take_rows(above, distinct[some]), weight.flatten(0, 1)).view(len(some), *weight.shape[:2])
+            found.append((take_rows(below, own) @ weighted.mT)[is_word])
+            places.append(own[is_word])
+        return take_rows(torch.cat(found), torch.cat(places).argsort()).view(*heads.shape, -1)
 
 
 def _with_one(states: Tensor) -> Tensor:

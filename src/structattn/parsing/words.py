@@ -36,7 +36,7 @@ _FRONT, _BACK = 24, 8
 # The ids before are those of padding and of unknown words.
 _FIRST = 2
 _MARKS = 16
-# Of the numbers of words and characters that are read without gradients.
+# Of the numbers of sentences and words that are read without gradients.
 _DIGITS = 5
 _WORDS, _CHARACTERS = "words.json", "characters.json"
 
@@ -103,13 +103,16 @@ class CharacterConvolution(nn.Module):
             characters: ids of the characters of all spellings, each spelling followed by a 0.
             starts: where each spelling starts.
         """
-        if not torch.is_grad_enabled():
-            characters = nn.functional.pad(characters, (0, round_up(len(characters), _DIGITS) - len(characters)))
-        states = self.convolution(self.embedding(characters).T.unsqueeze(0)).squeeze(0).T.relu()
-        # What relu leaves is not below zero, so zero is no maximum that the space between spellings could bring.
-        states = states.masked_fill((characters == 0).unsqueeze(1), 0.0)
-        places = torch.arange(len(characters), device=characters.device)
-        return nn.functional.embedding_bag(places, states, starts, mode="max")
+        ids = torch.arange(self.embedding.num_embeddings, device=characters.device)
+        # Each term of the convolution depends on one character, so there are few of them: they are looked up and added.
+        weight, bias = self.convolution.parameters()
+        terms = torch.einsum("fdk,cd->kcf", weight, self.embedding(ids)).flatten(0, 1)
+        is_character = characters != 0
+        neighbours = nn.functional.pad(characters, (1, 1)).unfold(0, 3, 1) + len(ids) * ids.new_tensor([0, 1, 2])
+        states = nn.functional.embedding_bag(neighbours[is_character], terms, mode="sum") + bias
+        spelling = (~is_character).cumsum(0)[is_character].unsqueeze(1).expand_as(states)
+        # The zeros that the maximum is taken with are its relu.
+        return states.new_zeros(len(starts), states.shape[1]).scatter_reduce(0, spelling, states, "amax")
 
 
 class WordEncoder(nn.Module):
@@ -211,7 +214,7 @@ class WordEncoder(nn.Module):
             hidden = torch.rand(words.tokens.shape, device=words.device) < self.word_dropout
             words = replace(words, tokens=words.tokens.masked_fill(hidden & words.mask, UNKNOWN_ID))
         spelled = take_rows(self.spelling(batch.characters, batch.starts), batch.spelling_of)
-        states = torch.cat([self.embedding(words), spelled.masked_fill(~words.mask.unsqueeze(-1), 0.0)], dim=-1)
+        states = torch.cat([self.embedding(words), spelled], dim=-1)
         dropped: Tensor = self.dropout(self._contextual(states, words.mask))
         return dropped
 
