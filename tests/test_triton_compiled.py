@@ -49,6 +49,7 @@ VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
     ("segments.segments_descent", 90, {"COLUMNS": 8}),
     ("segments.segments_descent", 80, {"COLUMNS": 8, "streams": None}),
     ("token2token.attend", 90, {"STEEPNESS": 0.58, "HEIGHT": -14.4}),
+    ("token2token.attend", 80, {"STEEPNESS": 0.58, "HEIGHT": -14.4}),
     ("token2token.gradients", 90, {"STEEPNESS": 0.58, "HEIGHT": -14.4, "of_values": None}),
     ("token2token.gradients", 80, {"STEEPNESS": 0.58, "HEIGHT": -14.4}),
 ]

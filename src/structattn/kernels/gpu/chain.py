@@ -1,8 +1,7 @@
 """Forward-backward for linear chains: one program instance for each sentence, and one barrier for each word.
 
-``A[t,c] = U[t,c] X[t,c]`` with ``X[t,c] = sum_b A[t-1,b] T[t-1,b,c]``, and downwards, with ``o`` for outside,
-``oX = U oA``, ``oA[t,b] = sum_c oX[t+1,c] T[t,b,c]``. All numbers have exponents: a step waits for the one before
-it, not for arithmetic.
+All numbers have exponents: a step waits for the one before it, not for arithmetic. What a step does is in
+`chain_walks`.
 
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields.
 """
@@ -15,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.chain_walks import at_end, go_back, go_forward
 from structattn.kernels.gpu.launch import (
     ONE_WARP,
     OPTIONS,
@@ -25,9 +25,9 @@ from structattn.kernels.gpu.launch import (
     Tensors,
     selections_of,
 )
-from structattn.kernels.gpu.selection import begun, clear, considered, decided, mark, sample_key, uniform
-from structattn.kernels.gpu.states import largest, take_out_best, take_out_best_transitions, transition, unary
-from structattn.kernels.gpu.tables import distances, ones, read, write, zeros
+from structattn.kernels.gpu.selection import begun, clear, considered, decided, mark, of_structure, uniform
+from structattn.kernels.gpu.states import largest, take_out_best, take_out_best_transitions, transition
+from structattn.kernels.gpu.tables import distances, read
 from structattn.kernels.gpu.vectors import power_near, rounded
 
 
@@ -36,12 +36,12 @@ def _kept(memory, words, states, DUAL: tl.constexpr, BEST: tl.constexpr):
     """Tables of A, X and the outside of X, a row a word; and where what is taken out of scores stands."""
     plane = 3 * words * states
     form = distances(plane, DUAL, True, BEST)
-    return (
+    tables = (
         (memory, states, form[0], form[1], form[2]),
         (memory + words * states, states, form[0], form[1], form[2]),
         (memory + 2 * words * states, states, form[0], form[1], form[2]),
-        memory + (2 + DUAL) * plane,
     )
+    return tables, memory + (2 + DUAL) * plane
 
 
 @triton.jit
@@ -95,7 +95,7 @@ def chain_kernel(
     length = tl.load(lengths + sentence).to(tl.int32)
     square = states * states
     memory += sentence * _cells(words, states, DUAL)
-    A, X, oX, taken = _kept(memory, words, states, DUAL, BEST)
+    tables, taken = _kept(memory, words, states, DUAL, BEST)
     counts = taken + 3 * words
     own_parts = (words - 1) * square if PER_POSITION else square
     scores += sentence * words * states
@@ -118,81 +118,28 @@ def chain_kernel(
     total = take_out_best_transitions(transitions, best, total, length, square, PER_POSITION, BEST, ROWS * COLUMNS)
     numbers.barrier()
 
-    state = tl.arange(0, COLUMNS)[None, :]
-    known = state < states
-    for word in range(length):
-        if word == 0:
-            inner = numbers.where(known, ones(A, 1, COLUMNS))
-        else:
-            top = tl.load(best + word)
-            before = zeros(A, ROWS, COLUMNS)
-            for first in range(0, states, ROWS):
-                row = first + tl.arange(0, ROWS)[:, None]
-                place = row * states + state + ((word - 1) * square if PER_POSITION else 0)
-                step = transition(A, transitions, transition_vector, top, unit, place, (row < states) & known)
-                before = numbers.add(before, numbers.multiply(read(A, word - 1, row, row < states), step))
-            inner = numbers.settle(numbers.fold(before))
-        own = unary(A, scores, vector, taken, unit, word, length, states, COLUMNS)
-        write(X, word, state, inner, known)
-        write(A, word, state, numbers.settle(numbers.multiply(inner, own)), known)
-        numbers.barrier()
-
-    last = zeros(A, ROWS, 1)
-    for first in range(0, states, ROWS):
-        row = first + tl.arange(0, ROWS)[:, None]
-        last = numbers.add(last, read(A, length - 1, row, (row < states) & (row - row < length)))
-    here = tl.full([1, 1], 0, tl.int32)
-    empty = numbers.where(here == length, ones(A, 1, 1))
-    all_sequences = numbers.settle(numbers.add(numbers.fold(last), empty))
+    own = (scores, vector, taken, unit)
+    steps = (transitions, transition_vector, best, unit, states, square if PER_POSITION else 0)
+    go_forward(tables, own, steps, length, states, ROWS, COLUMNS)
+    sum_of_sequences = at_end(tables, length, states, ROWS)
     if log_partition is not None:
-        tl.store(log_partition + sentence + here, rounded(numbers.log(all_sequences) + total, log_partition))
+        place = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
+        tl.store(place, rounded(numbers.log(sum_of_sequences) + total, log_partition))
     if parts is not None:
-        goal = numbers.reciprocal(all_sequences)
-        scale = unit if DUAL else 1.0
-        for word in range(length, words):
-            nothing = rounded(tl.full([1, COLUMNS], 0.0, tl.float64), parts)
-            tl.store(parts + word * states + state, nothing, mask=known)
+        clear(parts + length * states, (words - length) * states, ROWS * COLUMNS)
+        # Counts of the transitions that all positions share are added up in float64 first.
+        found = transition_parts
         if transition_parts is not None:
-            steps = tl.maximum(length - 1, 0)
-            for first in range(steps * square if PER_POSITION else 0, own_parts, ROWS * COLUMNS):
-                place = first + tl.arange(0, ROWS * COLUMNS)
-                nothing = tl.full([ROWS * COLUMNS], 0.0, tl.float64)
-                if PER_POSITION:
-                    tl.store(transition_parts + place, rounded(nothing, transition_parts), mask=place < own_parts)
-                else:
-                    tl.store(counts + place, nothing, mask=place < own_parts)
-            numbers.barrier()
-        for back in range(length):
-            word = length - 1 - back
-            value = read(A, word, state, known)
-            if back == 0:
-                outside = numbers.pull(goal, ones(A, 1, COLUMNS), value)
+            if PER_POSITION:
+                written = tl.maximum(length - 1, 0) * square
+                clear(transition_parts + written, own_parts - written, ROWS * COLUMNS)
             else:
-                top = tl.load(best + word + 1)
-                pulled = numbers.zero(ROWS, COLUMNS, True, DUAL, False)
-                for first in range(0, states, ROWS):
-                    row = first + tl.arange(0, ROWS)[:, None]
-                    real = (row < states) & known
-                    # Rows are the states after, columns those before.
-                    place = state * states + row
-                    offset = word * square if PER_POSITION else 0
-                    step = transition(A, transitions, transition_vector, top, unit, place + offset, real)
-                    parents = read(oX, word + 1, row, row < states)
-                    pulled = numbers.plus_fraction(pulled, numbers.pull(parents, step, value))
-                    if transition_parts is not None:
-                        used = numbers.probability(numbers.pull(parents, value, step), step) * scale
-                        if PER_POSITION:
-                            tl.store(transition_parts + offset + place, rounded(used, transition_parts), mask=real)
-                        else:
-                            used += tl.load(counts + place, mask=real, other=0.0)
-                            tl.store(counts + place, used, mask=real)
-                outside = numbers.fold_fractions(pulled, value[2])
-            tl.store(
-                parts + word * states + state, rounded(numbers.probability(outside, value) * scale, parts), mask=known
-            )
-            own = unary(A, scores, vector, taken, unit, word, length, states, COLUMNS)
-            write(oX, word, state, numbers.pull_only(outside, value, own, read(X, word, state, known)), known)
+                found = counts
+                clear(counts, own_parts, ROWS * COLUMNS)
             numbers.barrier()
+        goal = numbers.reciprocal(sum_of_sequences)
+        results = (parts, found, unit if DUAL else 1.0)
+        go_back(tables, goal, own, steps, results, length, states, PER_POSITION, ROWS, COLUMNS)
         if transition_parts is not None:
             if not PER_POSITION:
                 for first in range(0, own_parts, ROWS * COLUMNS):
@@ -221,14 +168,14 @@ def chain_descent_kernel(
     For ``streams`` and ``parts`` see `launch.Selection`; the other arguments are those of `chain_kernel`, which has
     written ``memory``.
     """
-    sentence, sample = tl.program_id(0).to(tl.int64) % batch, tl.program_id(0).to(tl.int64) // batch
+    sentence, parts, key = of_structure(streams, parts, batch, words * states)
     length = tl.load(lengths + sentence).to(tl.int32)
     memory += sentence * _cells(words, states, False)
-    A, _, _, taken = _kept(memory, words, states, False, streams is None)
+    tables, taken = _kept(memory, words, states, False, streams is None)
+    A, _, _ = tables
     scores += sentence * words * states
     transitions += sentence * transition_stride
-    parts += (sample * batch + sentence) * words * states
-    key = sample_key(streams, sentence, sample)
+    steps = (transitions, None, taken + 2 * length, 1.0, states, states * states if PER_POSITION else 0)
     clear(parts, words * states, COLUMNS)
     numbers.barrier()
     row = tl.arange(0, COLUMNS)[:, None]
@@ -239,8 +186,7 @@ def chain_descent_kernel(
         word = length - 1 - back
         mark(parts, word * states + state, state >= 0)
         real = (row < states) & (state >= 0)
-        place = row * states + state + ((word - 1) * states * states if PER_POSITION else 0)
-        step = transition(A, transitions, None, tl.load(taken + 2 * length + word), 1.0, place, real)
+        step = transition(A, steps, word - 1, row, state, real)
         ways = numbers.multiply(read(A, word - 1, row, real), step)
         if streams is None:
             # Equal is what is equal after rounding, as on the CPU.

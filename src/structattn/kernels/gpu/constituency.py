@@ -13,7 +13,7 @@ import triton.language as tl
 
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
-from structattn.kernels.gpu.selection import any_of, choose, clear, is_own, mark, marked, sample_key, uniform
+from structattn.kernels.gpu.selection import any_of, choose, clear, is_own, mark, marked, of_structure, uniform
 from structattn.kernels.gpu.tables import (
     distances,
     ones,
@@ -234,14 +234,13 @@ def constituency_descent_kernel(
     LANES: tl.constexpr,
 ):
     """A best tree of one sentence, or a random one; for the arguments see `launch.select`."""
-    sentence, sample = tl.program_id(0).to(tl.int64) % batch, tl.program_id(0).to(tl.int64) // batch
+    size = words + 1
+    sentence, parts, key = of_structure(streams, parts, batch, size * size)
     if is_own(streams, trusted + sentence, EXTENDED):
         length = tl.load(lengths + sentence).to(tl.int32)
-        size = words + 1
         memory += sentence * (1 + EXTENDED) * plane
-        parts += (sample * batch + sentence) * size * size
         tables = _tables(memory, size, distances(plane, False, EXTENDED, streams is None))
-        _descend(parts, tables, sample_key(streams, sentence, sample), length, size, SPLITS, LANES)
+        _descend(parts, tables, key, length, size, SPLITS, LANES)
 
 
 def _plane(sizes: Sizes) -> int:

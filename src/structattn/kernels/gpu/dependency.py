@@ -16,7 +16,7 @@ from structattn.kernels.gpu.arcs import load_weights, take_out_best
 from structattn.kernels.gpu.dependency_descent import descend
 from structattn.kernels.gpu.dependency_outside import outside
 from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
-from structattn.kernels.gpu.selection import is_own, sample_key
+from structattn.kernels.gpu.selection import is_own, of_structure
 from structattn.kernels.gpu.tables import distances, ones, read, sum_over_splits, triangles, write, zeros
 from structattn.kernels.gpu.vectors import rounded
 
@@ -170,16 +170,13 @@ def dependency_descent_kernel(
     LANES: tl.constexpr,
 ):
     """A best tree of one sentence, or a random one; for the arguments see `launch.select`."""
-    sentence, sample = tl.program_id(0).to(tl.int64) % batch, tl.program_id(0).to(tl.int64) // batch
+    size = words + 1
+    sentence, parts, key = of_structure(streams, parts, batch, words * size)
     if is_own(streams, trusted + sentence, EXTENDED):
         length = tl.load(lengths + sentence).to(tl.int32)
-        size = words + 1
         memory += sentence * ((1 + EXTENDED) * plane + 2 * size)
+        marks += tl.program_id(0).to(tl.int64) * (size + 1) * size
         tables = _tables(memory, size, plane, distances(plane, False, EXTENDED, streams is None))
-        place = sample * batch + sentence
-        key = sample_key(streams, sentence, sample)
-        parts += place * words * size
-        marks += place * (size + 1) * size
         descend(parts, marks, tables, key, length, words, SINGLE, SPLITS, LANES)
 
 

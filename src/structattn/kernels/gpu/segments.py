@@ -23,7 +23,7 @@ from structattn.kernels.gpu.launch import (
     functions_of,
     selections_of,
 )
-from structattn.kernels.gpu.selection import begun, clear, considered, decided, mark, sample_key, uniform
+from structattn.kernels.gpu.selection import begun, clear, considered, decided, mark, of_structure, uniform
 from structattn.kernels.gpu.tables import distances, ones, read, weights, write, zeros
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
@@ -143,11 +143,7 @@ def segments_kernel(
             numbers.pull(goal, ones(A, 1, COLUMNS), read(A, length, label, known)),
             known,
         )
-        for start in range(length, words):
-            for first in range(0, per_start, ROWS * COLUMNS):
-                place = first + tl.arange(0, ROWS * COLUMNS)
-                nothing = rounded(tl.full([ROWS * COLUMNS], 0.0, tl.float64), parts)
-                tl.store(parts + start * per_start + place, nothing, mask=place < per_start)
+        clear(parts + length * per_start, (words - length) * per_start, ROWS * COLUMNS)
         numbers.barrier()
         for back in range(length):
             start = length - 1 - back
@@ -187,13 +183,11 @@ def segments_descent_kernel(
     For ``streams`` and ``parts`` see `launch.Selection`; the other arguments are those of `segments_kernel`, which has
     written ``memory``.
     """
-    sentence, sample = tl.program_id(0).to(tl.int64) % batch, tl.program_id(0).to(tl.int64) // batch
     square = states * states
     per_start = widths * square
+    sentence, parts, key = of_structure(streams, parts, batch, words * per_start)
     A, _ = _kept(memory, sentence, words, states, False, streams is None)
     scores += sentence * words * per_start
-    parts += (sample * batch + sentence) * words * per_start
-    key = sample_key(streams, sentence, sample)
     clear(parts, words * per_start, ROWS * COLUMNS)
     numbers.barrier()
     end = tl.load(lengths + sentence).to(tl.int32)

@@ -120,6 +120,24 @@ def choose(left, right, total, number, width, start, first, stop, gap: tl.conste
 
 
 @triton.jit
+def of_structure(streams, parts, batch, cells):
+    """What a program instance of a descent works on, which has a structure of a sentence, all first ones first.
+
+    Args:
+        streams: of random numbers, or None for best structures.
+        parts: ``(count, batch, cells)``.
+        batch: number of sentences.
+        cells: of a structure.
+
+    Returns:
+        The sentence, where its parts go, and the key of its random numbers.
+    """
+    number = tl.program_id(0).to(tl.int64)
+    sentence = number % batch
+    return sentence, parts + number * cells, sample_key(streams, sentence, number // batch)
+
+
+@triton.jit
 def is_own(streams, flag, EXTENDED: tl.constexpr):
     """Whether a sentence is chosen from by these numbers: the best always, others by those that have sufficed."""
     return True if streams is None else tl.load(flag) == (0 if EXTENDED else 1)

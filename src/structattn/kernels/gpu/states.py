@@ -69,8 +69,19 @@ def largest(vector, count, size, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def unary(table, scores, vector, taken, unit, word, length, states, COLUMNS: tl.constexpr):
-    """Weights of the states of a word such as a table has, relative to the best one."""
+def unary(table, source, word, length, states, COLUMNS: tl.constexpr):
+    """Weights of the states of a word such as a table has, relative to the best one.
+
+    Args:
+        table: of numbers.
+        source: scores and vector of the states, the latter None if there is none; what `take_out_best` has written; the
+            unit of the vector.
+        word: whose states these are.
+        length: of the sentence.
+        states: their number.
+        COLUMNS: a power of two no smaller than that.
+    """
+    scores, vector, taken, unit = source
     state = tl.arange(0, COLUMNS)[None, :]
     place = word * states + state
     score = tl.load(scores + place, mask=state < states, other=-float("inf")).to(tl.float64) - tl.load(taken + word)
@@ -82,9 +93,22 @@ def unary(table, scores, vector, taken, unit, word, length, states, COLUMNS: tl.
 
 
 @triton.jit
-def transition(table, scores, vector, best, unit, place, real):
-    """Weights of transitions such as a table has, relative to the best one."""
-    score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64) - best
+def transition(table, source, word, row, column, real):
+    """Weights of transitions from states of a word to those of the next such as a table has, relative to the best one.
+
+    Args:
+        table: of numbers.
+        source: scores and vector of the transitions, the latter None if there is none or it is zero; what
+            `take_out_best_transitions` has written; the unit of the vector; the number of states; and how far the
+            transitions of a word are from those of the next.
+        word: the first of both.
+        row: states of the first word.
+        column: states of the second word.
+        real: which of them there are.
+    """
+    scores, vector, best, unit, states, stride = source
+    place = word * stride + row * states + column
+    score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64) - tl.load(best + word + 1)
     if table[3] is not None:
         if vector is None:
             return weights(table, score, tl.zeros_like(score))

@@ -46,12 +46,24 @@ def _features(FEATURES: tl.constexpr):
 
 
 @triton.jit
-def _any(allowed, word, num_words, stride, first, num_others, other_stride, BLOCK: tl.constexpr):
-    """Whether any of some words may be paired with any of the next others."""
-    other = first + tl.arange(0, BLOCK)[None, :]
+def _may(pairs, word, other):
+    """Whether words may be paired with others.
+
+    Args:
+        pairs: the mask of a sentence; number of its words, and how far apart theirs are; the same of the others.
+        word: of a tile, down its rows.
+        other: one, or several in a row.
+    """
+    allowed, num_words, stride, num_others, other_stride = pairs
     real = (word < num_words) & (other < num_others)
-    found = tl.load(allowed + word * stride + other * other_stride, mask=real, other=0)
-    return tl.max(tl.max(found, 1), 0) > 0
+    return tl.load(allowed + word * stride + other * other_stride, mask=real, other=0) > 0
+
+
+@triton.jit
+def _any(pairs, word, first, BLOCK: tl.constexpr):
+    """Whether any of some words may be paired with any of the next others; ``pairs`` as of `_may`."""
+    found = _may(pairs, word, first + tl.arange(0, BLOCK)[None, :])
+    return tl.max(tl.max(found.to(tl.int32), 1), 0) > 0
 
 
 @triton.jit(do_not_specialize=["num_queries", "num_keys", "num_features", "allowed_stride"])
@@ -97,16 +109,15 @@ def attend_kernel(
     here = (sentence * num_queries + query) * num_features + feature
     keys += sentence * num_keys * num_features
     values += sentence * num_keys * num_features
-    allowed += sentence * allowed_stride
+    pairs = (allowed + sentence * allowed_stride, num_queries, num_keys, num_keys, 1)
     own = tl.load(queries + here, mask=(query < num_queries) & known, other=0.0)
     total, weighted = tl.zeros_like(own), tl.zeros_like(own)
     for first in range(0, num_keys, BLOCK):
-        if _any(allowed, query, num_queries, num_keys, first, num_keys, 1, BLOCK):
+        if _any(pairs, query, first, BLOCK):
             for key in range(first, tl.minimum(first + BLOCK, num_keys)):
-                may = tl.load(allowed + query * num_keys + key, mask=query < num_queries, other=0) > 0
                 there = key * num_features + feature
                 part = tl.load(keys + there, mask=known, other=0.0)
-                _, weight = _weights(own, part, may, STEEPNESS, HEIGHT)
+                _, weight = _weights(own, part, _may(pairs, query, key), STEEPNESS, HEIGHT)
                 total += weight
                 weighted += weight * tl.load(values + there, mask=known, other=0.0)
     inverted = tl.where(total > 0.0, 1.0 / tl.where(total > 0.0, total, 1.0), 0.0)
@@ -115,15 +126,23 @@ def attend_kernel(
 
 
 @triton.jit
-def _query(queries, gradient, inverse, attended, place, mask):
-    """Of queries their part of the scores, the gradient over the sum of exponentials, and what they attend to."""
+def _query(arrays, place, mask):
+    """Of queries their part of the scores, the gradient over the sum of exponentials, and what they attend to.
+
+    Args:
+        arrays: queries, gradient, inverse and attended of `gradients_kernel`.
+        place: which.
+        mask: of these.
+    """
+    queries, gradient, inverse, attended = arrays
     incoming = tl.load(gradient + place, mask=mask, other=0.0) * tl.load(inverse + place, mask=mask, other=0.0)
     return (tl.load(queries + place, mask=mask, other=0.0), incoming, tl.load(attended + place, mask=mask, other=0.0))
 
 
 @triton.jit
-def _key(keys, values, place, mask):
-    """Of keys their part of the scores, and their values."""
+def _key(arrays, place, mask):
+    """Of keys their part of the scores, and their values; arguments as of `_query`, of which these are the arrays."""
+    keys, values = arrays
     return (tl.load(keys + place, mask=mask, other=0.0), tl.load(values + place, mask=mask, other=0.0))
 
 
@@ -178,24 +197,26 @@ def gradients_kernel(
     at_queries, at_keys = sentence * num_queries * num_features, sentence * num_keys * num_features
     allowed += sentence * allowed_stride
     if BY_KEY:
-        num_words, stride, num_others, other_stride, at_words = num_keys, 1, num_queries, num_keys, at_keys
+        pairs, at_words = (allowed, num_keys, 1, num_queries, num_keys), at_keys
     else:
-        num_words, stride, num_others, other_stride, at_words = num_queries, num_keys, num_keys, 1, at_queries
+        pairs, at_words = (allowed, num_queries, num_keys, num_keys, 1), at_queries
+    _, num_words, _, num_others, _ = pairs
+    of_query, of_key = (queries, gradient, inverse, attended), (keys, values)
     real = (word < num_words) & known
     here = at_words + word * num_features + feature
-    own = _key(keys, values, here, real) if BY_KEY else _query(queries, gradient, inverse, attended, here, real)
+    own = _key(of_key, here, real) if BY_KEY else _query(of_query, here, real)
     sum_of_parts, sum_of_values = tl.zeros_like(own[0]), tl.zeros_like(own[0])
     for first in range(0, num_others, BLOCK):
-        if _any(allowed, word, num_words, stride, first, num_others, other_stride, BLOCK):
+        if _any(pairs, word, first, BLOCK):
             for other in range(first, tl.minimum(first + BLOCK, num_others)):
-                may = tl.load(allowed + word * stride + other * other_stride, mask=word < num_words, other=0) > 0
+                may = _may(pairs, word, other)
                 there = other * num_features + feature
                 if BY_KEY:
-                    one = _query(queries, gradient, inverse, attended, at_queries + there, known)
+                    one = _query(of_query, at_queries + there, known)
                     share, change = _terms(one, own, may, STEEPNESS, HEIGHT)
                     sum_of_values += share
                 else:
-                    one = _key(keys, values, at_keys + there, known)
+                    one = _key(of_key, at_keys + there, known)
                     share, change = _terms(own, one, may, STEEPNESS, HEIGHT)
                 sum_of_parts += change
     tl.store(of_parts + here, sum_of_parts * 4.0, mask=real)
