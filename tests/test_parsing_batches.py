@@ -4,10 +4,12 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
+import torch
 
 from backbones import minilm_tokenizer, tiny
 from structattn.data import Vocabulary
 from structattn.layers import PretrainedBackbone
+from structattn.parsing import BiaffineScorer
 from structattn.parsing.batches import num_words, parse_in_batches
 from structattn.parsing.subwords import SubwordEncoder
 from structattn.parsing.words import WordEncoder, character_vocabulary
@@ -88,3 +90,29 @@ def test_spellings_are_those_read_word_by_word(buckets: int | None) -> None:
             spelled = [different[number] for number in batch.spelling_of[row, : len(one)].tolist()]
             assert spelled == list(one.words)
             assert not batch.spelling_of[row, len(one) :].any()
+
+
+@pytest.mark.parametrize(("batch", "words"), [(1, 1), (1, 40), (3, 7), (20, 30)])
+@pytest.mark.parametrize("alike", [False, True])
+def test_labels_are_those_of_the_product_over_all_words(batch: int, words: int, alike: bool) -> None:
+    generator = torch.Generator().manual_seed(7)
+    scorer = BiaffineScorer(5, num_labels=4, num_tags=2, arc_dim=3, label_dim=6, dropout=0.0).double()
+    torch.nn.init.normal_(scorer.label_weight, generator=generator)
+    states = torch.randn(batch, words, 5, generator=generator, dtype=torch.float64)
+    heads = torch.zeros(batch, words, dtype=torch.int64)
+    if not alike:
+        heads = torch.randint(words + 1, (batch, words), generator=generator)
+    scores = scorer(states)
+    below, above = (torch.cat([one, torch.ones_like(one[..., :1])], -1) for one in (scores.dependents, scores.heads))
+    chosen = above[torch.arange(batch).unsqueeze(1), heads]
+    expected = torch.einsum("bwi,lij,bwj->bwl", below, scorer.label_weight, chosen)
+    found = scorer.labels(scores, heads)
+    torch.testing.assert_close(found, expected)
+    with torch.no_grad():
+        torch.testing.assert_close(scorer.labels(scores, heads), expected)
+    weights = torch.randn(found.shape, generator=generator, dtype=torch.float64)
+    ours, theirs = (
+        torch.autograd.grad((one * weights).sum(), [scorer.label_weight, scorer.project.weight], retain_graph=True)
+        for one in (found, expected)
+    )
+    torch.testing.assert_close(ours, theirs)

@@ -1,7 +1,7 @@
 """Numbers with few binary digits, so that kernels see few shapes.
 
-The kernels of oneDNN are compiled and kept for every new shape, with up to half a megabyte each: over many batches that
-is more memory than a model.
+The kernels of oneDNN are compiled for every new shape, and about a thousand of them are kept, of half a megabyte each:
+over many batches that is more memory than a model.
 """
 
 

@@ -4,7 +4,7 @@ Reference: Dozat and Manning (2017), Deep biaffine attention for neural dependen
 1611.01734). The paper's scores are columns, one for each dependent; here a row is a word and a column its head.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from structattn.functional import linear, take_rows
+from structattn.functional import linear, round_up, take_rows
 from structattn.layers.linear import Linear, glorot_linear
 
-_AT_ONCE = 128
+# How many heads are read together, and a divisor of their number.
+_AT_ONCE, _FEWEST = 128, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,23 +100,32 @@ class BiaffineScorer(nn.Module):
             scores: what ``forward`` gave.
             heads: CoNLL id of each word's head.
         """
-        # What a label's weights make of a head serves all words below it, so words are read head by head.
         below, above = (_with_one(states).flatten(0, 1) for states in (scores.dependents, scores.heads))
-        first = torch.arange(len(heads), device=heads.device).unsqueeze(1) * scores.heads.shape[1]
-        arcs, words = (first + heads).flatten().sort(stable=True)
-        distinct, counts = arcs.unique_consecutive(return_counts=True)
-        starts = counts.cumsum(0) - counts
         weight = self.label_weight.to(above.dtype)
         found, places = [], []
-        # As wide as all labels together: a few heads at a time, with about as many words each, stay in the cache.
-        for some in counts.argsort(stable=True).split(_AT_ONCE):
-            place = torch.arange(int(counts[some[-1]]), device=heads.device)
-            is_word = place < counts[some].unsqueeze(1)
-            own = words[(starts[some].unsqueeze(1) + place).where(is_word, starts[some].unsqueeze(1))]
-            weighted = linear(take_rows(above, distinct[some]), weight.flatten(0, 1)).view(len(some), *weight.shape[:2])
-            found.append((take_rows(below, own) @ weighted.mT)[is_word])
-            places.append(own[is_word])
+        # What the weights make of a head serves all words below it.
+        for head, words, is_word in _below_heads(heads, scores.heads.shape[1]):
+            weighted = linear(take_rows(above, head), weight.flatten(0, 1)).view(len(head), *weight.shape[:2])
+            found.append((take_rows(below, words) @ weighted.mT)[is_word])
+            places.append(words[is_word])
         return take_rows(torch.cat(found), torch.cat(places).argsort()).view(*heads.shape, -1)
+
+
+def _below_heads(heads: Tensor, num_heads: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The words of a few heads at a time: the places of the heads, of their words, and which of these count.
+
+    What is made of a few heads is as wide as all labels together, and stays in the cache. They have about as many words
+    each. Kernels see few shapes: heads without words fill the last group, and words that do not count every row.
+    """
+    first = torch.arange(len(heads), device=heads.device).unsqueeze(1) * num_heads
+    arcs, words = (first + heads).flatten().sort(stable=True)
+    distinct, counts = arcs.unique_consecutive(return_counts=True)
+    distinct, counts = (nn.functional.pad(one, (0, -len(one) % _FEWEST)) for one in (distinct, counts))
+    starts = (counts.cumsum(0) - counts).clamp(max=len(words) - 1).unsqueeze(1)
+    for some in counts.argsort(stable=True).split(_AT_ONCE):
+        place = torch.arange(round_up(int(counts[some[-1]]), 2), device=heads.device)
+        is_word = place < counts[some].unsqueeze(1)
+        yield distinct[some], words[starts[some] + place.where(is_word, place.new_zeros(()))], is_word
 
 
 def _with_one(states: Tensor) -> Tensor:
