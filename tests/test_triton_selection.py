@@ -9,7 +9,7 @@ from torch import Tensor
 
 from structattn.kernels import gpu, native
 from structattn.kernels.random import streams
-from test_triton import KERNELS, Kernel, lengths_of
+from test_triton import KERNELS, Kernel, every_kernel, lengths_of
 from triton_launches import WAITING, Called, counted
 from triton_races import watched
 
@@ -17,8 +17,6 @@ pytest.importorskip("triton", reason="Triton is not installed: pip install 'stru
 # NumPy, in which the interpreter computes, warns of what leaves the range of a type.
 pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.usefixtures("small_tiles")]
 
-CHOOSING = [kernel for kernel in KERNELS if "argmax" in gpu.KERNELS[kernel.operators.family.name]]
-every_kernel = pytest.mark.parametrize("kernel", CHOOSING, ids=lambda kernel: kernel.name)
 COUNT = 3
 
 
@@ -156,16 +154,18 @@ def test_few_launches_a_call_and_none_waits_for_the_device(
     random = torch.tensor([1, 2], device=device)
     with Called() as called:
         family.argmax(scores, lengths, kernel.options)
-    assert launches == [(2,), (2,)]
+    # The best non-projective tree is found in plain torch.
+    assert launches == ([(2,), (2,)] if "argmax" in gpu.KERNELS[family.name] else [])
+    launches.clear()
     with Called() as further:
         family.sample(scores, lengths, random, kernel.options, COUNT)
     # Charts, and choices from them; without exponents and with them, where these are not always needed.
-    assert launches[2:] in ([(2,), (2 * COUNT,)], 2 * [(2,), (2 * COUNT,)])
+    assert launches in ([(2,), (2 * COUNT,)], 2 * [(2,), (2 * COUNT,)])
     assert not WAITING & {*called.names, *further.names}
 
 
 def test_no_sample_is_asked_for(device: str) -> None:
-    for kernel in CHOOSING:
+    for kernel in KERNELS:
         scores = [array.to(device) for array in kernel.random(2, 1, seed=17)]
         one = torch.tensor([2], device=device)
         assert kernel.operators.family.sample(scores, one, one, kernel.options, 0).shape == (0, *scores[0].shape)

@@ -252,7 +252,8 @@ def _launch(call: Call, sizes: Sizes) -> None:
 
 
 def _select(selection: Selection, sizes: Sizes) -> None:
-    select(constituency_kernel, constituency_descent_kernel, selection, sizes[0], plane=_plane(sizes))
+    chart = {"BEST": selection.streams is None}
+    select(constituency_kernel, constituency_descent_kernel, selection, sizes[0], plane=_plane(sizes), chart=chart)
 
 
 marginals, hvp = functions_of(_launch)

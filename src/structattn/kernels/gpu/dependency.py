@@ -8,6 +8,8 @@ narrower spans and what the same lane has just found.
 Reference: Eisner (2000), Bilexical grammars and their cubic-time parsing algorithms.
 """
 
+from typing import Any
+
 import triton
 import triton.language as tl
 
@@ -194,11 +196,12 @@ def _select(selection: Selection, sizes: Sizes) -> None:
         words,
         **_room(words),
         marks=(words + 2) * (words + 1),
+        chart={"BEST": selection.streams is None},
         SINGLE=bool(single_root),
     )
 
 
-def _room(words: int) -> dict[str, int]:
+def _room(words: int) -> dict[str, Any]:
     size = words + 1
     return {"plane": 5 * (size + 1) * size + size, "further": 2 * size}
 

@@ -10,8 +10,8 @@ probability. So nodes come back by the *outsides* of `kernels.gpu.numbers`, ``oA
 the way is an expected number of arcs: the probability of ``A[k,h]`` is ``e[h] + s[h] (1 - sum_j e[j])``, with ``e[h]``
 the expected number of detours over ``k`` from ``h``; with a single root, not one but the probability of ``d`` in ``f``.
 
-Tables have a row for each word and a column for each head. There is no word 0: its row holds ``d`` in ``A``, and in
-``oA`` the outsides of the row of a single root.
+Tables have a row for each word and a column for each head. There is no word 0: its row holds the sum over all trees and
+``d`` in ``A``, and in ``oA``, in turns with the column of the root, the outsides of the row of a single root.
 
 Reference: Koo et al. (2007), Structured prediction models via the matrix-tree theorem; Grassmann, Taksar and Heyman
 (1985), Regenerative analysis and steady state distributions for Markov chains.
@@ -25,7 +25,7 @@ from structattn.kernels.gpu.tables import ones, read, write, zeros
 
 
 @triton.jit
-def _shares(A, inner, k, head, real, SINGLE: tl.constexpr):
+def shares(A, inner, k, head, real, SINGLE: tl.constexpr):
     """Of the detours over ``k``, the shares that start at some heads.
 
     They are settled, so that no detour has a larger exponent than the arc that it becomes a part of. A node that no
@@ -39,7 +39,7 @@ def _shares(A, inner, k, head, real, SINGLE: tl.constexpr):
 
 
 @triton.jit
-def _root_shares(R, inner, k):
+def root_shares(R, inner, k):
     """With a single root, its arc to ``k``, what is taken out of the sum, and the shares of words and arc in it."""
     here = tl.full([1, 1], 0, tl.int32) + k
     from_root = read(R, here, here, here > 0)
@@ -81,10 +81,10 @@ def eliminate(A, R, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: t
             for begin in range(lowest, k, LANES):
                 head = begin + tl.arange(0, LANES)[None, :]
                 real = (word < k) & (head < k) & (word != head)
-                detour = numbers.multiply(_shares(A, inner, k, head, head < k, SINGLE), onward)
+                detour = numbers.multiply(shares(A, inner, k, head, head < k, SINGLE), onward)
                 write(A, word, head, numbers.settle(numbers.add(read(A, word, head, real), detour)), real)
         if SINGLE:
-            _, factor, stay, go = _root_shares(R, inner, k)
+            _, factor, stay, go = root_shares(R, inner, k)
             for begin in range(1, k, LANES):
                 word = begin + tl.arange(0, LANES)[None, :]
                 stayed = numbers.multiply(read(R, k, word, word < k), stay)
@@ -94,7 +94,31 @@ def eliminate(A, R, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: t
         else:
             total = numbers.settle(numbers.multiply(total, inner))
         numbers.barrier()
+    write(A, 0, here, total, here == 0)
     return total
+
+
+@triton.jit
+def _root_row(k, word):
+    """Row and column where the outside of an arc from a single root stands when ``k`` is back.
+
+    They change with each ``k``: what is read and then added up must not be written to.
+    """
+    odd = k % 2
+    return word * odd, word * (1 - odd)
+
+
+@triton.jit
+def read_root_row(oA, k, word, mask):
+    """Outsides of the arcs from a single root when ``k`` is back."""
+    row, column = _root_row(k, word)
+    return read(oA, row, column, mask)
+
+
+@triton.jit
+def _write_root_row(oA, k, word, number, mask):
+    row, column = _root_row(k, word)
+    write(oA, row, column, number, mask)
 
 
 @triton.jit
@@ -108,7 +132,7 @@ def _starts(A, oA, inner, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: 
     detours = numbers.zero(1, LANES, True, oA[3] is not None, False)
     for begin in range(lowest, k, LANES):
         head = begin + tl.arange(0, LANES)[None, :]
-        share = _shares(A, inner, k, head, head < k, SINGLE)
+        share = shares(A, inner, k, head, head < k, SINGLE)
         pulled = numbers.zero(SPLITS, LANES, True, oA[3] is not None, False)
         for first in range(1, k, SPLITS):
             word = first + tl.arange(0, SPLITS)[:, None]
@@ -138,14 +162,14 @@ def _ends(A, R, oA, inner, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES:
         for first in range(lowest, k, SPLITS):
             head = first + tl.arange(0, SPLITS)[:, None]
             real = (word < k) & (head < k) & (word != head)
-            share = _shares(A, inner, k, head, head < k, SINGLE)
+            share = shares(A, inner, k, head, head < k, SINGLE)
             pulled = numbers.plus_fraction(pulled, numbers.pull(read(oA, word, head, real), share, onward))
         own = numbers.fold_fractions(pulled, onward[2])
         if SINGLE:
-            _, _, stay, go = _root_shares(R, inner, k)
-            before, after = read(R, k, word, word < k), read(oA, 0, word, word < k)
+            _, _, stay, go = root_shares(R, inner, k)
+            before, after = read(R, k, word, word < k), read_root_row(oA, k - 1, word, word < k)
             kept = numbers.pull(after, stay, before)
-            write(oA, 0, word, kept, word < k)
+            _write_root_row(oA, k, word, kept, word < k)
             stayed = numbers.plus_fraction(stayed, numbers.multiply(kept, before))
             moved = numbers.plus_fraction(moved, numbers.pull(after, onward, go))
             own = numbers.plus_fraction(own, numbers.pull(after, go, onward))
@@ -160,7 +184,7 @@ def restore(A, R, oA, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES:
     Args:
         A: what `eliminate` has left.
         R: what `eliminate` has left.
-        oA: the outsides of the arcs; of those from a single root in the row of word 0.
+        oA: the outsides of the arcs; for those from a single root see `read_root_row`.
         length: of the sentence.
         SINGLE: whether exactly one word hangs from the root.
         SPLITS: rows of a tile.
@@ -174,11 +198,11 @@ def restore(A, R, oA, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES:
         detours = _starts(A, oA, inner, k, SINGLE, SPLITS, LANES)
         stayed, moved = _ends(A, R, oA, inner, k, SINGLE, SPLITS, LANES)
         if SINGLE:
-            from_root, factor, _, go = _root_shares(R, inner, k)
+            from_root, factor, _, go = root_shares(R, inner, k)
             of_share = (moved[0], moved[1], go[2])
             own = numbers.pull_only(of_share, go, numbers.inverse(factor), from_root)
             last = numbers.multiply_fractions(sure, numbers.reciprocal(from_root), from_root[2])
-            write(oA, 0, here + k, numbers.either(here + k == 1, last, own), here == 0)
+            _write_root_row(oA, k, here + k, numbers.either(here + k == 1, last, own), here == 0)
             rest = numbers.plus_fraction(stayed, numbers.scaled(detours, -1.0))
         else:
             rest = numbers.plus_fraction(sure, numbers.scaled(detours, -1.0))
@@ -187,7 +211,7 @@ def restore(A, R, oA, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES:
         for begin in range(lowest, k, LANES):
             head = begin + tl.arange(0, LANES)[None, :]
             arc = read(A, k, head, head < k)
-            share = _shares(A, inner, k, head, head < k, SINGLE)
+            share = shares(A, inner, k, head, head < k, SINGLE)
             detour = numbers.pull_only(read(oA, k, head, head < k), share, numbers.inverse(inner), arc)
             whole = numbers.plus_fraction(detour, numbers.pull(outside, ones(A, 1, LANES), arc))
             write(oA, k, head, whole, head < k)

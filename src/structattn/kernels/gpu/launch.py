@@ -127,13 +127,14 @@ def select(
     plane: int,
     further: int = 0,
     marks: int = 0,
+    mark_type: torch.dtype = torch.int8,
+    chart: dict[str, Any],
     **constants: Any,
 ) -> None:
     """Fills charts and chooses from them: by best scores, or at random without exponents and with them.
 
     Args:
-        kernel: takes what it takes from `launch_twice`, and ``BEST``, whether numbers are nothing but exponents and
-            best scores are found.
+        kernel: takes what it takes from `launch_twice`.
         descent: takes lengths, streams, parts, what the first kernel has written to ``trusted`` and ``memory``, room
             for marks if it has any, the number of sentences, words and plane, and constants. It works on one structure.
         selection: what structures are chosen by, and where they go.
@@ -141,6 +142,8 @@ def select(
         plane: as of `launch_twice`.
         further: as of `launch_twice`.
         marks: how many there are in a structure.
+        mark_type: their type.
+        chart: constants of the first kernel only.
         constants: of the family.
     """
     (scores,), lengths, streams, parts = selection
@@ -148,8 +151,8 @@ def select(
     best = streams is None
     memory = scores.new_empty(batch * (plane * (2 - best) + further), dtype=torch.float64)
     trusted = lengths.new_empty(batch, dtype=torch.int32)
-    room = [lengths.new_empty(count * batch * marks, dtype=torch.int8)] if marks else []
+    room = [lengths.new_empty(count * batch * marks, dtype=mark_type)] if marks else []
     for extended in (False,) if best else (False, True):
         constants |= {"EXTENDED": extended, **CHART_TILE, **OPTIONS}
-        kernel[(batch,)](*Call(scores, lengths), trusted, memory, words, plane, BEST=best, **constants)
+        kernel[(batch,)](*Call(scores, lengths), trusted, memory, words, plane, **chart, **constants)
         descent[(batch * count,)](lengths, streams, parts, trusted, memory, *room, batch, words, plane, **constants)

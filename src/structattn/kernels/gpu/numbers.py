@@ -179,6 +179,29 @@ def fold_fractions(number, exponent):
 
 
 @triton.jit
+def _sum_of_two(value, exponent, further_value, further_exponent):
+    top = tl.maximum(exponent, further_exponent)
+    return value * power_of_two(exponent - top) + further_value * power_of_two(further_exponent - top), top
+
+
+@triton.jit
+def running_sums(number):
+    """The sum up to each row of values, and their exponents."""
+    if number[2] is None:
+        return (tl.cumsum(number[0], 0), None, None)
+    else:
+        value, exponent = tl.associative_scan((number[0], number[2]), 0, _sum_of_two)
+        return (value, None, exponent)
+
+
+@triton.jit
+def ratio(part, whole):
+    """A part of a sum over the sum, as a plain number; zero where the sum is."""
+    share = part[0] * reciprocal(whole)[0]
+    return share if part[2] is None else share * power_of_two(part[2] - whole[2])
+
+
+@triton.jit
 def sum_of_lanes(number):
     """The sum over the second axis of values and slopes under one exponent; the axis stays with size one."""
     value = tl.sum(number[0], 1, keep_dims=True)

@@ -6,13 +6,16 @@ Weights of a word sum to one, so no sum over trees is above one; numbers with ex
 Reference: Koo et al. (2007), Structured prediction models via the matrix-tree theorem.
 """
 
+import torch
 import triton
 import triton.language as tl
 
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.arcs import arc_weights, arcs, take_out_best
-from structattn.kernels.gpu.elimination import eliminate, restore
-from structattn.kernels.gpu.launch import Call, Sizes, functions_of, launch_twice
+from structattn.kernels.gpu.elimination import eliminate, read_root_row, restore
+from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
+from structattn.kernels.gpu.selection import is_own, of_structure
+from structattn.kernels.gpu.spanning_tree_descent import descend
 from structattn.kernels.gpu.tables import distances, ones, read, write
 from structattn.kernels.gpu.vectors import rounded
 
@@ -56,19 +59,25 @@ def _take_out_sums(table, source, length, words, WORDS: tl.constexpr, HEADS: tl.
 
 
 @triton.jit
-def _load(tables, source, length, words, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr):
-    """Weights of all arcs; those of a single root in the row of the last node, the first to leave."""
-    A, _, R = tables
+def _load(
+    tables, source, length, words, KEPT: tl.constexpr, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr
+):
+    """Weights of all arcs; those of a single root in the row of the last node, the first to leave.
+
+    With ``KEPT`` also where outsides would stand, so that they are still there when nodes have left.
+    """
+    A, oA, R = tables
     for first in range(0, length, WORDS):
         for start in range(0, length + 1, HEADS):
             tile = arcs(first, start, length, words, WORDS, HEADS)
             word, head, real = tile[0], tile[1], tile[3]
             own = _weights(A, source, tile, length, words)
             if SINGLE:
-                write(A, word, head, own, real & (head > 0))
                 write(R, length, word + head * 0, own, real & (head == 0))
-            else:
-                write(A, word, head, own, real)
+                real = real & (head > 0)
+            write(A, word, head, own, real)
+            if KEPT:
+                write(oA, word, head, own, real)
 
 
 @triton.jit
@@ -91,10 +100,9 @@ def _write_parts(
             tile = arcs(first, start, length, words, WORDS, HEADS)
             word, head, place, real = tile
             own = _weights(A, source, tile, length, words)
+            outside = read(oA, word, head, real & (head > 0) if SINGLE else real)
             if SINGLE:
-                outside = read(oA, tl.where(head == 0, 0, word), tl.where(head == 0, word, head), real)
-            else:
-                outside = read(oA, word, head, real)
+                outside = numbers.either(head == 0, read_root_row(oA, length, word, word <= length), outside)
             found = numbers.probability(numbers.pull(outside, ones(A, WORDS, HEADS), own), own)
             # Probabilities were subtracted: rounding may leave -1e-17.
             found = tl.maximum(found, 0.0) if vector is None else found * unit
@@ -145,7 +153,9 @@ def spanning_tree_kernel(
         if not EXTENDED:
             total += _take_out_sums(A, (scores, None, taken, root, unit), length, words, SPLITS, LANES)
             numbers.barrier()
-        _load(tables, source, length, words, SINGLE, SPLITS, LANES)
+        # Trees are chosen where nothing else is asked for.
+        KEPT: tl.constexpr = (log_partition is None) & (parts is None)
+        _load(tables, source, length, words, KEPT, SINGLE, SPLITS, LANES)
         numbers.barrier()
         sum_of_trees = eliminate(A, R, length, SINGLE, SPLITS, LANES)
         if log_partition is not None:
@@ -159,13 +169,51 @@ def spanning_tree_kernel(
                 _write_parts(parts, tables, source, possible, length, words, SINGLE, SPLITS, LANES)
 
 
-def _launch(call: Call, sizes: Sizes) -> None:
-    words, single_root = sizes
+@triton.jit(do_not_specialize=["batch", "words", "plane"])
+def spanning_tree_descent_kernel(
+    lengths,
+    streams,
+    parts,
+    trusted,
+    memory,
+    known,
+    batch,
+    words,
+    plane,
+    SINGLE: tl.constexpr,
+    EXTENDED: tl.constexpr,
+    SPLITS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """A random tree of one sentence; marks are what is known of the words, int32, twice.
+
+    For the other arguments see `launch.select`.
+    """
     size = words + 1
-    tables = 3 if single_root else 2
-    launch_twice(
-        spanning_tree_kernel, call, words, plane=tables * size * size, further=3 * size, SINGLE=bool(single_root)
-    )
+    sentence, parts, key = of_structure(streams, parts, batch, words * size)
+    if is_own(streams, trusted + sentence, EXTENDED):
+        length = tl.load(lengths + sentence).to(tl.int32)
+        memory += sentence * ((1 + EXTENDED) * plane + 3 * size)
+        known += tl.program_id(0).to(tl.int64) * 4 * size
+        tables = _tables(memory, size, distances(plane, False, EXTENDED, False), SINGLE)
+        descend(parts, known, tables, key, length, words, SINGLE, SPLITS, LANES)
+
+
+def _launch(call: Call, sizes: Sizes) -> None:
+    launch_twice(spanning_tree_kernel, call, sizes[0], **_room(sizes))
+
+
+def _select(selection: Selection, sizes: Sizes) -> None:
+    marks = 4 * (sizes[0] + 1)
+    kernels = (spanning_tree_kernel, spanning_tree_descent_kernel)
+    select(*kernels, selection, sizes[0], **_room(sizes), marks=marks, mark_type=torch.int32, chart={})
+
+
+def _room(sizes: Sizes) -> dict[str, int]:
+    words, single_root = sizes
+    size, tables = words + 1, 3 if single_root else 2
+    return {"plane": tables * size * size, "further": 3 * size, "SINGLE": bool(single_root)}
 
 
 marginals, hvp = functions_of(_launch)
+_, sample = selections_of(_select)
