@@ -10,6 +10,8 @@ from structattn.syntax.words import split_words
 TRUNCATED = "truncated_from"
 """The field of ``metadata`` with the number of words before truncation."""
 
+_ALL_STRINGS = frozenset({str})
+
 
 @dataclass(frozen=True)
 class Sentence:
@@ -59,22 +61,23 @@ class Sentence:
     ) -> None:
         if isinstance(words, str):
             raise TypeError(f"words must be a sequence of words, got one string {words!r}; use Sentence.from_text")
-        for word in words:
-            if not isinstance(word, str):
-                raise TypeError(f"words must be strings, got {word!r}")
+        words = tuple(words)
+        if not _ALL_STRINGS.issuperset(map(type, words)):
+            for word in words:
+                if not isinstance(word, str):
+                    raise TypeError(f"words must be strings, got {word!r}")
         # A hand-written __init__ lets callers pass any sequence while the fields stay tuples for the type checker.
         values = {
-            "words": tuple(words),
+            "words": words,
             "tags": None if tags is None else tuple(tags),
             "dependency": dependency,
             "constituency": constituency,
             "relations": {name: tuple(map(tuple, matrix)) for name, matrix in (relations or {}).items()},
             "metadata": dict(metadata or {}),
-            "rows": tuple(tuple(row) for row in rows),
+            "rows": tuple(map(tuple, rows)),
             "comments": tuple(comments),
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(values)
         self._check()
 
     def __len__(self) -> int:
@@ -135,10 +138,11 @@ class Sentence:
             value = getattr(self, name)
             if value is not None and len(value) != num_words:
                 raise ValueError(f"the sentence has {num_words} words but its {name} has {len(value)} entries")
-        if any(len(row) != 10 for row in self.rows):
-            raise ValueError(f"rows must have 10 columns, got rows of {sorted({len(row) for row in self.rows})}")
-        num_rows = sum("-" not in row[0] and "." not in row[0] for row in self.rows)
-        if self.rows and num_rows != num_words:
+        widths = {*map(len, self.rows)}
+        if widths - {10}:
+            raise ValueError(f"rows must have 10 columns, got rows of {sorted(widths)}")
+        num_rows = sum("-" not in row[0] and "." not in row[0] for row in self.rows) if self.rows else num_words
+        if num_rows != num_words:
             raise ValueError(f"the sentence has {num_words} words but its rows are about {num_rows}; pass rows=()")
         for name, matrix in self.relations.items():
             shape = [len(row) for row in matrix]

@@ -56,20 +56,31 @@ def split_words(text: str) -> list[str]:
     words: list[str] = []
     chunks = text.split()
     for number, chunk in enumerate(chunks, start=1):
-        pending = [chunk]
-        while pending:
-            part = pending.pop()
-            if len(part) == 1:
-                words.append(part)
-                continue
-            split = _split_known if len(part) <= _USUAL_LENGTH else _split_once
-            parts = split(part, number == len(chunks))
-            # Splitting to a fixed point makes the function idempotent.
-            if len(parts) == 1:
-                words.append(part)
-            else:
-                pending.extend(reversed(parts))
+        split = _known_words if len(chunk) <= _USUAL_LENGTH else _words
+        words += split(chunk, number == len(chunks))
     return words
+
+
+def _words(chunk: str, is_last: bool) -> Sequence[str]:
+    """The words of what stands between spaces."""
+    words: list[str] = []
+    pending = [chunk]
+    while pending:
+        part = pending.pop()
+        if len(part) == 1:
+            words.append(part)
+            continue
+        parts = _split_once(part, is_last)
+        # Splitting to a fixed point makes the function idempotent.
+        if len(parts) == 1:
+            words.append(part)
+        else:
+            pending.extend(reversed(parts))
+    return tuple(words)
+
+
+# Most chunks of a text have come before.
+_known_words = lru_cache(1 << 15)(_words)
 
 
 def _split_once(part: str, is_last: bool) -> Sequence[str]:
@@ -84,7 +95,3 @@ def _split_once(part: str, is_last: bool) -> Sequence[str]:
     else:
         return (part[:end], *reversed(clitics))
     return (part[:end], *reversed(clitics)) if clitics else tuple(_TOKEN.findall(part))
-
-
-# Most parts of a text have come before.
-_split_known = lru_cache(1 << 15)(_split_once)
