@@ -34,6 +34,8 @@ VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
     ("spanning_tree", 80, {"SINGLE": True, "EXTENDED": True, "log_partition": None}),
     ("spanning_tree.spanning_tree_descent", 90, {"SINGLE": True, "EXTENDED": True}),
     ("spanning_tree.spanning_tree_descent", 80, {"SINGLE": False, "EXTENDED": False}),
+    ("arborescence", 90, {"SINGLE": True}),
+    ("arborescence", 80, {"SINGLE": False}),
     ("constituency", 90, {"EXTENDED": False, "BEST": False, "vector": None}),
     ("constituency", 90, {"EXTENDED": True, "BEST": False, "log_partition": None}),
     ("constituency", 80, {"EXTENDED": True, "BEST": False, "vector": None}),

@@ -26,7 +26,7 @@ from triton.compiler import ASTSource
 from structattn.kernels.gpu.launch import CHART_TILE, ONE_WARP, OPTIONS, SEQUENCE_TILE
 
 TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64", "allowed": "*u8", "marks": "*i8"}
-TYPES |= {"known": "*i32"}
+TYPES |= {"known": "*i32", "gains": "*fp64"}
 TENSORS = {
     *("scores", "vector", "log_partition", "parts", "transitions", "transition_vector", "transition_parts"),
     *("queries", "keys", "values", "attended", "inverse", "gradient", "of_parts", "of_values"),

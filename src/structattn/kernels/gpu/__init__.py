@@ -32,7 +32,7 @@ _CHOICES = ("argmax", "sample")
 # What there is, in a module for each family and other operator.
 KERNELS = {
     "dependency": _SUMS + _CHOICES,
-    "spanning_tree": (*_SUMS, "sample"),
+    "spanning_tree": _SUMS + _CHOICES,
     "constituency": _SUMS + _CHOICES,
     "chain": _SUMS + _CHOICES,
     "segments": _SUMS + _CHOICES,

@@ -11,9 +11,20 @@ import triton
 import triton.language as tl
 
 from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.arborescence import arborescence_kernel
 from structattn.kernels.gpu.arcs import arc_weights, arcs, take_out_best
 from structattn.kernels.gpu.elimination import eliminate, read_root_row, restore
-from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
+from structattn.kernels.gpu.launch import (
+    CHART_TILE,
+    OPTIONS,
+    Call,
+    Selection,
+    Sizes,
+    functions_of,
+    launch_twice,
+    select,
+    selections_of,
+)
 from structattn.kernels.gpu.selection import is_own, of_structure
 from structattn.kernels.gpu.spanning_tree_descent import descend
 from structattn.kernels.gpu.tables import distances, ones, read, write
@@ -204,9 +215,22 @@ def _launch(call: Call, sizes: Sizes) -> None:
 
 
 def _select(selection: Selection, sizes: Sizes) -> None:
+    if selection.streams is None:
+        _launch_best(selection, sizes)
+        return
     marks = 4 * (sizes[0] + 1)
     kernels = (spanning_tree_kernel, spanning_tree_descent_kernel)
     select(*kernels, selection, sizes[0], **_room(sizes), marks=marks, mark_type=torch.int32, chart={})
+
+
+def _launch_best(selection: Selection, sizes: Sizes) -> None:
+    (scores,), lengths, _, parts = selection
+    words, single_root = sizes
+    batch, size = len(scores), words + 1
+    gains = scores.new_empty(batch * (words + 3) * size, dtype=torch.float64)
+    known = lengths.new_empty(batch * (3 * words + 8) * size, dtype=torch.int32)
+    constants = {"SINGLE": bool(single_root), **CHART_TILE, **OPTIONS}
+    arborescence_kernel[(batch,)](scores, lengths, parts, gains, known, words, **constants)
 
 
 def _room(sizes: Sizes) -> dict[str, int]:
@@ -216,4 +240,4 @@ def _room(sizes: Sizes) -> dict[str, int]:
 
 
 marginals, hvp = functions_of(_launch)
-_, sample = selections_of(_select)
+argmax, sample = selections_of(_select)

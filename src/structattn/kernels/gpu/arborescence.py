@@ -1,0 +1,248 @@
+"""The best dependency tree: Edmonds' algorithm, all cycles of a sentence contracted in one round.
+
+Each component takes its best entering arc, whose score is then subtracted from all that enter it, and the components on
+a cycle become one, until there is no cycle. On the way back a component keeps its arc unless a later arc enters exactly
+it. A component goes by the lowest of its nodes. With a single root, arcs from it are taken where nothing else is left.
+Of equal arcs the one into the first word is taken, from the head with the lowest id.
+
+Reference: Edmonds (1967), Optimum branchings; Zmigrod, Vieira and Cotterell (2020), Please mind the root.
+"""
+
+import triton
+import triton.language as tl
+
+from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.selection import any_of, clear, mark
+
+# No node is as large.
+_LARGE = tl.constexpr(2147483647)
+
+
+@triton.jit
+def _better(best, chosen, score, alternative, AXIS: tl.constexpr):
+    """The best score so far and the first alternative that has it, when further ones are known along an axis."""
+    top = tl.max(score, AXIS, keep_dims=True)
+    first = tl.min(tl.where(score == top, alternative, _LARGE), AXIS, keep_dims=True)
+    return tl.maximum(best, top), tl.where(top > best, first, chosen)
+
+
+@triton.jit
+def _enter_words(
+    gains, of_word, heads, component, length, size, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr
+):
+    """Writes the best arc into each word from another component: its score, and its head."""
+    for first in range(1, length + 1, WORDS):
+        word = first + tl.arange(0, WORDS)[:, None]
+        mine = tl.load(component + word, mask=word <= length, other=0)
+        best = tl.full([WORDS, 1], -float("inf"), tl.float64)
+        chosen = tl.full([WORDS, 1], 0, tl.int32)
+        for start in range(1 if SINGLE else 0, length + 1, HEADS):
+            head = start + tl.arange(0, HEADS)[None, :]
+            real = (word <= length) & (head <= length)
+            other = tl.load(component + head, mask=head <= length, other=0)
+            gain = tl.load(gains + word * size + head, mask=real & (other != mine), other=-float("inf"))
+            best, chosen = _better(best, chosen, gain, head, 1)
+        if SINGLE:
+            from_root = tl.load(gains + word * size, mask=word <= length, other=-float("inf"))
+            best, chosen = tl.where(best > -float("inf"), best, from_root), tl.where(best > -float("inf"), chosen, 0)
+        tl.store(of_word + word, best, mask=word <= length)
+        tl.store(heads + word, chosen, mask=word <= length)
+
+
+@triton.jit
+def _enter_components(
+    of_word,
+    heads,
+    taken,
+    component,
+    entered,
+    starts,
+    pointers,
+    length,
+    size,
+    SINGLE: tl.constexpr,
+    WORDS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """Writes the best arc into each component: its score, word and head, and the component that it comes from.
+
+    Returns:
+        Whether there is one for each.
+    """
+    found = tl.full([1, 1], 1, tl.int32)
+    for begin in range(0, length + 1, LANES):
+        node = begin + tl.arange(0, LANES)[None, :]
+        best = tl.full([1, LANES], -float("inf"), tl.float64)
+        chosen = tl.full([1, LANES], 0, tl.int32)
+        last = tl.full([1, LANES], -float("inf"), tl.float64)
+        last_chosen = tl.full([1, LANES], 0, tl.int32)
+        for first in range(1, length + 1, WORDS):
+            word = first + tl.arange(0, WORDS)[:, None]
+            real = word <= length
+            own = tl.load(component + word, mask=real, other=-1) == node
+            score = tl.load(of_word + word, mask=real, other=-float("inf"))
+            if SINGLE:
+                from_root = tl.load(heads + word, mask=real, other=0) == 0
+                last, last_chosen = _better(last, last_chosen, tl.where(own & from_root, score, -float("inf")), word, 0)
+                own = own & (from_root == 0)
+            best, chosen = _better(best, chosen, tl.where(own, score, -float("inf")), word, 0)
+        if SINGLE:
+            chosen = tl.where(best > -float("inf"), chosen, last_chosen)
+            best = tl.where(best > -float("inf"), best, last)
+        reached = (best > -float("inf")) & (node > 0) & (node <= length)
+        start = tl.load(heads + chosen, mask=reached, other=0)
+        tl.store(taken + node, tl.where(reached, best, 0.0), mask=node <= length)
+        tl.store(entered + node, chosen, mask=node <= length)
+        tl.store(starts + node, start, mask=node <= length)
+        tl.store(pointers + node, tl.load(component + start, mask=reached, other=0), mask=node <= length)
+        tl.store(pointers + size + node, node, mask=node <= length)
+        name = tl.load(component + node, mask=node <= length, other=-1)
+        lacking = (name == node) & (node > 0) & (reached == 0)
+        found = tl.minimum(found, 1 - tl.max(lacking.to(tl.int32), 1, keep_dims=True))
+    return found
+
+
+@triton.jit
+def _subtract(gains, taken, component, length, size, WORDS: tl.constexpr, HEADS: tl.constexpr):
+    """Takes the best score of each component out of all that enter it."""
+    for first in range(1, length + 1, WORDS):
+        word = first + tl.arange(0, WORDS)[:, None]
+        mine = tl.load(component + word, mask=word <= length, other=0)
+        best = tl.load(taken + mine, mask=word <= length, other=0.0)
+        for start in range(0, length + 1, HEADS):
+            head = start + tl.arange(0, HEADS)[None, :]
+            real = (word <= length) & (head <= length)
+            gain = tl.load(gains + word * size + head, mask=real, other=0.0)
+            tl.store(gains + word * size + head, gain - best, mask=real)
+
+
+@triton.jit
+def _contract(pointers, component, contracted, length, size, SPLITS: tl.constexpr, LANES: tl.constexpr):
+    """Writes the components in which cycles have become one, and returns whether there were any.
+
+    Pointers lead from each component to the one that its arc comes from; followed far enough they end on a cycle, or at
+    the root, and the lowest component on the way is known.
+    """
+    reach, old, new = 1, pointers, pointers + 2 * size
+    while reach <= length:
+        for begin in range(0, length + 1, LANES):
+            node = begin + tl.arange(0, LANES)[None, :]
+            real = node <= length
+            target = tl.load(old + node, mask=real, other=0)
+            name = tl.load(old + size + node, mask=real, other=0)
+            tl.store(new + node, tl.load(old + target, mask=real, other=0), mask=real)
+            tl.store(new + size + node, tl.minimum(name, tl.load(old + size + target, mask=real, other=0)), mask=real)
+        numbers.barrier()
+        reach, old, new = reach * 2, new, old
+    cycles = tl.full([1, LANES], 0, tl.int32)
+    for begin in range(0, length + 1, LANES):
+        node = begin + tl.arange(0, LANES)[None, :]
+        name = tl.load(component + node, mask=node <= length, other=0)
+        reached = tl.full([1, LANES], 0, tl.int32)
+        for first in range(1, length + 1, SPLITS):
+            other = first + tl.arange(0, SPLITS)[:, None]
+            same = tl.load(old + other, mask=other <= length, other=0) == name
+            reached = tl.maximum(reached, tl.max((same & (name > 0)).to(tl.int32), 0, keep_dims=True))
+        lowest = tl.load(old + size + name, mask=node <= length, other=0)
+        tl.store(contracted + node, tl.where(reached > 0, lowest, name), mask=node <= length)
+        cycles = tl.maximum(cycles, reached)
+    numbers.barrier()
+    return any_of(cycles > 0)
+
+
+@triton.jit
+def _undo(components, entered, starts, rounds, length, size, LANES: tl.constexpr):
+    """From the arcs that enter components to those of nodes, which stand in the first row in the end."""
+    for step in range(1, rounds):
+        here = (rounds - 1 - step) * size
+        for begin in range(0, length + 1, LANES):
+            node = begin + tl.arange(0, LANES)[None, :]
+            real = node <= length
+            later = here + size + tl.load(components + here + size + node, mask=real, other=0)
+            word = tl.load(entered + later, mask=real, other=0)
+            keeps = tl.load(components + here + word, mask=real, other=0) != node
+            own, start = tl.load(entered + here + node, mask=real, other=0), tl.load(starts + later, mask=real, other=0)
+            own_start = tl.load(starts + here + node, mask=real, other=0)
+            tl.store(entered + here + node, tl.where(keeps, own, word), mask=real)
+            tl.store(starts + here + node, tl.where(keeps, own_start, start), mask=real)
+        numbers.barrier()
+
+
+@triton.jit(do_not_specialize=["words"])
+def arborescence_kernel(
+    scores, lengths, parts, gains, known, words, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr
+):
+    """The best tree of one sentence; zeros where none is possible.
+
+    Args:
+        scores: ``(batch, word, head)``, in any floating type.
+        lengths: ``(batch,)``, int64.
+        parts: written, shaped like the scores.
+        gains: for each sentence ``(words + 3) * (words + 1)`` numbers, float64.
+        known: for each sentence ``(3 * words + 8) * (words + 1)`` numbers, int32.
+        words: of the longest sentence.
+        SINGLE: whether exactly one word hangs from the root.
+        SPLITS: rows of a tile.
+        LANES: columns of a tile.
+    """
+    sentence = tl.program_id(0).to(tl.int64)
+    length = tl.load(lengths + sentence).to(tl.int32)
+    size = words + 1
+    scores += sentence * words * size
+    parts += sentence * words * size
+    gains += sentence * (words + 3) * size
+    of_word, taken = gains + size * size, gains + (size + 1) * size
+    components = known + sentence * (3 * words + 8) * size
+    entered, starts = components + size * size, components + 2 * size * size
+    heads = components + 3 * size * size
+    pointers = heads + size
+    clear(parts, words * size, SPLITS * LANES)
+    for begin in range(0, length + 1, LANES):
+        node = begin + tl.arange(0, LANES)[None, :]
+        tl.store(components + node, node, mask=node <= length)
+    for first in range(1, length + 1, SPLITS):
+        word = first + tl.arange(0, SPLITS)[:, None]
+        for start in range(0, length + 1, LANES):
+            head = start + tl.arange(0, LANES)[None, :]
+            real = (word <= length) & (head <= length) & (word != head)
+            score = tl.load(scores + (word - 1) * size + head, mask=real, other=-float("inf")).to(tl.float64)
+            tl.store(gains + word * size + head, score, mask=(word <= length) & (head <= length))
+    numbers.barrier()
+    rounds = 0
+    found = tl.full([1, 1], 1, tl.int32)
+    going = length > 0
+    while going:
+        here = rounds * size
+        component = components + here
+        _enter_words(gains, of_word, heads, component, length, size, SINGLE, SPLITS, LANES)
+        numbers.barrier()
+        complete = _enter_components(
+            of_word,
+            heads,
+            taken,
+            component,
+            entered + here,
+            starts + here,
+            pointers,
+            length,
+            size,
+            SINGLE,
+            SPLITS,
+            LANES,
+        )
+        found = tl.minimum(found, complete)
+        numbers.barrier()
+        _subtract(gains, taken, component, length, size, SPLITS, LANES)
+        going = _contract(pointers, component, component + size, length, size, SPLITS, LANES)
+        rounds += 1
+    _undo(components, entered, starts, rounds, length, size, LANES)
+    roots = tl.full([1, 1], 0, tl.int32)
+    for begin in range(1, length + 1, LANES):
+        word = begin + tl.arange(0, LANES)[None, :]
+        from_root = tl.load(starts + word, mask=word <= length, other=1) == 0
+        roots += tl.sum(from_root.to(tl.int32), 1, keep_dims=True)
+    possible = (found > 0) & (roots == 1) if SINGLE else found > 0
+    for begin in range(1, length + 1, LANES):
+        word = begin + tl.arange(0, LANES)[None, :]
+        head = tl.load(starts + word, mask=word <= length, other=0)
+        mark(parts, (word - 1) * size + head, (word <= length) & possible)
