@@ -210,6 +210,8 @@ def weights_of(folder: Path) -> Path:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "injection"])
 @pytest.mark.parametrize("change", [*KIND_OF_NUMBERS, *NOT_FINITE])
 def test_weights_that_are_none_are_refused(kind: str, change: str, folders: Path, tmp_path: Path) -> None:
+    if change == "complex64":
+        pytest.importorskip("safetensors", "0.7.0", reason="writes no complex numbers")
     _, read, _ = KINDS[kind]
     shutil.copytree(folders / kind, tmp_path / "model")
     file = weights_of(tmp_path / "model")

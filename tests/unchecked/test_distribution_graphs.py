@@ -76,6 +76,7 @@ def test_every_question_is_one_node_of_one_compiled_graph(family: Family) -> Non
     assert nodes(graphs[0]) == [f"{prefix}_{kind}" for kind in kinds]
 
 
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="PyTorch 2.10 cannot copy an object within a graph")
 @pytest.mark.parametrize(
     "family",
     [pytest.param(one, marks=pytest.mark.slow if one.name in VARIANTS else ()) for one in FAMILIES],

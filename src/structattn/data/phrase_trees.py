@@ -56,6 +56,8 @@ class PhraseTrees:
         ):
             if value not in known:
                 raise ConfigError(f"unknown value {value!r} for {name}; known: {', '.join(known)}")
+        if type(self.seed) is not int:
+            raise ConfigError(f"seed of random trees: expected a whole number, got {self.seed!r}")
 
     def __call__(self, sentence: Sentence) -> Sentence:
         """The sentence with its new phrase tree.

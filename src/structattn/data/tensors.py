@@ -45,7 +45,8 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
     Raises:
         ParseError: if the file is missing, truncated or damaged; the message names it.
     """
-    with _opened(file) as opened:
+    # Whatever the default device is: safetensors 0.4 makes its tensors there.
+    with _opened(file) as opened, torch.device("cpu"):
         found: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - no dictionary
         expected = (opened.metadata() or {}).get("sha256")
     if expected not in (None, checksum(found)):

@@ -1,6 +1,7 @@
 """Plain functions under every layer: attention, masked softmax and pooling, accumulation over trees."""
 
 from structattn.functional.attention import attention
+from structattn.functional.graphs import is_exporting
 from structattn.functional.hierarchical_accumulation import accumulate, hierarchical_accumulation
 from structattn.functional.masking import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
 from structattn.functional.products import linear
@@ -18,6 +19,7 @@ __all__ = [
     "additive_mask",
     "attention",
     "hierarchical_accumulation",
+    "is_exporting",
     "linear",
     "masked_max",
     "masked_mean",

@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from structattn.functional.graphs import is_exporting
+
 
 def correlate(
     rows: Float[Tensor, "batch length"], values: Float[Tensor, "batch length dim"]
@@ -26,7 +28,7 @@ def correlate(
         tensor([[[53.],
                  [ 5.]]])
     """
-    if torch.compiler.is_exporting():
+    if is_exporting():
         return _convolved(rows, values)
     found: Tensor = _correlate(rows, values)
     return found

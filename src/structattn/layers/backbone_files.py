@@ -53,13 +53,17 @@ def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
         ConfigError: if its attention is code from somewhere else; as ``AutoConfig`` for what it cannot read.
         MissingExtra: if transformers is not installed.
     """
-    config = require("transformers", "train").AutoConfig.from_pretrained(folder, **_DISK_ONLY)
+    transformers = require("transformers", "train")
+    config = transformers.AutoConfig.from_pretrained(folder, **_DISK_ONLY)
     check_counts(config.to_dict(), Path(folder) / "config.json")
-    for part in (config, *(getattr(config, name) for name in config.sub_configs)):
-        for name in ("_attn_implementation", "_experts_implementation"):
-            if "/" in str(getattr(part, name, "")):
+    written, _ = transformers.PreTrainedConfig.get_config_dict(folder, **_DISK_ONLY)
+    parts = (config, *(getattr(config, name) for name in config.sub_configs))
+    for kind in ("attn_implementation", "experts_implementation"):
+        # Some versions of transformers do not read what a file calls so; it is refused by all.
+        for named in (written.get(kind), *(getattr(part, f"_{kind}", None) for part in parts)):
+            if "/" in str(named):
                 raise ConfigError(
-                    f"{os.fspath(folder)}: its configuration names code from elsewhere, {getattr(part, name)!r}, "
+                    f"{os.fspath(folder)}: its configuration names code from elsewhere, {named!r}, "
                     "which is never run; expected an implementation of transformers, such as 'sdpa'"
                 )
     return config

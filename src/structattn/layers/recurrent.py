@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
+from structattn.functional import is_exporting
 from structattn.layers.devices import lacks_bfloat16
 
 
@@ -63,7 +64,7 @@ class LSTM(nn.RNNBase):
             own = weights[layer * size : (layer + 1) * size]
             if layer:
                 states = F.dropout(states, self.dropout, self.training)
-            if torch.compiler.is_exporting():
+            if is_exporting():
                 states = _scanned(states, own, self.bidirectional)
             else:
                 states = _read_layer(states, own, self.bidirectional)

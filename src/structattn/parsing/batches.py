@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from structattn.functional import round_down
 from structattn.syntax import DependencyTree, Sentence
 
 # The maximum of a batch, padding included, in words and in pairs of words.
@@ -96,6 +95,8 @@ def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
     """Ranges over ascending lengths, each as large as the limits allow and no longer than padding is worth."""
+    from structattn.functional import round_down  # with torch, which mistakes on a command line need not wait for
+
     start = 0
     while start < len(lengths):
         end = start + 1

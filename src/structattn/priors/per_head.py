@@ -93,14 +93,14 @@ class PerHead(Prior):
         total = AttentionBias()
         for value, selected in zip(values, self.selected, strict=True):
             if value.allowed is not None:
-                total += AttentionBias(value.allowed | ~selected[:, None, None])
+                total = total + AttentionBias(value.allowed | ~selected[:, None, None])
         for (base, alphas), factors in zip(self._groups, self.factors, strict=True):
             bias = values[base].bias
             if bias is not None:
                 weight = factors
                 for alpha in alphas:
                     weight = weight * self.alphas[alpha]()
-                total += AttentionBias(None, weight[:, None, None] * bias)
+                total = total + AttentionBias(None, weight[:, None, None] * bias)
         return total
 
     @staticmethod
