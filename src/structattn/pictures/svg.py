@@ -189,7 +189,7 @@ def text_width(content: str, size: Number = 12.0) -> Number:
         >>> text_width("語語", 10), text_width("e\u0301", 10) == text_width("e", 10)
         (20.0, True)
     """
-    return size * sum(_character_width(character) for character in content)
+    return size * math.fsum(map(_character_width, content))  # the same bits in every version of Python
 
 
 def is_right_to_left(words: Iterable[str]) -> bool:
