@@ -85,11 +85,11 @@ def ink(index: int) -> str:
 
 def line_style(index: int) -> dict[str, object]:
     """The attributes of the line of a series."""
-    return {**stroke(ink(index), 2.0), "stroke_dasharray": _DASHES[index % NUM_SERIES], "stroke_linejoin": "round"}
+    return {**stroke(ink(index), 2.0), "stroke_dasharray": _DASHES[_shape(index)], "stroke_linejoin": "round"}
 
 
 def marker(index: int, x: Number, y: Number, *, size: Number = 4.2) -> str:
-    """The marker of a series: circle, square, triangle, diamond, cross, ring."""
+    """The marker of a series: circle, square, triangle, diamond, cross, ring; a seventh is the first ink's square."""
     paint = fill(ink(index))
     box = {"x": x - size * 0.85, "y": y - size * 0.85, "width": size * 1.7, "height": size * 1.7}
     across, up = number(x), number(y - size * 1.2)
@@ -101,7 +101,12 @@ def marker(index: int, x: Number, y: Number, *, size: Number = 4.2) -> str:
         lambda: element("path", d=f"M{number(x - size)} {number(y - size)}" + _cross(size), **stroke(ink(index), 2.2)),
         lambda: element("circle", cx=x, cy=y, r=size - 0.4, **{**stroke(ink(index), 2.0), "fill": "none"}),
     )
-    return shapes[index % NUM_SERIES]()
+    return shapes[_shape(index)]()
+
+
+def _shape(index: int) -> int:
+    """Of markers and dashes: where inks repeat, they go with other ones, so 36 series can be told apart."""
+    return (index + index // NUM_SERIES) % NUM_SERIES
 
 
 def _triangle(size: Number) -> str:

@@ -19,6 +19,8 @@ from structattn.pictures.svg import (
     visible,
 )
 
+_KEY = 11.5  # the size of the names of series
+
 
 def line_chart(
     series: Sequence[Series],
@@ -71,8 +73,8 @@ def line_chart(
     low_x, high_x = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
     spare = (high_x - low_x or 1.0) * (0.5 / max(len(x_names), 1) if x_names is not None else 0.03)
     left = MARGIN + (18 if y_label else 0) + max(text_width(rounded(t, percent=percent), 11) for t in y_ticks) + 8
-    legend = len(series) > 1
-    top = top_of(title) + (24 if legend else 4)
+    keys = _key_places(series, left, room=width, sample=32)
+    top = top_of(title) + (24 + keys[-1][1] if keys else 4)
     bottom = top + height
 
     def at_x(value: Number) -> Number:
@@ -102,11 +104,9 @@ def line_chart(
         shift = (index - (len(series) - 1) / 2) * apart
         beside = [at_x(x) + shift for x in one.x]
         body += _line(one, index, beside, at_y, percent=percent, whiskers=not bands)
-    x = left
-    for index, one in enumerate(series if legend else ()):
-        body += _sample(index, x, top - 14)
-        body.append(text(x + 32, top - 10, one.name, size=11.5))
-        x += 32 + text_width(one.name, 11.5) + 20
+    for index, (one, (x, below)) in enumerate(zip(series, keys, strict=False)):
+        y = top - keys[-1][1] + below
+        body += [*_sample(index, x, y - 14), text(x + 32, y - 10, one.name, size=_KEY)]
     floor = bottom + (34 if counts is not None else 20)
     if x_label:
         floor += 20
@@ -115,7 +115,10 @@ def line_chart(
         place = (MARGIN + 9, top + height / 2)
         body.append(text(*place, y_label, size=11.5, anchor="middle", role="soft", rotate=-90))
     label = title or y_label or "line chart"
-    return picture(max(left + width, x) + MARGIN, floor + 12, body, label=label, title=title)
+    right = max(
+        [left + width, *(x + 52 + text_width(one.name, _KEY) for one, (x, _) in zip(series, keys, strict=False))]
+    )
+    return picture(right + MARGIN, floor + 12, body, label=label, title=title)
 
 
 def bar_chart(
@@ -152,8 +155,8 @@ def bar_chart(
     thick = 18.0 if len(series) == 1 else 13.0
     group = thick * len(series) + 12
     left = MARGIN + min(max((text_width(visible(label), 12) for label in labels), default=0.0), 220.0) + 10
-    legend = len(series) > 1
-    top = top_of(title) + (24 if legend else 0) + 4
+    keys = _key_places(series, left, room=width, sample=18)
+    top = top_of(title) + (24 + keys[-1][1] if keys else 0) + 4
     bottom = top + group * len(labels)
 
     def at(value: Number) -> Number:
@@ -171,16 +174,31 @@ def bar_chart(
         body.append(text(left - 8, y + thick * len(series) / 2 + 4, label, size=12, anchor="end", width=220.0))
         for index, one in enumerate(series):
             body += _bar(one, index, row, label, y=y + index * thick, thick=thick, at=at, percent=percent)
-    x = left
-    for index, one in enumerate(series if legend else ()):
-        body.append(element("rect", x=x, y=top - 20, width=12, height=12, rx=2, **fill(ink(index))))
-        body.append(text(x + 18, top - 10, one.name, size=11.5))
-        x += 18 + text_width(one.name, 11.5) + 20
+    for index, (one, (x, below)) in enumerate(zip(series, keys, strict=False)):
+        y = top - keys[-1][1] + below
+        body.append(element("rect", x=x, y=y - 20, width=12, height=12, rx=2, **fill(ink(index))))
+        body.append(text(x + 18, y - 10, one.name, size=_KEY))
     if value_label:
         body.append(text(left + width / 2, bottom + 36, value_label, size=11.5, anchor="middle", role="soft"))
     height = bottom + (42 if value_label else 22) + 8
     label = title or value_label or "bar chart"
-    return picture(max(left + width + 64, x) + MARGIN, height, body, label=label, title=title)
+    right = max(
+        [left + width + 64, *(x + 38 + text_width(one.name, _KEY) for one, (x, _) in zip(series, keys, strict=False))]
+    )
+    return picture(right + MARGIN, height, body, label=label, title=title)
+
+
+def _key_places(series: Sequence[Series], left: Number, *, room: Number, sample: Number) -> list[tuple[Number, Number]]:
+    """Where the names of several series stand: from the left, and how far below the first line."""
+    places: list[tuple[Number, Number]] = []
+    x, below = left, 0.0
+    for one in series if len(series) > 1 else ():
+        wide = sample + text_width(one.name, _KEY) + 20
+        if places and x + wide - 20 > left + room:
+            x, below = left, below + 18.0
+        places.append((x, below))
+        x += wide
+    return places
 
 
 def _band(one: Series, index: int, places: Sequence[Number], at_y: Callable[[Number], Number]) -> str:
