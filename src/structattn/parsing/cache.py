@@ -38,8 +38,11 @@ class ParseCache:
         with self._named():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=60)
-        with self._named(), self._base:
-            self._base.execute("CREATE TABLE IF NOT EXISTS parses (key TEXT PRIMARY KEY, sentences TEXT NOT NULL)")
+        with contextlib.ExitStack() as until_read:
+            until_read.callback(self.close)
+            with self._named(), self._base:
+                self._base.execute("CREATE TABLE IF NOT EXISTS parses (key TEXT PRIMARY KEY, sentences TEXT NOT NULL)")
+            until_read.pop_all()
 
     def __enter__(self) -> "ParseCache":
         return self
