@@ -31,12 +31,16 @@ def run(*command: object, cwd: Path, **environment: str) -> None:
     # Packages of whoever asks would be found before those of the clone.
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     found = subprocess.run(
-        list(map(str, command)), cwd=cwd, env={**ours, **environment}, text=True, capture_output=True, check=False
+        list(map(str, command)),
+        cwd=cwd,
+        env={**ours, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,  # in its order, so that what went wrong comes last
+        check=False,
     )
     if found.returncode:
-        raise SystemExit(
-            f"{' '.join(map(str, command))}: exit {found.returncode}\n{(found.stdout + found.stderr)[-4000:]}"
-        )
+        raise SystemExit(f"{' '.join(map(str, command))}: exit {found.returncode}\n{found.stdout[-4000:]}")
 
 
 def no_machine_path(clone: Path) -> None:
