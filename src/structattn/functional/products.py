@@ -36,18 +36,17 @@ def linear(
     """
     if not states.is_cpu or torch.is_grad_enabled() or torch.compiler.is_compiling() or not states.numel():
         return F.linear(states, weight, bias)
+    in_32_bits = {states.dtype, weight.dtype} == {torch.float32} and not torch.is_autocast_enabled("cpu")
+    if in_32_bits and not _has_wide_products():
+        return F.linear(states, weight, bias)  # MKL's products, for which shapes do not matter
     rows = states.reshape(-1, states.shape[-1])
     missing = round_up(len(rows), _DIGITS) - len(rows)
     given = F.pad(rows, (0, 0, 0, missing)) if missing else rows
-    return _product(given, weight, bias)[: len(rows)].view(*states.shape[:-1], -1)
-
-
-def _product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    in_32_bits = {rows.dtype, weight.dtype} == {torch.float32} and not torch.is_autocast_enabled("cpu")
-    if not in_32_bits or not _has_wide_products():
-        return F.linear(rows, weight, bias)
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-    return product
+    if in_32_bits:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(given, weight, bias, "none", [], "")
+    else:
+        product = F.linear(given, weight, bias)
+    return product[: len(rows)].view(*states.shape[:-1], -1)
 
 
 @cache

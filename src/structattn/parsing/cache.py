@@ -38,11 +38,12 @@ class ParseCache:
         with self._named():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=60)
-        with contextlib.ExitStack() as until_read:
-            until_read.callback(self.close)
+        try:
             with self._named(), self._base:
                 self._base.execute("CREATE TABLE IF NOT EXISTS parses (key TEXT PRIMARY KEY, sentences TEXT NOT NULL)")
-            until_read.pop_all()
+        except ParseError:
+            self.close()
+            raise
 
     def __enter__(self) -> "ParseCache":
         return self

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks
 from structattn.pictures.numbers import Number, rounded
@@ -73,8 +74,8 @@ def line_chart(
     low_x, high_x = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
     spare = (high_x - low_x or 1.0) * (0.5 / max(len(x_names), 1) if x_names is not None else 0.03)
     left = MARGIN + (18 if y_label else 0) + max(text_width(rounded(t, percent=percent), 11) for t in y_ticks) + 8
-    keys = _key_places(series, left, room=width, sample=32)
-    top = top_of(title) + (24 + keys[-1][1] if keys else 4)
+    legend = _legend(series, left, top_of(title) + 14, room=width, indent=32, sample=_sample)
+    top = top_of(title) + (24 + legend.below if legend.body else 4)
     bottom = top + height
 
     def at_x(value: Number) -> Number:
@@ -104,9 +105,7 @@ def line_chart(
         shift = (index - (len(series) - 1) / 2) * apart
         beside = [at_x(x) + shift for x in one.x]
         body += _line(one, index, beside, at_y, percent=percent, whiskers=not bands)
-    for index, (one, (x, below)) in enumerate(zip(series, keys, strict=False)):
-        y = top - keys[-1][1] + below
-        body += [*_sample(index, x, y - 14), text(x + 32, y - 10, one.name, size=_KEY)]
+    body += legend.body
     floor = bottom + (34 if counts is not None else 20)
     if x_label:
         floor += 20
@@ -115,10 +114,7 @@ def line_chart(
         place = (MARGIN + 9, top + height / 2)
         body.append(text(*place, y_label, size=11.5, anchor="middle", role="soft", rotate=-90))
     label = title or y_label or "line chart"
-    right = max(
-        [left + width, *(x + 52 + text_width(one.name, _KEY) for one, (x, _) in zip(series, keys, strict=False))]
-    )
-    return picture(right + MARGIN, floor + 12, body, label=label, title=title)
+    return picture(max(left + width, legend.right) + MARGIN, floor + 12, body, label=label, title=title)
 
 
 def bar_chart(
@@ -155,8 +151,8 @@ def bar_chart(
     thick = 18.0 if len(series) == 1 else 13.0
     group = thick * len(series) + 12
     left = MARGIN + min(max((text_width(visible(label), 12) for label in labels), default=0.0), 220.0) + 10
-    keys = _key_places(series, left, room=width, sample=18)
-    top = top_of(title) + (24 + keys[-1][1] if keys else 0) + 4
+    legend = _legend(series, left, top_of(title) + 18, room=width, indent=18, sample=_chip)
+    top = top_of(title) + (24 + legend.below if legend.body else 0) + 4
     bottom = top + group * len(labels)
 
     def at(value: Number) -> Number:
@@ -174,31 +170,47 @@ def bar_chart(
         body.append(text(left - 8, y + thick * len(series) / 2 + 4, label, size=12, anchor="end", width=220.0))
         for index, one in enumerate(series):
             body += _bar(one, index, row, label, y=y + index * thick, thick=thick, at=at, percent=percent)
-    for index, (one, (x, below)) in enumerate(zip(series, keys, strict=False)):
-        y = top - keys[-1][1] + below
-        body.append(element("rect", x=x, y=y - 20, width=12, height=12, rx=2, **fill(ink(index))))
-        body.append(text(x + 18, y - 10, one.name, size=_KEY))
+    body += legend.body
     if value_label:
         body.append(text(left + width / 2, bottom + 36, value_label, size=11.5, anchor="middle", role="soft"))
     height = bottom + (42 if value_label else 22) + 8
     label = title or value_label or "bar chart"
-    right = max(
-        [left + width + 64, *(x + 38 + text_width(one.name, _KEY) for one, (x, _) in zip(series, keys, strict=False))]
-    )
-    return picture(right + MARGIN, height, body, label=label, title=title)
+    return picture(max(left + width + 64, legend.right) + MARGIN, height, body, label=label, title=title)
 
 
-def _key_places(series: Sequence[Series], left: Number, *, room: Number, sample: Number) -> list[tuple[Number, Number]]:
-    """Where the names of several series stand: from the left, and how far below the first line."""
-    places: list[tuple[Number, Number]] = []
-    x, below = left, 0.0
-    for one in series if len(series) > 1 else ():
-        wide = sample + text_width(one.name, _KEY) + 20
-        if places and x + wide - 20 > left + room:
+class _Legend(NamedTuple):
+    """The names of several series, beside samples of their marks: what is drawn, how far it goes below its first line,
+    and where it ends on the right."""
+
+    body: list[str]
+    below: Number
+    right: Number
+
+
+def _legend(
+    series: Sequence[Series],
+    left: Number,
+    y: Number,
+    *,
+    room: Number,
+    indent: Number,
+    sample: Callable[[int, Number, Number], list[str]],
+) -> _Legend:
+    """The legend, on the base line ``y`` and on further ones where there is no room; empty for a single series."""
+    body: list[str] = []
+    x, below, right = left, 0.0, left
+    for index, one in enumerate(series if len(series) > 1 else ()):
+        end = indent + text_width(one.name, _KEY)
+        if x > left and x + end > left + room:
             x, below = left, below + 18.0
-        places.append((x, below))
-        x += wide
-    return places
+        body += [*sample(index, x, y + below), text(x + indent, y + below, one.name, size=_KEY)]
+        x += end + 20
+        right = max(right, x)
+    return _Legend(body, below, right)
+
+
+def _chip(index: int, x: Number, y: Number) -> list[str]:
+    return [element("rect", x=x, y=y - 10, width=12, height=12, rx=2, **fill(ink(index)))]
 
 
 def _band(one: Series, index: int, places: Sequence[Number], at_y: Callable[[Number], Number]) -> str:
@@ -273,5 +285,5 @@ def _with_errors(value: Number, ends: tuple[Number, Number], *, percent: bool) -
 
 
 def _sample(index: int, x: Number, y: Number) -> list[str]:
-    line = element("path", d=f"M{number(x)} {number(y)}h26", **line_style(index))
-    return [line, marker(index, x + 13, y)]
+    line = element("path", d=f"M{number(x)} {number(y - 4)}h26", **line_style(index))
+    return [line, marker(index, x + 13, y - 4)]

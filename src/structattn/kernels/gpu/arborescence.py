@@ -12,17 +12,14 @@ import triton
 import triton.language as tl
 
 from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.selection import any_of, clear, mark
-
-# No node is as large.
-_LARGE = tl.constexpr(2147483647)
+from structattn.kernels.gpu.selection import LARGE, any_of, clear, mark
 
 
 @triton.jit
 def _better(best, chosen, score, alternative, AXIS: tl.constexpr):
     """The best score so far and the first alternative that has it, when further ones are known along an axis."""
     top = tl.max(score, AXIS, keep_dims=True)
-    first = tl.min(tl.where(score == top, alternative, _LARGE), AXIS, keep_dims=True)
+    first = tl.min(tl.where(score == top, alternative, LARGE), AXIS, keep_dims=True)
     return tl.maximum(best, top), tl.where(top > best, first, chosen)
 
 

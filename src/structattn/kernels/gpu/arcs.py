@@ -3,6 +3,7 @@
 import triton
 import triton.language as tl
 
+from structattn.kernels.gpu.selection import LARGE
 from structattn.kernels.gpu.tables import weights, write
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
@@ -50,8 +51,8 @@ def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WO
                 direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64)
                 size = tl.maximum(size, tl.max(tl.max(finite_size(direction), 1, keep_dims=True), 0, keep_dims=True))
                 # The first of equally good heads.
-                column = tl.min(tl.where((score == best) & real, head, 2147483647), 1, keep_dims=True)
-                here = (found == 0) & (column < 2147483647)
+                column = tl.min(tl.where((score == best) & real, head, LARGE), 1, keep_dims=True)
+                here = (found == 0) & (column < LARGE)
                 own = tl.sum(tl.where(head == column, direction, 0.0), 1, keep_dims=True)
                 centre = tl.where(here, own, centre)
                 found = tl.where(here, 1, found)

@@ -27,7 +27,7 @@ from structattn.kernels.gpu.launch import (
 )
 from structattn.kernels.gpu.selection import begun, clear, considered, decided, mark, of_structure, uniform
 from structattn.kernels.gpu.states import largest, take_out_best, take_out_best_transitions, transition
-from structattn.kernels.gpu.tables import distances, read
+from structattn.kernels.gpu.tables import distances, of_sentence, read
 from structattn.kernels.gpu.vectors import power_near, rounded
 
 
@@ -98,16 +98,11 @@ def chain_kernel(
     tables, taken = _kept(memory, words, states, DUAL, BEST)
     counts = taken + 3 * words
     own_parts = (words - 1) * square if PER_POSITION else square
-    scores += sentence * words * states
+    scores, vector, parts = of_sentence(scores, vector, parts, sentence, words * states)
     transitions += sentence * transition_stride
-    if vector is not None:
-        vector += sentence * words * states
-    if transition_vector is not None:
-        transition_vector += sentence * own_parts
-    if parts is not None:
-        parts += sentence * words * states
-    if transition_parts is not None:
-        transition_parts += sentence * own_parts
+    _, transition_vector, transition_parts = of_sentence(
+        transitions, transition_vector, transition_parts, sentence, own_parts
+    )
 
     total, size = take_out_best(scores, vector, taken, length, states, BEST, COLUMNS)
     if transition_vector is not None:

@@ -16,6 +16,7 @@ from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, 
 from structattn.kernels.gpu.selection import any_of, choose, clear, is_own, mark, marked, of_structure, uniform
 from structattn.kernels.gpu.tables import (
     distances,
+    of_sentence,
     ones,
     pull_from_left,
     pull_from_right,
@@ -164,16 +165,12 @@ def constituency_kernel(
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
+    size = words + 1
+    scores, vector, parts = of_sentence(scores, vector, parts, sentence, size * size)
     needed = tl.load(trusted + sentence) == 0 if EXTENDED else sentence >= 0
     if needed:
         length = tl.load(lengths + sentence).to(tl.int32)
-        size = words + 1
         memory += sentence * (1 + DUAL + EXTENDED) * plane
-        scores += sentence * size * size
-        if vector is not None:
-            vector += sentence * size * size
-        if parts is not None:
-            parts += sentence * size * size
         W, B, X, oX = _tables(memory, size, distances(plane, DUAL, EXTENDED, BEST))
 
         common, best, unit = _take_out(scores, vector, length, size, SPLITS, LANES)

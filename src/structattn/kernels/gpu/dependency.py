@@ -19,7 +19,7 @@ from structattn.kernels.gpu.dependency_descent import descend
 from structattn.kernels.gpu.dependency_outside import outside
 from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
 from structattn.kernels.gpu.selection import is_own, of_structure
-from structattn.kernels.gpu.tables import distances, ones, read, sum_over_splits, triangles, write, zeros
+from structattn.kernels.gpu.tables import distances, of_sentence, ones, read, sum_over_splits, triangles, write, zeros
 from structattn.kernels.gpu.vectors import rounded
 
 # The number of trees grows like (27/4)^n; its logarithm is taken out of each word.
@@ -121,16 +121,12 @@ def dependency_kernel(
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
+    size = words + 1
+    scores, vector, parts = of_sentence(scores, vector, parts, sentence, words * size)
     needed = tl.load(trusted + sentence) == 0 if EXTENDED else sentence >= 0
     if needed:
         length = tl.load(lengths + sentence).to(tl.int32)
-        size = words + 1
         memory += sentence * ((1 + DUAL + EXTENDED) * plane + 2 * size)
-        scores += sentence * words * size
-        if vector is not None:
-            vector += sentence * words * size
-        if parts is not None:
-            parts += sentence * words * size
         form = distances(plane, DUAL, EXTENDED, BEST)
         tables = _tables(memory, size, plane, form)
         taken = memory + (1 + DUAL + EXTENDED) * plane

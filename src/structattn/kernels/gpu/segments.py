@@ -24,7 +24,7 @@ from structattn.kernels.gpu.launch import (
     selections_of,
 )
 from structattn.kernels.gpu.selection import begun, clear, considered, decided, mark, of_structure, uniform
-from structattn.kernels.gpu.tables import distances, ones, read, weights, write, zeros
+from structattn.kernels.gpu.tables import distances, of_sentence, ones, read, weights, write, zeros
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
 
@@ -98,11 +98,7 @@ def segments_kernel(
     square = states * states
     per_start = widths * square
     A, oA = _kept(memory, sentence, words, states, DUAL, BEST)
-    scores += sentence * words * per_start
-    if vector is not None:
-        vector += sentence * words * per_start
-    if parts is not None:
-        parts += sentence * words * per_start
+    scores, vector, parts = of_sentence(scores, vector, parts, sentence, words * per_start)
     unit = _largest(vector, length, widths, square, ROWS * COLUMNS) if DUAL else tl.full([1, 1], 1.0, tl.float64)
 
     label = tl.arange(0, COLUMNS)[None, :]

@@ -17,8 +17,8 @@ from structattn.kernels.gpu.tables import read
 _STEP = tl.constexpr(0x9E3779B97F4A7C15)
 _FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
 _SECOND = tl.constexpr(0x94D049BB133111EB)
-# No split is as large.
-_LARGE = tl.constexpr(2147483647)
+# No split and no node is as large.
+LARGE = tl.constexpr(2147483647)
 
 
 @triton.jit
@@ -71,7 +71,7 @@ def considered(state, terms, total, number, alternative):
     best, sum_of_shares, chosen, last = state
     if number is None:
         top = tl.max(terms[2], 0, keep_dims=True)
-        at = tl.min(tl.where(terms[2] == top, alternative, _LARGE), 0, keep_dims=True)
+        at = tl.min(tl.where(terms[2] == top, alternative, LARGE), 0, keep_dims=True)
         return (tl.maximum(best, top), sum_of_shares, tl.where(top > best, at, chosen), last)
     else:
         shares = terms[0]
@@ -79,8 +79,8 @@ def considered(state, terms, total, number, alternative):
             shares *= numbers.power_of_two(terms[2] - total[2])
         reached = sum_of_shares + tl.cumsum(shares, 0)
         over = (shares > 0.0) & (reached > number * total[0])
-        at = tl.min(tl.where(over, alternative, _LARGE), 0, keep_dims=True)
-        chosen = tl.where((chosen < 0) & (at < _LARGE), at, chosen)
+        at = tl.min(tl.where(over, alternative, LARGE), 0, keep_dims=True)
+        chosen = tl.where((chosen < 0) & (at < LARGE), at, chosen)
         # Where rounding leaves none, the last possible one.
         last = tl.maximum(last, tl.max(tl.where(shares > 0.0, alternative, -1), 0, keep_dims=True))
         return (best, sum_of_shares + tl.sum(shares, 0, keep_dims=True), chosen, last)

@@ -27,7 +27,7 @@ from structattn.kernels.gpu.launch import (
 )
 from structattn.kernels.gpu.selection import is_own, of_structure
 from structattn.kernels.gpu.spanning_tree_descent import descend
-from structattn.kernels.gpu.tables import distances, ones, read, write
+from structattn.kernels.gpu.tables import distances, of_sentence, ones, read, write
 from structattn.kernels.gpu.vectors import rounded
 
 
@@ -144,16 +144,12 @@ def spanning_tree_kernel(
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
+    size = words + 1
+    scores, vector, parts = of_sentence(scores, vector, parts, sentence, words * size)
     needed = tl.load(trusted + sentence) == 0 if EXTENDED else sentence >= 0
     if needed:
         length = tl.load(lengths + sentence).to(tl.int32)
-        size = words + 1
         memory += sentence * ((1 + DUAL + EXTENDED) * plane + 3 * size)
-        scores += sentence * words * size
-        if vector is not None:
-            vector += sentence * words * size
-        if parts is not None:
-            parts += sentence * words * size
         tables = _tables(memory, size, distances(plane, DUAL, EXTENDED, False), SINGLE)
         A, oA, R = tables
         taken = memory + (1 + DUAL + EXTENDED) * plane

@@ -14,13 +14,11 @@ import triton.language as tl
 
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.elimination import root_shares, shares
-from structattn.kernels.gpu.selection import any_of, begun, clear, considered, decided, mark, uniform
+from structattn.kernels.gpu.selection import LARGE, any_of, begun, clear, considered, decided, mark, uniform
 from structattn.kernels.gpu.tables import ones, read
 
 # The random choices of a tree, as in `kernels.spanning_tree`.
 _DETOUR, _HEAD = tl.constexpr(0), tl.constexpr(1)
-# No node is as large.
-_LARGE = tl.constexpr(2147483647)
 
 
 @triton.jit
@@ -56,15 +54,15 @@ def _next_detour(tables, key, word, head, first, length, mask, SINGLE: tl.conste
             whole = numbers.either(head == 0, numbers.add(stayed, moved), whole)
             detour = numbers.either(head == 0, moved, detour)
         taken = real & (uniform(key, _DETOUR, word, node) < numbers.ratio(detour, whole))
-        nearest = tl.min(tl.where(taken, node, _LARGE), 0, keep_dims=True)
-        found = tl.where(nearest < _LARGE, nearest, found)
+        nearest = tl.min(tl.where(taken, node, LARGE), 0, keep_dims=True)
+        found = tl.where(nearest < LARGE, nearest, found)
     return found
 
 
 @triton.jit
 def _top_start(heads, detours, k, LANES: tl.constexpr):
     """The head of the first word with a detour over ``k`` that is below no other; -1 if there is none."""
-    top = tl.full([1, 1], _LARGE, tl.int32)
+    top = tl.full([1, 1], LARGE, tl.int32)
     for begin in range(1, k, LANES):
         word = begin + tl.arange(0, LANES)[None, :]
         over = (tl.load(detours + word, mask=word < k, other=0) == k) & (word < k)
@@ -73,8 +71,8 @@ def _top_start(heads, detours, k, LANES: tl.constexpr):
             below = tl.load(detours + above, mask=above > 0, other=0) == k
             over = over & (below == 0)
             above = tl.where(over, tl.load(heads + above, mask=above > 0, other=0), 0)
-        top = tl.minimum(top, tl.min(tl.where(over, word, _LARGE), 1, keep_dims=True))
-    return tl.load(heads + top, mask=top < _LARGE, other=-1)
+        top = tl.minimum(top, tl.min(tl.where(over, word, LARGE), 1, keep_dims=True))
+    return tl.load(heads + top, mask=top < LARGE, other=-1)
 
 
 @triton.jit

@@ -12,6 +12,17 @@ from structattn.kernels.gpu import numbers
 
 
 @triton.jit
+def of_sentence(scores, vector, parts, sentence, cells):
+    """Where scores, vector and parts of a sentence begin, of so many cells each; what is None stays so."""
+    place = sentence * cells
+    return (
+        scores + place,
+        None if vector is None else vector + place,
+        None if parts is None else parts + place,
+    )
+
+
+@triton.jit
 def distances(plane, DUAL: tl.constexpr, EXTENDED: tl.constexpr, BEST: tl.constexpr):
     """How far from a cell its value, slope and exponent stand; None for what there is not.
 
