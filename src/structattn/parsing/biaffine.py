@@ -17,6 +17,8 @@ from structattn.layers.linear import Linear, glorot_linear
 
 # How many heads are read together, and a divisor of their number.
 _AT_ONCE, _FEWEST = 128, 32
+# How many words are read together where each is read alone: what is made of them is a few hundred MB.
+_WORDS = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,28 +104,43 @@ class BiaffineScorer(nn.Module):
         """
         below, above = (_with_one(states).flatten(0, 1) for states in (scores.dependents, scores.heads))
         weight = self.label_weight.to(above.dtype)
-        found, places = [], []
-        # What the weights make of a head serves all words below it.
-        for head, words, is_word in _below_heads(heads, scores.heads.shape[1]):
-            weighted = linear(take_rows(above, head), weight.flatten(0, 1)).view(len(head), *weight.shape[:2])
-            found.append((take_rows(below, words) @ weighted.mT)[is_word])
-            places.append(words[is_word])
-        return take_rows(torch.cat(found), torch.cat(places).argsort()).view(*heads.shape, -1)
+        first = torch.arange(len(heads), device=heads.device).unsqueeze(1) * scores.heads.shape[1]
+        arcs = (first + heads).flatten()
+        # How many words a head has is known on a CPU; elsewhere one would have to wait for it.
+        score = _scored_by_head if heads.is_cpu and len(arcs) > _AT_ONCE else _scored_by_word
+        return score(below, above, weight, arcs).view(*heads.shape, -1)
 
 
-def _below_heads(heads: Tensor, num_heads: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def _scored_by_word(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
+    found = []
+    for words, heads in zip(below.split(_WORDS), arcs.split(_WORDS), strict=True):
+        weighted = linear(take_rows(above, heads), weight.flatten(0, 1)).view(len(heads), *weight.shape[:2])
+        found.append((weighted @ words.unsqueeze(-1)).squeeze(-1))
+    return torch.cat(found)
+
+
+def _scored_by_head(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
+    found, places = [], []
+    # What the weights make of a head serves all words below it.
+    for head, words, is_word in _below_heads(arcs):
+        weighted = linear(take_rows(above, head), weight.flatten(0, 1)).view(len(head), *weight.shape[:2])
+        found.append((take_rows(below, words) @ weighted.mT)[is_word])
+        places.append(words[is_word])
+    return take_rows(torch.cat(found), torch.cat(places).argsort())
+
+
+def _below_heads(arcs: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """The words of a few heads at a time: the places of the heads, of their words, and which of these count.
 
     What is made of a few heads is as wide as all labels together, and stays in the cache. They have about as many words
     each. Kernels see few shapes: heads without words fill the last group, and words that do not count every row.
     """
-    first = torch.arange(len(heads), device=heads.device).unsqueeze(1) * num_heads
-    arcs, words = (first + heads).flatten().sort(stable=True)
+    arcs, words = arcs.sort(stable=True)
     distinct, counts = arcs.unique_consecutive(return_counts=True)
     distinct, counts = (nn.functional.pad(one, (0, -len(one) % _FEWEST)) for one in (distinct, counts))
     starts = (counts.cumsum(0) - counts).clamp(max=len(words) - 1).unsqueeze(1)
     for some in counts.argsort(stable=True).split(_AT_ONCE):
-        place = torch.arange(round_up(int(counts[some[-1]]), 2), device=heads.device)
+        place = torch.arange(round_up(int(counts[some[-1]]), 2), device=arcs.device)
         is_word = place < counts[some].unsqueeze(1)
         yield distinct[some], words[starts[some] + place.where(is_word, place.new_zeros(()))], is_word
 

@@ -103,14 +103,16 @@ class CharacterConvolution(nn.Module):
             characters: ids of the characters of all spellings, each spelling followed by a 0.
             starts: where each spelling starts.
         """
-        ids = torch.arange(self.embedding.num_embeddings, device=characters.device)
+        # What there is follows from sizes, so that a device need not be asked.
+        sizes = (self.embedding.num_embeddings, len(characters) - len(starts), len(starts), 3)
+        ids, character, number, offset = (torch.arange(size, device=characters.device) for size in sizes)
         # Each term of the convolution depends on one character, so there are few of them: they are looked up and added.
         weight, bias = self.convolution.parameters()
         terms = torch.einsum("fdk,cd->kcf", weight, self.embedding(ids)).flatten(0, 1)
-        is_character = characters != 0
-        neighbours = nn.functional.pad(characters, (1, 1)).unfold(0, 3, 1) + len(ids) * ids.new_tensor([0, 1, 2])
-        states = nn.functional.embedding_bag(neighbours[is_character], terms, mode="sum") + bias
-        spelling = (~is_character).cumsum(0)[is_character].unsqueeze(1).expand_as(states)
+        spelling = torch.searchsorted(starts - number, character, right=True) - 1
+        neighbours = nn.functional.pad(characters, (1, 1)).unfold(0, 3, 1) + len(ids) * offset
+        states = nn.functional.embedding_bag(neighbours[character + spelling], terms, mode="sum") + bias
+        spelling = spelling.unsqueeze(1).expand_as(states)
         # The zeros that the maximum is taken with are its relu.
         return states.new_zeros(len(starts), states.shape[1]).scatter_reduce(0, spelling, states, "amax")
 

@@ -138,12 +138,8 @@ class Sentence:
             value = getattr(self, name)
             if value is not None and len(value) != num_words:
                 raise ValueError(f"the sentence has {num_words} words but its {name} has {len(value)} entries")
-        widths = {*map(len, self.rows)}
-        if widths - {10}:
-            raise ValueError(f"rows must have 10 columns, got rows of {sorted(widths)}")
-        num_rows = sum("-" not in row[0] and "." not in row[0] for row in self.rows) if self.rows else num_words
-        if num_rows != num_words:
-            raise ValueError(f"the sentence has {num_words} words but its rows are about {num_rows}; pass rows=()")
+        if self.rows:
+            self._check_rows()
         for name, matrix in self.relations.items():
             shape = [len(row) for row in matrix]
             if shape != [num_words] * num_words:
@@ -151,3 +147,11 @@ class Sentence:
                     f"relation {name!r} must be {num_words} x {num_words} for a sentence of {num_words} words, "
                     f"got {len(matrix)} rows of lengths {sorted(set(shape))}"
                 )
+
+    def _check_rows(self) -> None:
+        widths = {*map(len, self.rows)}
+        if widths != {10}:
+            raise ValueError(f"rows must have 10 columns, got rows of {sorted(widths)}")
+        num_words, num_rows = len(self.words), sum("-" not in row[0] and "." not in row[0] for row in self.rows)
+        if num_rows != num_words:
+            raise ValueError(f"the sentence has {num_words} words but its rows are about {num_rows}; pass rows=()")
