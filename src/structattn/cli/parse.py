@@ -74,47 +74,35 @@ def command(
     if skip < 0 or (limit is not None and limit < 1):
         raise ConfigError(f"expected to skip at least 0 texts and to parse at least 1, got {skip} and {limit}")
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
+    how: dict[str, Any] = {
+        "num_workers": num_workers,
+        "batch_size": batch_size,
+        "whole": whole,
+        "hardware": hardware,
+    }
     if glob.has_magic(file) and not os.path.exists(file):
         single = {"skip": skip, "limit": limit, "brackets": brackets, "cache": cache}
         given = [f"--{name}" for name, value in single.items() if value]
         if given:
             raise ConfigError(f"{given[0]}: expected one file with it")
         yield from _parse_pattern(
-            file,
-            out,
-            parser,
-            format=format,
-            columns=columns,
-            whole=whole,
-            batch_size=batch_size,
-            engine=engine,
-            num_workers=num_workers,
-            address=address,
-            hardware=hardware,
+            file, out, parser, format=format, columns=columns, engine=engine, address=address, **how
         )
         return
     if engine != "local" or address is not None:
         raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
     check_parser(parser, hardware)
+
+    def texts() -> Iterator[Text]:
+        return itertools.islice(_texts(file, format, columns), skip, None if limit is None else skip + limit)
+
     kept = None if out is None else Path(f"{out}.cache")
-    end = None if limit is None else skip + limit
     # Reading a file is a small part of parsing it; what comes from a pipe cannot be read twice.
-    once = file == "-" or is_pipe(file)
-    found = parse_each(
-        itertools.islice(_texts(file, format, columns), skip, end),
-        parser,
-        cache or kept,
-        num_workers=num_workers,
-        batch_size=batch_size,
-        whole=whole,
-        total=None if once else sum(1 for _ in itertools.islice(_texts(file, format, columns), skip, end)),
-        hardware=hardware,
-    )
+    total = None if file == "-" or is_pipe(file) else sum(1 for _ in texts())
+    found = parse_each(texts(), parser, cache or kept, total=total, **how)
     sentences: Iterable[Sentence] = (sentence for text in found for sentence in text)
     if brackets is not None:
-        known = [with_phrases(sentence) for sentence in sentences]
-        write_brackets(brackets, (one.constituency for one in known if one.constituency is not None and len(one)))
-        sentences = known
+        sentences = _with_brackets(brackets, sentences)
     if out is None:
         yield from (line for one in sentences for line in format_conllu(one).removesuffix("\n").split("\n"))
         return
@@ -123,6 +111,13 @@ def command(
     if cache is None and kept is not None:
         kept.unlink(missing_ok=True)
     yield f"{out}  {count['sentences']} sentences, {count['words']} words"
+
+
+def _with_brackets(path: str, sentences: Iterable[Sentence]) -> list[Sentence]:
+    """The sentences with phrases, once these are in a file of brackets."""
+    known = [with_phrases(sentence) for sentence in sentences]
+    write_brackets(path, (one.constituency for one in known if one.constituency is not None and len(one)))
+    return known
 
 
 def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: Any) -> Iterator[str]:

@@ -6,14 +6,15 @@ any picture as SVG, PNG or PDF.
 
 from structattn.pictures.arcs import arc_diagram
 from structattn.pictures.axes import Series
+from structattn.pictures.bars import bar_chart
 from structattn.pictures.cells import Panel
-from structattn.pictures.charts import bar_chart, line_chart
 from structattn.pictures.colours import Limits
 from structattn.pictures.constituency import constituency_tree
 from structattn.pictures.convert import encode, save
 from structattn.pictures.dependency import dependency_tree
 from structattn.pictures.gates import gate_image
 from structattn.pictures.heatmap import Names, heatmap, heatmap_grid
+from structattn.pictures.lines import line_chart
 from structattn.pictures.page import Section, page, table
 from structattn.pictures.sides import Arc
 from structattn.pictures.stacking import stack

@@ -1,16 +1,19 @@
-"""What charts share: series of numbers, round ticks, and the marks that tell series apart.
+"""What charts share: series of numbers, round ticks, the marks that tell series apart, and their legend.
 
 Series differ in colour, dash and marker, so that they can be told apart in print and by colour-blind readers.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from structattn.pictures.colours import NUM_SERIES
-from structattn.pictures.numbers import Number
-from structattn.pictures.svg import element, fill, number, stroke
+from structattn.pictures.numbers import Number, rounded
+from structattn.pictures.svg import element, fill, number, stroke, text, text_width
 
+# The size of the names of series.
+_KEY = 11.5
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "4 2")
 
 
@@ -102,6 +105,48 @@ def marker(index: int, x: Number, y: Number, *, size: Number = 4.2) -> str:
         lambda: element("circle", cx=x, cy=y, r=size - 0.4, **{**stroke(ink(index), 2.0), "fill": "none"}),
     )
     return shapes[_shape(index)]()
+
+
+class Legend(NamedTuple):
+    """The names of several series, beside samples of their marks: what is drawn, how far it goes below its first line,
+    and where it ends on the right."""
+
+    body: list[str]
+    below: Number
+    right: Number
+
+
+def series_legend(
+    series: Sequence[Series],
+    left: Number,
+    y: Number,
+    *,
+    room: Number,
+    indent: Number,
+    sample: Callable[[int, Number, Number], list[str]],
+) -> Legend:
+    """The legend, on the base line ``y`` and on further ones where there is no room; empty for a single series."""
+    body: list[str] = []
+    x, below, right = left, 0.0, left
+    for index, one in enumerate(series if len(series) > 1 else ()):
+        end = indent + text_width(one.name, _KEY)
+        if x > left and x + end > left + room:
+            x, below = left, below + 18.0
+        body += [*sample(index, x, y + below), text(x + indent, y + below, one.name, size=_KEY)]
+        x += end + 20
+        right = max(right, x)
+    return Legend(body, below, right)
+
+
+def with_errors(value: Number, ends: tuple[Number, Number], *, percent: bool) -> str:
+    """A value as a tooltip has it, with the ends of its error bar where it has one."""
+    below, above = value - ends[0], ends[1] - value
+    said = rounded(value, percent=percent)
+    if not below and not above:
+        return said
+    if math.isclose(below, above, rel_tol=1e-6):
+        return f"{said} ± {rounded(above, percent=percent)}"
+    return f"{said} ({rounded(ends[0], percent=percent)} to {rounded(ends[1], percent=percent)})"
 
 
 def _shape(index: int) -> int:

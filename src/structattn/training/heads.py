@@ -203,11 +203,10 @@ def pretrain(
             source.require(purpose)
         if control == "shuffled":
             train.sentences = with_other_trees(train.sentences, seed=seed)
-        learner = _HeadsLearner(model, train, dev, folder)
         share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
         with evaluation_mode(reader):
             history = fit(
-                learner,
+                _HeadsLearner(model, train, dev, folder),
                 NoisyBatchSampler(train.sizes, size, **share),
                 optimization,
                 folder=folder,
@@ -219,27 +218,31 @@ def pretrain(
             content = read_config(folder.best)
             fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
             loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
-        if history.best["step"] == 0:
-            LOGGER.warning(
-                "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
-                optimization.learning_rate,
-            )
-        model.hydra.eval()
-        return Pretraining(
-            model,
-            loss,
-            reports,
-            tuple(row["held_out_loss"] for row in history.rows),
-            {
-                "trained": len(train.sentences),
-                "held_out": len(dev.sentences),
-                "without_structure": train.missing + dev.missing,
-                "too_long": train.too_long + dev.too_long,
-            },
-            (train.covered + dev.covered) / max(1, train.words + dev.words),
-            backbone_fingerprint(model.base) == before,
-            history.last["seconds"],
+    if history.best["step"] == 0:
+        LOGGER.warning(
+            "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
+            optimization.learning_rate,
         )
+    model.hydra.eval()
+    return Pretraining(
+        model,
+        loss,
+        reports,
+        tuple(row["held_out_loss"] for row in history.rows),
+        _counted(train, dev),
+        (train.covered + dev.covered) / max(1, train.words + dev.words),
+        backbone_fingerprint(model.base) == before,
+        history.last["seconds"],
+    )
+
+
+def _counted(train: RelationBatches, dev: RelationBatches) -> dict[str, int]:
+    return {
+        "trained": len(train.sentences),
+        "held_out": len(dev.sentences),
+        "without_structure": train.missing + dev.missing,
+        "too_long": train.too_long + dev.too_long,
+    }
 
 
 class _HeadsLoss(nn.Module):
