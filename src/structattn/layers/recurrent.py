@@ -160,7 +160,7 @@ def _read_on(
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """torch's own kernels; in float32 on a processor that has none of autocast's type."""
-    if states.is_cpu and torch.is_autocast_enabled("cpu") and lacks_bfloat16():
+    if states.is_cpu and torch.is_autocast_enabled("cpu") and _lacks(torch.get_autocast_dtype("cpu")):
         with torch.autocast("cpu", enabled=False):
             hidden, cell = (one.float() for one in start)
             return _read_on(states.float(), (hidden, cell), weights, num_layers, bidirectional, dropout)
@@ -168,6 +168,11 @@ def _read_on(
     # A kernel keeps for the backward pass what it is told that training needs.
     train = dropout > 0 or torch.is_grad_enabled()
     return torch.lstm(states, start, [*weights], has_biases, num_layers, dropout, train, bidirectional, True)
+
+
+def _lacks(dtype: torch.dtype) -> bool:
+    """Whether there is no LSTM of this type on the processor: oneDNN has none of float16 for most."""
+    return dtype == torch.float16 or (dtype == torch.bfloat16 and lacks_bfloat16())
 
 
 def _scanned(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) -> Tensor:
