@@ -1,19 +1,19 @@
-"""Every encoder trains in bfloat16 and float16: gradients are those of float32 but for rounding, and a loss scale too
+"""Every model trains in bfloat16 and float16: gradients are those of float32 but for rounding, and a loss scale too
 large for float16 is noticed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from every_encoder import model_of, write_backbones
-from structattn.encoders.table import BUILDERS
-from structattn.tasks import SentenceModel, TaskBatch
+from every_model import MODELS, model_of, write_backbones
+from structattn.tasks import TaskModel
 
 # How far the gradient may turn: cosine with that of float32.
 COSINES = {torch.bfloat16: 0.95, torch.float16: 0.995}
-every_encoder = pytest.mark.parametrize("name", BUILDERS)
+every_model = pytest.mark.parametrize("name", MODELS)
 
 
 @pytest.fixture(scope="module")
@@ -21,20 +21,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_backbones(tmp_path_factory.mktemp("backbones"))
 
 
-def scaled_loss(model: SentenceModel, batch: TaskBatch, dtype: torch.dtype, scale: float) -> Tensor:
+def scaled_loss(model: TaskModel, batch: Any, dtype: torch.dtype, scale: float) -> Tensor:
     with torch.autocast("cpu", dtype=dtype):
         loss = model.loss(batch)
     return loss * scale
 
 
-def gradient(model: SentenceModel, loss: Tensor) -> Tensor:
+def gradient(model: TaskModel, loss: Tensor) -> Tensor:
     given = [one for one in model.parameters() if one.requires_grad]
     found = torch.autograd.grad(loss, given, allow_unused=True, materialize_grads=True)
     return torch.cat([one.double().flatten() for one in found])
 
 
 @pytest.mark.parametrize("dtype", COSINES)
-@every_encoder
+@every_model
 def test_gradients_are_those_of_float32(name: str, dtype: torch.dtype, folder: Path) -> None:
     model, batch = model_of(name, folder)
     model.eval()
@@ -46,7 +46,7 @@ def test_gradients_are_those_of_float32(name: str, dtype: torch.dtype, folder: P
     torch.testing.assert_close(found.norm(), expected.norm(), rtol=0.05, atol=0.0)
 
 
-@every_encoder
+@every_model
 def test_a_loss_scale_that_overflows_skips_the_step(name: str, folder: Path) -> None:
     model, batch = model_of(name, folder)
     before = {key: value.clone() for key, value in model.state_dict().items()}

@@ -1,4 +1,4 @@
-"""On an accelerator no encoder waits for the device or makes a tensor elsewhere, in training or evaluation."""
+"""On an accelerator no model waits for the device or makes a tensor elsewhere, in training or evaluation."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from every_encoder import model_of, write_backbones
-from structattn.encoders.table import BUILDERS
+from every_model import MODELS, model_of, write_backbones
 from triton_launches import WAITING, Called
 
 
@@ -31,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
-@pytest.mark.parametrize("name", BUILDERS)
-def test_no_encoder_waits_for_the_device(name: str, training: bool, folder: Path) -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_no_model_waits_for_the_device(name: str, training: bool, folder: Path) -> None:
     model, batch = model_of(name, folder)
     model.train(training).to("meta")
     moved = batch.to("meta")

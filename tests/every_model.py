@@ -1,0 +1,90 @@
+"""Small models with a batch for each: every encoder in the table, every decoder, latent trees that are given."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import structattn as sa
+from backbones import minilm_tokenizer, tiny
+from structattn.data.generated import agreement_treebank
+from structattn.data.text_vocabulary import TextVocabulary
+from structattn.encoders import build
+from structattn.encoders.table import BUILDERS, needs_backbone
+from structattn.pretrained import HydraConfig, add_heads
+from structattn.tasks import (
+    AttachmentModel,
+    SentenceModel,
+    SequenceModel,
+    Task,
+    TaskModel,
+    TextProcessor,
+    build_decoder,
+    get_task,
+)
+
+SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=1), 6)]
+VOCABULARY = sa.Vocabulary.from_examples([sa.Example((one,)) for one in SENTENCES])
+
+
+def write_backbones(folder: Path) -> Path:
+    """The folder, with what models on a backbone read."""
+    tiny("bert").save_pretrained(folder / "backbone")
+    minilm_tokenizer().save_pretrained(folder / "backbone")
+    add_heads(tiny("bert"), HydraConfig(num_heads=4)).save_pretrained(folder / "adapter")
+    return folder
+
+
+def classifier(name: str, folder: Path) -> tuple[TaskModel, Any]:
+    """Single sentences, or pairs where the encoder reads these."""
+    combine = "together" if name == "decomposable" else "single"
+    task = Task("t", arity=2 if combine == "together" else 1, combine=combine, labels=("no", "yes"))
+    known = {"hydra": {"adapter": str(folder / "adapter")}, "injected": {"heads": ["forward/dependency", "none"]}}
+    options: dict[str, Any] = dict(known.get(name, {}))
+    if needs_backbone(name):
+        options["embedder"] = {"folder": str(folder / "backbone")}
+    else:
+        options |= {"vocab_size": len(VOCABULARY), "dim": 24}
+    model = SentenceModel(build(name, **options), task, vocabulary=VOCABULARY)
+    pairs = zip(SENTENCES, SENTENCES[::-1], itertools.cycle(["yes", "no"]), strict=False)
+    return model, model.collate([sa.Example((one, other)[: task.arity], label=label) for one, other, label in pairs])
+
+
+def translator(encoder: str, decoder: str, folder: Path, **options: Any) -> tuple[TaskModel, Any]:
+    """From a sentence to its words in the opposite order."""
+    examples = [sa.Example((one,), " ".join(one.words[::-1])) for one in SENTENCES]
+    texts = TextProcessor(VOCABULARY, TextVocabulary.from_texts([str(one.label) for one in examples]))
+    reader = build(encoder, vocab_size=len(VOCABULARY), dim=24)
+    writer = build_decoder(decoder, reader, len(texts.target), **options)
+    model = SequenceModel(reader, writer, get_task("translation"), texts=texts, label_smoothing=0.1)
+    return model, model.collate(examples)
+
+
+def attachment(attention: str, folder: Path) -> tuple[TaskModel, Any]:
+    """Latent trees that are given."""
+    encoder = build("structured", vocab_size=len(VOCABULARY), attention=attention, dim=24)
+    model = AttachmentModel(encoder, get_task("attachment"), vocabulary=VOCABULARY)
+    return model, model.collate([sa.Example((one,)) for one in SENTENCES])
+
+
+MODELS: Mapping[str, Callable[[Path], tuple[TaskModel, Any]]] = {
+    **{name: partial(classifier, name) for name in BUILDERS},
+    **{
+        f"lstm decoder, {attention}": partial(translator, "lstm", "lstm", attention=attention)
+        for attention in ("none", "simple", "sigmoid", "segmentation")
+    },
+    **{
+        f"transformer decoder, {encoder}": partial(translator, encoder, "transformer")
+        for encoder in ("transformer", "tree_transformer")
+    },
+    **{f"attachment, {attention}": partial(attachment, attention) for attention in ("projective", "nonprojective")},
+}
+
+
+def model_of(name: str, folder: Path) -> tuple[TaskModel, Any]:
+    """A fresh model, the same at every call, and a batch for it."""
+    torch.manual_seed(0)
+    return MODELS[name](folder)
