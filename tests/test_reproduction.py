@@ -375,6 +375,7 @@ KINDS = (
     ("disan/trec-disan", {"options.masks": ["forward"]}),
     ("ms-san/trec-bert", {"options.dim": 24}),
     ("hydra/rte", {"options.heads": "random"}),
+    ("curves/backbone-300-hydra", {"options.heads": "random"}),
     ("hydra/rte-sgnet", {"embedder.is_frozen": True}),
     ("hydra/rte-dependency", {"options.alpha": 1.0}),
     ("hydra/squad", {"heads": "random"}),

@@ -166,7 +166,8 @@ def _heads_of(row: Row) -> dict[str, Any] | None:
     if address is None:
         return None
     found = read_rows(row.records.parent.parent / "rows.yaml")
-    heads: dict[str, Any] = found[row.needs[0]].config()["heads"]
+    (name,) = (name for name in row.needs if f"{{run:{name}}}" in str(address))
+    heads: dict[str, Any] = found[name].config()["heads"]
     return heads
 
 
