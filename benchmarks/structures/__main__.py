@@ -121,9 +121,8 @@ def _compete_here(options: argparse.Namespace) -> None:
             continue
         names = [name for name in present if size not in row.uneven or name != ON_ONE_THREAD]
         contenders = [row.build(row.batch, size, name) for name in names]
-        _prepare(
-            [(c, mode) for c in contenders for mode in options.modes if not pace.gave_up(c.name, mode, size)], cores
-        )
+        pairs = [(contender, mode) for contender in contenders for mode in options.modes if mode in contender.calls]
+        _prepare([(one, mode) for one, mode in pairs if not pace.gave_up(one.name, mode, size)], cores)
         for mode in options.modes:
             print(
                 json.dumps([asdict(result) for result in compete(row.letter, contenders, size, mode, pace)]), flush=True
