@@ -71,20 +71,23 @@ def main() -> None:
     parser.add_argument("--words", type=int, nargs="+", default=[250, 500, 1000, 2000])
     parser.add_argument("--batch-size", type=int, default=2)
     parser.add_argument("--dim", type=int, default=96)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pictures", type=Path, help="a folder for memory-train.svg and memory-predict.svg")
     parser.add_argument("--one", nargs=2, metavar=("ENCODER", "MODE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     sizes = {"batch_size": options.batch_size, "dim": options.dim}
     if options.one:
-        torch.set_num_threads(1)
+        torch.set_num_threads(options.threads)
         print(json.dumps(measure(*options.one, options.words[0], **sizes)))
         return
-    print(f"batch of {options.batch_size}, width {options.dim}, one thread: MB measured (MB estimated)\n")
+    print(
+        f"batch of {options.batch_size}, width {options.dim}, threads: {options.threads}: MB measured (MB estimated)\n"
+    )
     print(markdown.header(["", "encoder", *(f"{words:,} words" for words in options.words)]), flush=True)
     for mode in MODES:
         lines = []
         for name in NAMES:
-            found = [_alone(name, mode, words, sizes) for words in options.words]
+            found = [_alone(name, mode, words, sizes, options.threads) for words in options.words]
             cells = [f"{measured:,.0f} ({f'{estimate:,.0f}' if estimate else 'none'})" for measured, estimate in found]
             print(markdown.line([mode, name, *cells]), flush=True)
             lines.append(Series(name, options.words, [measured / 1024 for measured, _ in found]))
@@ -95,8 +98,8 @@ def main() -> None:
             save(options.pictures / f"memory-{mode}.svg", picture)
 
 
-def _alone(name: str, mode: str, words: int, sizes: dict[str, int]) -> tuple[float, float | None]:
-    given = [f"--batch-size={sizes['batch_size']}", f"--dim={sizes['dim']}", "--words", str(words)]
+def _alone(name: str, mode: str, words: int, sizes: dict[str, int], threads: int) -> tuple[float, float | None]:
+    given = [f"--batch-size={sizes['batch_size']}", f"--dim={sizes['dim']}", f"--threads={threads}", f"--words={words}"]
     command = [sys.executable, "-m", "benchmarks.text_memory", *given, "--one", name, mode]
     measured, estimate = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return measured, estimate
