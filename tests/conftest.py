@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -126,3 +127,11 @@ def chromium() -> Iterator[Any]:
 def mutants(request: pytest.FixtureRequest) -> int:
     """How many mutants of each file are tried."""
     return 200 if request.config.getoption("--slow") else 12
+
+
+@pytest.fixture(scope="session")
+def backbones(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a backbone and an adapter, as ``every_model.model_of`` reads them."""
+    from every_model import write_backbones
+
+    return write_backbones(tmp_path_factory.mktemp("backbones"))

@@ -8,17 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from every_model import MODELS, model_of, write_backbones
+from every_model import MODELS, model_of
 from structattn.tasks import TaskModel
 
 # How far the gradient may turn: cosine with that of float32.
 COSINES = {torch.bfloat16: 0.95, torch.float16: 0.995}
 every_model = pytest.mark.parametrize("name", MODELS)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_backbones(tmp_path_factory.mktemp("backbones"))
 
 
 def scaled_loss(model: TaskModel, batch: Any, dtype: torch.dtype, scale: float) -> Tensor:
@@ -35,8 +30,8 @@ def gradient(model: TaskModel, loss: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("dtype", COSINES)
 @every_model
-def test_gradients_are_those_of_float32(name: str, dtype: torch.dtype, folder: Path) -> None:
-    model, batch = model_of(name, folder)
+def test_gradients_are_those_of_float32(name: str, dtype: torch.dtype, backbones: Path) -> None:
+    model, batch = model_of(name, backbones)
     model.eval()
     expected = gradient(model, model.loss(batch))
     scale = 1024.0 if dtype == torch.float16 else 1.0
@@ -47,8 +42,8 @@ def test_gradients_are_those_of_float32(name: str, dtype: torch.dtype, folder: P
 
 
 @every_model
-def test_a_loss_scale_that_overflows_skips_the_step(name: str, folder: Path) -> None:
-    model, batch = model_of(name, folder)
+def test_a_loss_scale_that_overflows_skips_the_step(name: str, backbones: Path) -> None:
+    model, batch = model_of(name, backbones)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from every_model import MODELS, model_of, write_backbones
+from every_model import MODELS, model_of
 from triton_launches import WAITING, Called
 
 
@@ -24,15 +24,10 @@ class Made(Called):
         return found
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_backbones(tmp_path_factory.mktemp("backbones"))
-
-
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("name", MODELS)
-def test_no_model_waits_for_the_device(name: str, training: bool, folder: Path) -> None:
-    model, batch = model_of(name, folder)
+def test_no_model_waits_for_the_device(name: str, training: bool, backbones: Path) -> None:
+    model, batch = model_of(name, backbones)
     model.train(training).to("meta")
     moved = batch.to("meta")
     with Made() as made, torch.set_grad_enabled(training):
