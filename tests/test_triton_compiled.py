@@ -17,15 +17,21 @@ pytestmark = pytest.mark.skipif(
 # What is not there where charts are filled to choose from, and in marginals of a chain.
 ONLY_CHARTS = dict.fromkeys(("vector", "log_partition", "parts", "transition_parts"))
 ONE_VECTOR = dict.fromkeys(("vector", "transition_vector"))
+# All that is done for a sentence at a time, or a tile of its chart up and down.
+ALONE, IN_TILES = {"STEPS": 15, "EXTENT": 0}, {"EXTENT": 32}
+UP, DOWN = {"STEPS": 2, **IN_TILES}, {"STEPS": 8, **IN_TILES}
 # Kernel, compute capability, and what is known when the kernel is compiled.
 VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
-    ("dependency", 90, {"SINGLE": True, "EXTENDED": False, "BEST": False, "vector": None}),
-    ("dependency", 90, {"SINGLE": True, "EXTENDED": False, "BEST": False, "log_partition": None}),
-    ("dependency", 90, {"SINGLE": True, "EXTENDED": True, "BEST": False, "vector": None}),
-    ("dependency", 90, {"SINGLE": False, "EXTENDED": True, "BEST": False, "log_partition": None}),
-    ("dependency", 80, {"SINGLE": True, "EXTENDED": False, "BEST": False, "vector": None}),
-    ("dependency", 80, {"SINGLE": True, "EXTENDED": True, "BEST": False, "log_partition": None}),
-    ("dependency", 90, {"SINGLE": True, "EXTENDED": False, "BEST": True, **ONLY_CHARTS}),
+    ("dependency", 90, {"SINGLE": True, "EXTENDED": False, "BEST": False, "vector": None, **ALONE}),
+    ("dependency", 90, {"SINGLE": True, "EXTENDED": False, "BEST": False, "log_partition": None, **ALONE}),
+    ("dependency", 90, {"SINGLE": True, "EXTENDED": True, "BEST": False, "vector": None, **ALONE}),
+    ("dependency", 90, {"SINGLE": False, "EXTENDED": True, "BEST": False, "log_partition": None, **ALONE}),
+    ("dependency", 80, {"SINGLE": True, "EXTENDED": False, "BEST": False, "vector": None, **ALONE}),
+    ("dependency", 80, {"SINGLE": True, "EXTENDED": True, "BEST": False, "log_partition": None, **ALONE}),
+    ("dependency", 90, {"SINGLE": True, "EXTENDED": False, "BEST": True, **ONLY_CHARTS, **ALONE}),
+    ("dependency", 90, {"SINGLE": True, "EXTENDED": True, "BEST": False, "log_partition": None, **UP}),
+    ("dependency", 90, {"SINGLE": True, "EXTENDED": False, "BEST": False, "log_partition": None, **DOWN}),
+    ("dependency", 80, {"SINGLE": False, "EXTENDED": True, "BEST": False, "vector": None, **DOWN}),
     ("dependency.dependency_descent", 90, {"SINGLE": True, "EXTENDED": False, "streams": None}),
     ("dependency.dependency_descent", 80, {"SINGLE": False, "EXTENDED": True}),
     ("spanning_tree", 90, {"SINGLE": True, "EXTENDED": False, "vector": None}),
@@ -36,10 +42,12 @@ VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
     ("spanning_tree.spanning_tree_descent", 80, {"SINGLE": False, "EXTENDED": False}),
     ("arborescence", 90, {"SINGLE": True}),
     ("arborescence", 80, {"SINGLE": False}),
-    ("constituency", 90, {"EXTENDED": False, "BEST": False, "vector": None}),
-    ("constituency", 90, {"EXTENDED": True, "BEST": False, "log_partition": None}),
-    ("constituency", 80, {"EXTENDED": True, "BEST": False, "vector": None}),
-    ("constituency", 80, {"EXTENDED": False, "BEST": True, **ONLY_CHARTS}),
+    ("constituency", 90, {"EXTENDED": False, "BEST": False, "vector": None, **ALONE}),
+    ("constituency", 90, {"EXTENDED": True, "BEST": False, "log_partition": None, **ALONE}),
+    ("constituency", 80, {"EXTENDED": True, "BEST": False, "vector": None, **ALONE}),
+    ("constituency", 80, {"EXTENDED": False, "BEST": True, **ONLY_CHARTS, **ALONE}),
+    ("constituency", 90, {"EXTENDED": True, "BEST": False, "log_partition": None, **DOWN}),
+    ("constituency", 80, {"EXTENDED": False, "BEST": False, "vector": None, **UP}),
     ("constituency.constituency_descent", 80, {"EXTENDED": False, "streams": None}),
     ("constituency.constituency_descent", 90, {"EXTENDED": True}),
     ("chain", 90, {"PER_POSITION": False, "DUAL": True, "BEST": False, "COLUMNS": 64, "log_partition": None}),

@@ -1,12 +1,13 @@
-"""CKY: one program instance for each sentence, and one barrier for each width of spans.
+"""CKY: one program instance for each sentence or tile, and one barrier for each width of spans.
 
 With ``w`` the width and ``s`` the start of a span and ``o`` for outside, ``X[w,s] = sum_k B[k,s] B[w-k,s+k]``,
 ``B = W X``, and downwards ``oB[w,s] = sum_k oX[w+k,s] B[k,s+w] + sum_k oX[w+k,s-k] B[k,s-k]``, ``oX = W oB``, all with
-``k >= 1``. Every tree has all words and the whole sentence: these spans weigh one, and what they score is taken out, as
-is the best score of the others from each of them.
+``k >= 1``. Weights are those of `spans.prepare`.
 
 Reference: Baker (1979), Trainable grammars for speech recognition.
 """
+
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -14,6 +15,7 @@ import triton.language as tl
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
 from structattn.kernels.gpu.selection import any_of, choose, clear, is_own, mark, marked, of_structure, uniform
+from structattn.kernels.gpu.spans import prepare
 from structattn.kernels.gpu.tables import (
     distances,
     of_sentence,
@@ -23,13 +25,13 @@ from structattn.kernels.gpu.tables import (
     read,
     sum_over_splits,
     triangles,
-    weights,
     write,
 )
-from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
+from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, starts, tile_of, widths
+from structattn.kernels.gpu.vectors import rounded
 
-# The number of trees grows like 4^n; its logarithm is taken out of each phrase.
-_LOG_GROWTH = tl.constexpr(1.3862943611198906)
+# What is kept of a sentence beside its chart: what is taken out of all trees, and the unit of the vector.
+_FURTHER = tl.constexpr(2)
 
 
 @triton.jit
@@ -44,72 +46,13 @@ def _tables(memory, size, form):
 
 
 @triton.jit
-def _spans(first, start, length, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Begin and end of the spans of a tile, where their scores stand, which there are, and which every tree has."""
-    begin = first + tl.arange(0, ROWS)[:, None]
-    end = start + tl.arange(0, COLUMNS)[None, :]
-    real = (begin < end) & (end <= length)
-    return begin, end, begin * size + end, real, real & ((end == begin + 1) | (end - begin == length))
-
-
-@triton.jit
-def _take_out(scores, vector, length, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """What all trees have in common, the best score of another phrase, and a unit of the vector."""
-    common = tl.full([1, 1], 0.0, tl.float64)
-    best = tl.full([1, 1], -float("inf"), tl.float64)
-    entry = tl.full([1, 1], 0.0, tl.float64)
-    for first in range(0, length, ROWS):
-        for start in range(1, length + 1, COLUMNS):
-            _, _, place, real, certain = _spans(first, start, length, size, ROWS, COLUMNS)
-            score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
-            other = tl.where(certain, -float("inf"), score)
-            best = tl.maximum(best, tl.max(tl.max(other, 1, keep_dims=True), 0, keep_dims=True))
-            fixed = tl.where(certain & (score > -float("inf")), score, 0.0)
-            common += tl.sum(tl.sum(fixed, 1, keep_dims=True), 0, keep_dims=True)
-            if vector is not None:
-                direction = finite_size(tl.load(vector + place, mask=real, other=0.0).to(tl.float64))
-                entry = tl.maximum(entry, tl.max(tl.max(direction, 1, keep_dims=True), 0, keep_dims=True))
-    return common, tl.where(best > -float("inf"), best, 0.0), power_near(entry)
-
-
-@triton.jit
-def _load_weights(
-    scores,
-    vector,
-    parts,
-    W,
-    best,
-    unit,
-    length,
-    size,
-    BEST: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
-    """Weights of all spans; zero in the results where there is no span."""
-    for first in range(0, size, ROWS):
-        for start in range(0, size, COLUMNS):
-            begin, end, place, real, certain = _spans(first, start, length, size, ROWS, COLUMNS)
-            score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
-            allowed = tl.where(score > -float("inf"), 0.0, -float("inf"))
-            score = tl.where(certain, allowed, score - best - (0.0 if BEST else _LOG_GROWTH))
-            if vector is None:
-                own = weights(W, score, None)
-            else:
-                direction = tl.load(vector + place, mask=real & (certain == 0), other=0.0).to(tl.float64)
-                own = weights(W, score, direction / unit)
-            write(W, end - begin, begin, own, real)
-            if parts is not None:
-                nothing = rounded(tl.zeros_like(score), parts)
-                tl.store(parts + place, nothing, mask=(begin < size) & (end < size) & (real == 0))
-
-
-@triton.jit
-def _inside(W, B, X, length, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    for width in range(1, length + 1):
-        for begin in range(0, length + 1 - width, LANES):
+def _inside(W, B, X, length, tile, SPLITS: tl.constexpr, LANES: tl.constexpr):
+    narrowest, widest = widths(tile, length)
+    for width in range(narrowest, widest + 1):
+        first, stop = starts(tile, width, 0, length)
+        for begin in range(first, stop, LANES):
             start = begin + tl.arange(0, LANES)[None, :]
-            real = start + width <= length
+            real = start < stop
             if width == 1:
                 inner = numbers.where(real, ones(W, 1, LANES))
             else:
@@ -120,12 +63,15 @@ def _inside(W, B, X, length, SPLITS: tl.constexpr, LANES: tl.constexpr):
 
 
 @triton.jit
-def _outside(parts, unit, goal, W, B, X, oX, length, size, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    for step in range(length):
-        width = length - step
-        for begin in range(0, length + 1 - width, LANES):
+def _outside(parts, unit, goal, tables, length, size, tile, SPLITS: tl.constexpr, LANES: tl.constexpr):
+    W, B, X, oX = tables
+    narrowest, widest = widths(tile, length)
+    for step in range(widest + 1 - narrowest):
+        width = widest - step
+        first, stop = starts(tile, width, 0, length)
+        for begin in range(first, stop, LANES):
             start = begin + tl.arange(0, LANES)[None, :]
-            real = start + width <= length
+            real = start < stop
             right_most = length - width - begin
             left_most = tl.minimum(begin + LANES - 1, length - width)
             phrase = read(B, width, start, real)
@@ -143,7 +89,14 @@ def _outside(parts, unit, goal, W, B, X, oX, length, size, SPLITS: tl.constexpr,
         numbers.barrier()
 
 
-@triton.jit(do_not_specialize=["words", "plane"])
+@triton.jit
+def _sum_of_trees(B, length):
+    place = tl.full([1, 1], 0, tl.int32)
+    empty = numbers.where(place == length, ones(B, 1, 1))
+    return numbers.add(read(B, place + length, place, place < length), empty)
+
+
+@triton.jit(do_not_specialize=["words", "plane", "diagonal"])
 def constituency_kernel(
     scores,
     lengths,
@@ -154,6 +107,9 @@ def constituency_kernel(
     memory,
     words,
     plane,
+    diagonal,
+    STEPS: tl.constexpr,
+    EXTENT: tl.constexpr,
     EXTENDED: tl.constexpr,
     BEST: tl.constexpr,
     SPLITS: tl.constexpr,
@@ -161,7 +117,8 @@ def constituency_kernel(
 ):
     """Log-partition and marginals of the spans of one sentence, or the Hessian times a vector.
 
-    Scores are ``(batch, begin, end)``; for the other arguments see `launch.Call` and `launch.launch_twice`.
+    Scores are ``(batch, begin, end)``; for the other arguments see `launch.Call`, `launch.launch_twice` and
+    `tiles.in_tiles`.
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
@@ -170,27 +127,31 @@ def constituency_kernel(
     needed = tl.load(trusted + sentence) == 0 if EXTENDED else sentence >= 0
     if needed:
         length = tl.load(lengths + sentence).to(tl.int32)
-        memory += sentence * (1 + DUAL + EXTENDED) * plane
+        memory += sentence * ((1 + DUAL + EXTENDED) * plane + _FURTHER)
         W, B, X, oX = _tables(memory, size, distances(plane, DUAL, EXTENDED, BEST))
+        taken = memory + (1 + DUAL + EXTENDED) * plane
 
-        common, best, unit = _take_out(scores, vector, length, size, SPLITS, LANES)
-        _load_weights(scores, vector, parts, W, best, unit, length, size, BEST, SPLITS, LANES)
-        numbers.barrier()
-        _inside(W, B, X, length, SPLITS, LANES)
+        tile = tile_of(diagonal, size, EXTENT)
+        if PREPARE & STEPS:
+            prepare(scores, vector, parts, W, taken, length, size, BEST, SPLITS, LANES)
+            numbers.barrier()
+        if UP & STEPS:
+            _inside(W, B, X, length, tile, SPLITS, LANES)
         place = tl.full([1, 1], 0, tl.int32)
-        empty = numbers.where(place == length, ones(W, 1, 1))
-        sum_of_trees = read(B, place + length, place, place < length)
-        sum_of_trees = numbers.add(sum_of_trees, empty)
-        if log_partition is not None:
-            phrases = tl.maximum(length - 2, 0).to(tl.float64)
-            found = numbers.log(sum_of_trees) + common + phrases * (best + _LOG_GROWTH)
-            tl.store(log_partition + sentence + place, rounded(found, log_partition))
-        if not BEST:
-            enough = numbers.sufficed(sum_of_trees, trusted + sentence)
-            if parts is not None:
-                if enough:
-                    goal = numbers.reciprocal(sum_of_trees)
-                    _outside(parts, unit if DUAL else 1.0, goal, W, B, X, oX, length, size, SPLITS, LANES)
+        if SUM & STEPS:
+            sum_of_trees = _sum_of_trees(B, length)
+            if log_partition is not None:
+                found = numbers.log(sum_of_trees) + tl.load(taken + place)
+                tl.store(log_partition + sentence + place, rounded(found, log_partition))
+            if not BEST:
+                numbers.sufficed(sum_of_trees, trusted + sentence)
+                numbers.barrier()
+        if parts is not None:
+            if DOWN & STEPS:
+                if (tl.load(trusted + sentence) == 0) == EXTENDED:
+                    goal = numbers.reciprocal(_sum_of_trees(B, length))
+                    unit = tl.load(taken + 1 + place) if DUAL else 1.0
+                    _outside(parts, unit, goal, (W, B, X, oX), length, size, tile, SPLITS, LANES)
 
 
 @triton.jit
@@ -235,22 +196,22 @@ def constituency_descent_kernel(
     sentence, parts, key = of_structure(streams, parts, batch, size * size)
     if is_own(streams, trusted + sentence, EXTENDED):
         length = tl.load(lengths + sentence).to(tl.int32)
-        memory += sentence * (1 + EXTENDED) * plane
+        memory += sentence * ((1 + EXTENDED) * plane + _FURTHER)
         tables = _tables(memory, size, distances(plane, False, EXTENDED, streams is None))
         _descend(parts, tables, key, length, size, SPLITS, LANES)
 
 
-def _plane(sizes: Sizes) -> int:
-    return 2 * (sizes[0] + 2) * (sizes[0] + 1)
+def _room(words: int) -> dict[str, Any]:
+    return {"plane": 2 * (words + 2) * (words + 1), "further": _FURTHER.value}
 
 
 def _launch(call: Call, sizes: Sizes) -> None:
-    launch_twice(constituency_kernel, call, sizes[0], plane=_plane(sizes), BEST=False)
+    launch_twice(in_tiles(constituency_kernel), call, sizes[0], **_room(sizes[0]), BEST=False)
 
 
 def _select(selection: Selection, sizes: Sizes) -> None:
-    chart = {"BEST": selection.streams is None}
-    select(constituency_kernel, constituency_descent_kernel, selection, sizes[0], plane=_plane(sizes), chart=chart)
+    kernels = (in_tiles(constituency_kernel), constituency_descent_kernel)
+    select(*kernels, selection, sizes[0], **_room(sizes[0]), chart={"BEST": selection.streams is None})
 
 
 marginals, hvp = functions_of(_launch)

@@ -1,4 +1,4 @@
-"""Eisner's program: one program instance for each sentence, and one barrier for each width of spans.
+"""Eisner's program: one program instance for each sentence or tile, and one barrier for each width of spans.
 
 With ``w`` the width and ``s`` the start of a span, ``X[w,s] = sum_k CR[k,s] CL[w-1-k,s+k+1]``,
 ``IR = X W(s -> s+w)``, ``IL = X W(s+w -> s)``, ``CR[w,s] = IR[w,s] + sum_k IR[k,s] CR[w-k,s+k]`` and
@@ -16,10 +16,11 @@ import triton.language as tl
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.arcs import load_weights, take_out_best
 from structattn.kernels.gpu.dependency_descent import descend
-from structattn.kernels.gpu.dependency_outside import outside
+from structattn.kernels.gpu.dependency_outside import outside, root_arcs
 from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
 from structattn.kernels.gpu.selection import is_own, of_structure
 from structattn.kernels.gpu.tables import distances, of_sentence, ones, read, sum_over_splits, triangles, write, zeros
+from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, starts, tile_of, widths
 from structattn.kernels.gpu.vectors import rounded
 
 # The number of trees grows like (27/4)^n; its logarithm is taken out of each word.
@@ -45,19 +46,44 @@ def _tables(memory, size, plane, form):
 
 
 @triton.jit
-def _inside(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    WR, WL, X, IR, IL, CR, CL, _, _, _, _ = tables
-    lowest: tl.constexpr = 1 if SINGLE else 0
+def _prepare(
+    source,
+    parts,
+    tables,
+    length,
+    words,
+    SINGLE: tl.constexpr,
+    BEST: tl.constexpr,
+    SPLITS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """Weights of arcs, and ones for spans without an arc; what was taken out, and the unit of the vector, are kept."""
+    scores, vector, taken = source
+    total, root, unit = take_out_best(scores, vector, taken, length, words, SINGLE, SPLITS, LANES)
+    # No word is at position 0.
+    place = tl.full([1, 1], 0, tl.int32)
+    tl.store(taken + place, total)
+    tl.store(taken + words + 1 + place, unit)
+    numbers.barrier()
+    growth: tl.constexpr = 0.0 if BEST else _LOG_GROWTH
+    load_weights((scores, vector, taken, root, unit), parts, growth, tables, length, words, SPLITS, LANES)
     for begin in range(0, length + 1, LANES):
         start = begin + tl.arange(0, LANES)[None, :]
-        unit = ones(WR, 1, LANES)
-        write(CR, 0, start, unit, start <= length)
-        write(CL, 0, start, unit, start <= length)
-    numbers.barrier()
-    for width in range(1, length + 1 - lowest):
-        for begin in range(lowest, length + 1 - width, LANES):
+        one = ones(tables[0], 1, LANES)
+        write(tables[5], 0, start, one, start <= length)
+        write(tables[6], 0, start, one, start <= length)
+
+
+@triton.jit
+def _inside(tables, length, tile, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
+    WR, WL, X, IR, IL, CR, CL, _, _, _, _ = tables
+    lowest: tl.constexpr = 1 if SINGLE else 0
+    narrowest, widest = widths(tile, length - lowest)
+    for width in range(narrowest, widest + 1):
+        first, stop = starts(tile, width, lowest, length)
+        for begin in range(first, stop, LANES):
             start = begin + tl.arange(0, LANES)[None, :]
-            real = start + width <= length
+            real = start < stop
             inner = numbers.settle(sum_over_splits(CR, CL, width, start, 0, 1, real, SPLITS))
             right = numbers.settle(numbers.multiply(inner, read(WR, width, start, real)))
             whole = numbers.add(sum_over_splits(IR, CR, width, start, 1, 0, real, SPLITS), right)
@@ -74,30 +100,32 @@ def _inside(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: t
 
 
 @triton.jit
-def _sum_of_trees(tables, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr):
-    """The sum over all trees; for a single root also in a table, before what stands left of each root."""
+def _add_over_roots(tables, length, SPLITS: tl.constexpr):
+    """Keeps what stands left of each single root with its arc, and before these the sum over all trees."""
     WR, _, _, _, _, CR, CL, _, _, _, under_root = tables
     place = tl.full([1, 1], 0, tl.int32)
+    total = zeros(WR, SPLITS, 1)
+    for begin in range(1, length + 1, SPLITS):
+        word = begin + tl.arange(0, SPLITS)[:, None]
+        real = word <= length
+        left = numbers.settle(numbers.multiply(read(WR, word, word * 0, real), read(CL, word - 1, word * 0 + 1, real)))
+        write(under_root, word, 0, left, real)
+        total = numbers.add(total, numbers.multiply(left, read(CR, length - word, word, real)))
+    empty = numbers.where(length == 0, ones(WR, 1, 1))
+    write(under_root, place, place, numbers.settle(numbers.add(numbers.fold(total), empty)), place == 0)
+    numbers.barrier()
+
+
+@triton.jit
+def _sum_of_trees(tables, length, SINGLE: tl.constexpr):
+    place = tl.full([1, 1], 0, tl.int32)
     if SINGLE:
-        total = zeros(WR, SPLITS, 1)
-        for begin in range(1, length + 1, SPLITS):
-            word = begin + tl.arange(0, SPLITS)[:, None]
-            real = word <= length
-            left = numbers.settle(
-                numbers.multiply(read(WR, word, word * 0, real), read(CL, word - 1, word * 0 + 1, real))
-            )
-            write(under_root, word, 0, left, real)
-            total = numbers.add(total, numbers.multiply(left, read(CR, length - word, word, real)))
-        empty = numbers.where(length == 0, ones(WR, 1, 1))
-        total = numbers.settle(numbers.add(numbers.fold(total), empty))
-        write(under_root, place, place, total, place == 0)
-        numbers.barrier()
-        return total
+        return read(tables[10], place, place, place == 0)
     else:
-        return read(CR, place + length, place, place == 0)
+        return read(tables[5], place + length, place, place == 0)
 
 
-@triton.jit(do_not_specialize=["words", "plane"])
+@triton.jit(do_not_specialize=["words", "plane", "diagonal"])
 def dependency_kernel(
     scores,
     lengths,
@@ -108,6 +136,9 @@ def dependency_kernel(
     memory,
     words,
     plane,
+    diagonal,
+    STEPS: tl.constexpr,
+    EXTENT: tl.constexpr,
     SINGLE: tl.constexpr,
     EXTENDED: tl.constexpr,
     BEST: tl.constexpr,
@@ -116,8 +147,8 @@ def dependency_kernel(
 ):
     """Log-partition and marginals of the arcs of one sentence, or the Hessian times a vector.
 
-    Scores are ``(batch, word, head)``; for the other arguments see `launch.Call` and `launch.launch_twice`.
-    ``SINGLE`` says whether exactly one word hangs from the root.
+    Scores are ``(batch, word, head)``; for the other arguments see `launch.Call`, `launch.launch_twice` and
+    `tiles.in_tiles`. ``SINGLE`` says whether exactly one word hangs from the root.
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
@@ -131,24 +162,31 @@ def dependency_kernel(
         tables = _tables(memory, size, plane, form)
         taken = memory + (1 + DUAL + EXTENDED) * plane
 
-        total, root, unit = take_out_best(scores, vector, taken, length, words, SINGLE, SPLITS, LANES)
-        numbers.barrier()
-        growth: tl.constexpr = 0.0 if BEST else _LOG_GROWTH
-        source = (scores, vector, taken, root, unit)
-        load_weights(source, parts, growth, tables, length, words, SPLITS, LANES)
-        numbers.barrier()
-        _inside(tables, length, SINGLE, SPLITS, LANES)
-        sum_of_trees = _sum_of_trees(tables, length, SINGLE, SPLITS)
-        if log_partition is not None:
-            found = numbers.log(sum_of_trees) + total + length.to(tl.float64) * _LOG_GROWTH
-            place = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
-            tl.store(place, rounded(found, log_partition))
-        if not BEST:
-            enough = numbers.sufficed(sum_of_trees, trusted + sentence)
-            if parts is not None:
-                if enough:
-                    goal = numbers.reciprocal(sum_of_trees)
-                    outside(parts, unit if DUAL else 1.0, goal, tables, length, words, SINGLE, SPLITS, LANES)
+        tile = tile_of(diagonal, size, EXTENT)
+        if PREPARE & STEPS:
+            _prepare((scores, vector, taken), parts, tables, length, words, SINGLE, BEST, SPLITS, LANES)
+            numbers.barrier()
+        if UP & STEPS:
+            _inside(tables, length, tile, SINGLE, SPLITS, LANES)
+        place = tl.full([1, 1], 0, tl.int32)
+        if SUM & STEPS:
+            if SINGLE:
+                _add_over_roots(tables, length, SPLITS)
+            sum_of_trees = _sum_of_trees(tables, length, SINGLE)
+            if log_partition is not None:
+                found = numbers.log(sum_of_trees) + tl.load(taken + place) + length.to(tl.float64) * _LOG_GROWTH
+                tl.store(log_partition + sentence + place, rounded(found, log_partition))
+            if not BEST:
+                numbers.sufficed(sum_of_trees, trusted + sentence)
+                numbers.barrier()
+        if parts is not None:
+            if DOWN & STEPS:
+                if (tl.load(trusted + sentence) == 0) == EXTENDED:
+                    goal = numbers.reciprocal(_sum_of_trees(tables, length, SINGLE))
+                    unit = tl.load(taken + size + place) if DUAL else 1.0
+                    outside(parts, unit, goal, tables, length, words, tile, SINGLE, SPLITS, LANES)
+                    if SINGLE:
+                        root_arcs(parts, unit, goal, tables, length, words, tile, LANES)
 
 
 @triton.jit(do_not_specialize=["batch", "words", "plane"])
@@ -180,13 +218,13 @@ def dependency_descent_kernel(
 
 def _launch(call: Call, sizes: Sizes) -> None:
     words, single_root = sizes
-    launch_twice(dependency_kernel, call, words, **_room(words), SINGLE=bool(single_root), BEST=False)
+    launch_twice(in_tiles(dependency_kernel), call, words, **_room(words), SINGLE=bool(single_root), BEST=False)
 
 
 def _select(selection: Selection, sizes: Sizes) -> None:
     words, single_root = sizes
     select(
-        dependency_kernel,
+        in_tiles(dependency_kernel),
         dependency_descent_kernel,
         selection,
         words,

@@ -11,20 +11,25 @@ import triton.language as tl
 
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.tables import ones, pull_from_left, pull_from_right, read, write
+from structattn.kernels.gpu.tiles import starts, widths
 from structattn.kernels.gpu.vectors import rounded
 
 
 @triton.jit
-def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Writes the probability of each arc, or its derivative in a unit."""
+def outside(
+    parts, unit, goal, tables, length, words, tile, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr
+):
+    """Writes the probability of each arc of a tile, or its derivative in a unit; those of a single root are missing."""
     WR, WL, X, IR, IL, CR, CL, oX, oCR, oCL, under_root = tables
     lowest: tl.constexpr = 1 if SINGLE else 0
-    for step in range(length - lowest):
-        width = length - lowest - step
-        for begin in range(lowest, length + 1 - width, LANES):
+    narrowest, widest = widths(tile, length - lowest)
+    for step in range(widest + 1 - narrowest):
+        width = widest - step
+        first, stop = starts(tile, width, lowest, length)
+        for begin in range(first, stop, LANES):
             start = begin + tl.arange(0, LANES)[None, :]
             end = start + width
-            real = end <= length
+            real = start < stop
             right_most = length - width - begin
             left_most = tl.minimum(begin + LANES - 1, length - width) - lowest
 
@@ -60,11 +65,12 @@ def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLI
             )
             if SINGLE:
                 # Words 1 to `end`, and `end` under the root.
-                first = word & (start == 1)
-                half, rest = read(under_root, end, 0, first), read(CR, length - end, end, first)
-                root_arc = read(WR, end, start * 0, first)
+                all_left = word & (start == 1)
+                half, rest = read(under_root, end, 0, all_left), read(CR, length - end, end, all_left)
+                root_arc = read(WR, end, start * 0, all_left)
                 own = numbers.plus_fraction(
-                    own, numbers.where(first, numbers.pull_only(numbers.pull(goal, rest, half), half, root_arc, child))
+                    own,
+                    numbers.where(all_left, numbers.pull_only(numbers.pull(goal, rest, half), half, root_arc, child)),
                 )
             write(oCL, width, start, own, word)
             item = read(IL, width, start, word)
@@ -77,10 +83,18 @@ def outside(parts, unit, goal, tables, length, words, SINGLE: tl.constexpr, SPLI
             of_left = numbers.pull_only(from_item, item, read(WL, width, start, word), inner)
             write(oX, width, start, numbers.plus_fraction(of_inner, numbers.where(word, of_left)), real)
         numbers.barrier()
-    if SINGLE:
-        for begin in range(1, length + 1, LANES):
+
+
+@triton.jit
+def root_arcs(parts, unit, goal, tables, length, words, tile, LANES: tl.constexpr):
+    """Writes the probabilities of the arcs from a single root to the words of a tile on the main diagonal."""
+    CR, under_root = tables[5], tables[10]
+    first_start, first_end, extent = tile
+    if first_start == first_end:
+        stop = tl.minimum(first_start + extent, length + 1)
+        for begin in range(tl.maximum(first_start, 1), stop, LANES):
             word = begin + tl.arange(0, LANES)[None, :]
-            real = word <= length
+            real = word < stop
             half, rest = read(under_root, word, 0, real), read(CR, length - word, word, real)
             arc = rounded(numbers.probability(numbers.pull(goal, rest, half), half) * unit, parts)
             tl.store(parts + (word - 1) * (words + 1), arc, mask=real)

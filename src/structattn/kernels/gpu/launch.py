@@ -38,6 +38,18 @@ class Call(NamedTuple):
     parts: Tensor | None = None
 
 
+Fill = Callable[..., None]
+
+
+def in_one(kernel: Any) -> Fill:
+    """A kernel of charts of which one program does all there is to do for a sentence."""
+
+    def fill(call: Call, *further: object, **constants: Any) -> None:
+        kernel[(len(call.scores),)](*call, *further, **constants)
+
+    return fill
+
+
 def functions_of(launch: Callable[[Call, Sizes], object]) -> tuple[Function, Function]:
     """Marginals, and Hessian-vector products, of a family that has one array of scores.
 
@@ -57,14 +69,14 @@ def functions_of(launch: Callable[[Call, Sizes], object]) -> tuple[Function, Fun
     return marginals, hvp
 
 
-def launch_twice(kernel: Any, call: Call, words: int, *, plane: int, further: int = 0, **constants: Any) -> None:
+def launch_twice(fill: Fill, call: Call, words: int, *, plane: int, further: int = 0, **constants: Any) -> None:
     """Launches a chart program without exponents, and with them for the sentences for which these were needed.
 
     Args:
-        kernel: takes a call; ``trusted``, where it notes for each sentence whether doubles have sufficed, int32, and
-            returns at once if they have; ``memory`` for tables and what else it keeps, float64; ``words``, ``plane``,
-            and of constants ``EXTENDED``, whether numbers have exponents, ``SPLITS``, ``LANES`` and those of the
-            family.
+        fill: launches a kernel, which takes a call; ``trusted``, where it notes for each sentence whether doubles have
+            sufficed, int32, and returns at once if they have; ``memory`` for tables and what else it keeps, float64;
+            ``words``, ``plane``, and of constants ``EXTENDED``, whether numbers have exponents, ``SPLITS``, ``LANES``
+            and those of the family.
         call: what it reads and writes.
         words: of the longest sentence.
         plane: cells in all tables of a sentence.
@@ -78,7 +90,7 @@ def launch_twice(kernel: Any, call: Call, words: int, *, plane: int, further: in
     trusted = call.lengths.new_empty(batch, dtype=torch.int32)
     for extended in (False, True):
         constants["EXTENDED"] = extended
-        kernel[(batch,)](*call, trusted, memory, words, plane, **constants, **CHART_TILE, **OPTIONS)
+        fill(call, trusted, memory, words, plane, **constants, **CHART_TILE, **OPTIONS)
 
 
 class Selection(NamedTuple):
@@ -119,7 +131,7 @@ def selections_of(choose: Callable[[Selection, Sizes], object]) -> tuple[Functio
 
 
 def select(
-    kernel: Any,
+    fill: Fill,
     descent: Any,
     selection: Selection,
     words: int,
@@ -134,16 +146,17 @@ def select(
     """Fills charts and chooses from them: by best scores, or at random without exponents and with them.
 
     Args:
-        kernel: takes what it takes from `launch_twice`.
-        descent: takes lengths, streams, parts, what the first kernel has written to ``trusted`` and ``memory``, room
-            for marks if it has any, the number of sentences, words and plane, and constants. It works on one structure.
+        fill: as of `launch_twice`.
+        descent: a kernel that takes lengths, streams, parts, what ``fill`` has written to ``trusted`` and ``memory``,
+            room for marks if it has any, the number of sentences, words and plane, and constants. It works on one
+            structure.
         selection: what structures are chosen by, and where they go.
         words: of the longest sentence.
         plane: as of `launch_twice`.
         further: as of `launch_twice`.
         marks: how many there are in a structure.
         mark_type: their type.
-        chart: constants of the first kernel only.
+        chart: constants of the kernel that is launched by ``fill``.
         constants: of the family.
     """
     (scores,), lengths, streams, parts = selection
@@ -154,5 +167,5 @@ def select(
     room = [lengths.new_empty(count * batch * marks, dtype=mark_type)] if marks else []
     for extended in (False,) if best else (False, True):
         constants |= {"EXTENDED": extended, **CHART_TILE, **OPTIONS}
-        kernel[(batch,)](*Call(scores, lengths), trusted, memory, words, plane, **chart, **constants)
+        fill(Call(scores, lengths), trusted, memory, words, plane, **chart, **constants)
         descent[(batch * count,)](lengths, streams, parts, trusted, memory, *room, batch, words, plane, **constants)

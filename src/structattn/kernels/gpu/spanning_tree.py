@@ -6,6 +6,8 @@ Weights of a word sum to one, so no sum over trees is above one; numbers with ex
 Reference: Koo et al. (2007), Structured prediction models via the matrix-tree theorem.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -21,6 +23,7 @@ from structattn.kernels.gpu.launch import (
     Selection,
     Sizes,
     functions_of,
+    in_one,
     launch_twice,
     select,
     selections_of,
@@ -207,7 +210,7 @@ def spanning_tree_descent_kernel(
 
 
 def _launch(call: Call, sizes: Sizes) -> None:
-    launch_twice(spanning_tree_kernel, call, sizes[0], **_room(sizes))
+    launch_twice(in_one(spanning_tree_kernel), call, sizes[0], **_room(sizes))
 
 
 def _select(selection: Selection, sizes: Sizes) -> None:
@@ -215,7 +218,7 @@ def _select(selection: Selection, sizes: Sizes) -> None:
         _launch_best(selection, sizes)
         return
     marks = 4 * (sizes[0] + 1)
-    kernels = (spanning_tree_kernel, spanning_tree_descent_kernel)
+    kernels = (in_one(spanning_tree_kernel), spanning_tree_descent_kernel)
     select(*kernels, selection, sizes[0], **_room(sizes), marks=marks, mark_type=torch.int32, chart={})
 
 
@@ -229,7 +232,7 @@ def _launch_best(selection: Selection, sizes: Sizes) -> None:
     arborescence_kernel[(batch,)](scores, lengths, parts, gains, known, words, **constants)
 
 
-def _room(sizes: Sizes) -> dict[str, int]:
+def _room(sizes: Sizes) -> dict[str, Any]:
     words, single_root = sizes
     size, tables = words + 1, 3 if single_root else 2
     return {"plane": tables * size * size, "further": 3 * size, "SINGLE": bool(single_root)}
