@@ -184,6 +184,13 @@ def test_pages_are_as_their_records_say() -> None:
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: make tables"
 
 
+def test_what_is_not_reproduced_says_what_was_tried() -> None:
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    found = [line for line in page.splitlines() if "| not reproduced" in line and "`" in line]
+    assert found
+    assert all("| not reproduced: tried " in line for line in found)
+
+
 def test_records_hold_no_path_of_a_machine() -> None:
     for file in (ROOT / "papers").glob("*/results/*.jsonl"):
         text = file.read_text(encoding="utf-8")

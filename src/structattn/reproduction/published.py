@@ -140,13 +140,14 @@ def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict
     published = _number(entry.get("published"))
     sign = -1 if entry.get("lowest") else 1
     best = sign * (mean(shown.values) if bounds is None else bounds[sign > 0])
-    name, note = FAILED if published is not None else MEASURED, entry.get("tried", "")
+    name = FAILED if published is not None else MEASURED
     if published is not None and best >= sign * published:
-        name, note = REPRODUCED, ""
+        name = REPRODUCED
     elif published is not None and entry.get("above") not in (None, entry["ours"]):
         other = evidence.of(entry["above"], place)
         if other is not None and is_above(found, other):
             name = ORDERED
+    note = f"tried {entry['tried']}" if name in (FAILED, ORDERED) and "tried" in entry else ""
     digits = entry["digits"]
     text = NONE if bounds is None else f"{bounds[0]:.{digits}f} to {bounds[1]:.{digits}f}"
     return Verdict(name, note, shown.text(digits), text, shown.is_older)
