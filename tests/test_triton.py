@@ -17,7 +17,7 @@ from structattn.kernels.constituency import real_spans
 from structattn.kernels.heads import real_arcs
 from structattn.kernels.operators import Operators
 from structattn.kernels.segments import real_segments
-from triton_launches import WAITING, Called, counted
+from triton_launches import WAITING, Called, counted, poison
 from triton_races import watched
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
@@ -191,14 +191,8 @@ def test_a_sentence_has_the_same_bits_in_every_batch(kernel: Kernel, device: str
 @every_kernel
 def test_nothing_is_read_that_was_not_written(kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is full of what is no number when a kernel gets it, and results are whole all the same."""
-    new_empty = Tensor.new_empty
-
-    def poisoned(self: Tensor, *args: object, **kwargs: object) -> Tensor:
-        found: Tensor = new_empty(self, *args, **kwargs)  # type: ignore[arg-type, call-overload]
-        return found.fill_(torch.nan if found.is_floating_point() else -1)
-
     scores, vectors = kernel.random(4, 3, seed=9, forbidden=0.2), kernel.random(4, 3, seed=10)
-    monkeypatch.setattr(Tensor, "new_empty", poisoned)
+    poison(monkeypatch)
     found = compare(kernel, scores, torch.tensor([4, 2, 0]), vectors, device=device, tolerance=1e-14)
     assert all(not value.isnan().any() for value in found.values())
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from structattn.kernels import gpu, native, spanning_tree
 from structattn.kernels.random import streams
 from test_triton import KERNELS, Kernel, every_kernel, lengths_of
-from triton_launches import WAITING, Called, counted
+from triton_launches import WAITING, Called, counted, poison
 from triton_races import watched
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
@@ -136,13 +136,7 @@ def test_a_sentence_has_the_same_structures_in_every_batch(kernel: Kernel, devic
 def test_nothing_is_read_that_was_not_written(
     kernel: Kernel, compare: Callable[..., list[Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new_empty = Tensor.new_empty
-
-    def poisoned(self: Tensor, *args: object, **kwargs: object) -> Tensor:
-        found: Tensor = new_empty(self, *args, **kwargs)  # type: ignore[arg-type, call-overload]
-        return found.fill_(torch.nan if found.is_floating_point() else -1)
-
-    monkeypatch.setattr(Tensor, "new_empty", poisoned)
+    poison(monkeypatch)
     compare(kernel, kernel.random(4, 3, seed=9, forbidden=0.2), torch.tensor([4, 2, 0]))
 
 

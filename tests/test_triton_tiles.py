@@ -7,7 +7,7 @@ from torch import Tensor
 from structattn.kernels import constituency, dependency
 from test_triton import KERNELS, Kernel
 from test_triton_selection import chosen
-from triton_launches import counted
+from triton_launches import counted, poison
 from triton_races import watched
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
@@ -45,18 +45,12 @@ def test_tiles_change_no_bit(kernel: Kernel, n: int, extent: int, device: str, m
 
 @every_chart
 def test_nothing_is_read_that_was_not_written(kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    new_empty = Tensor.new_empty
-
-    def poisoned(self: Tensor, *args: object, **kwargs: object) -> Tensor:
-        found: Tensor = new_empty(self, *args, **kwargs)  # type: ignore[arg-type, call-overload]
-        return found.fill_(torch.nan if found.is_floating_point() else -1)
-
     scores, vectors = kernel.random(5, 3, seed=9), kernel.random(5, 3, seed=10)
     scores, vectors = [[array.to(device) for array in group] for group in (scores, vectors)]
     lengths = torch.tensor([5, 2, 0], device=device)
     whole = results(kernel, scores, vectors, lengths)
     cut(monkeypatch, 2)
-    monkeypatch.setattr(Tensor, "new_empty", poisoned)
+    poison(monkeypatch)
     for name, value in results(kernel, scores, vectors, lengths).items():
         assert torch.equal(value, whole[name]), name
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Operators that return to the host what the device has found.
@@ -32,3 +34,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
     monkeypatch.setattr(type(dependency_kernel), "__getitem__", launch)
     return grids
+
+
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is full of what is no number when a kernel gets it."""
+    new_empty = Tensor.new_empty
+
+    def poisoned(self: Tensor, *args: object, **kwargs: object) -> Tensor:
+        found: Tensor = new_empty(self, *args, **kwargs)  # type: ignore[arg-type, call-overload]
+        return found.fill_(torch.nan if found.is_floating_point() else -1)
+
+    monkeypatch.setattr(Tensor, "new_empty", poisoned)

@@ -27,7 +27,7 @@ from structattn.kernels.gpu.tables import (
     triangles,
     write,
 )
-from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, starts, tile_of, widths
+from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, report_sum, starts, tile_of, widths
 from structattn.kernels.gpu.vectors import rounded
 
 # What is kept of a sentence beside its chart: what is taken out of all trees, and the unit of the vector.
@@ -139,13 +139,7 @@ def constituency_kernel(
             _inside(W, B, X, length, tile, SPLITS, LANES)
         place = tl.full([1, 1], 0, tl.int32)
         if SUM & STEPS:
-            sum_of_trees = _sum_of_trees(B, length)
-            if log_partition is not None:
-                found = numbers.log(sum_of_trees) + tl.load(taken + place)
-                tl.store(log_partition + sentence + place, rounded(found, log_partition))
-            if not BEST:
-                numbers.sufficed(sum_of_trees, trusted + sentence)
-                numbers.barrier()
+            report_sum(_sum_of_trees(B, length), tl.load(taken + place), log_partition, trusted, sentence, BEST)
         if parts is not None:
             if DOWN & STEPS:
                 if (tl.load(trusted + sentence) == 0) == EXTENDED:

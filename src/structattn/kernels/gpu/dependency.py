@@ -20,8 +20,7 @@ from structattn.kernels.gpu.dependency_outside import outside, root_arcs
 from structattn.kernels.gpu.launch import Call, Selection, Sizes, functions_of, launch_twice, select, selections_of
 from structattn.kernels.gpu.selection import is_own, of_structure
 from structattn.kernels.gpu.tables import distances, of_sentence, ones, read, sum_over_splits, triangles, write, zeros
-from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, starts, tile_of, widths
-from structattn.kernels.gpu.vectors import rounded
+from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, report_sum, starts, tile_of, widths
 
 # The number of trees grows like (27/4)^n; its logarithm is taken out of each word.
 _LOG_GROWTH = tl.constexpr(1.9)
@@ -62,7 +61,7 @@ def _prepare(
     total, root, unit = take_out_best(scores, vector, taken, length, words, SINGLE, SPLITS, LANES)
     # No word is at position 0.
     place = tl.full([1, 1], 0, tl.int32)
-    tl.store(taken + place, total)
+    tl.store(taken + place, total + length.to(tl.float64) * _LOG_GROWTH)
     tl.store(taken + words + 1 + place, unit)
     numbers.barrier()
     growth: tl.constexpr = 0.0 if BEST else _LOG_GROWTH
@@ -173,12 +172,7 @@ def dependency_kernel(
             if SINGLE:
                 _add_over_roots(tables, length, SPLITS)
             sum_of_trees = _sum_of_trees(tables, length, SINGLE)
-            if log_partition is not None:
-                found = numbers.log(sum_of_trees) + tl.load(taken + place) + length.to(tl.float64) * _LOG_GROWTH
-                tl.store(log_partition + sentence + place, rounded(found, log_partition))
-            if not BEST:
-                numbers.sufficed(sum_of_trees, trusted + sentence)
-                numbers.barrier()
+            report_sum(sum_of_trees, tl.load(taken + place), log_partition, trusted, sentence, BEST)
         if parts is not None:
             if DOWN & STEPS:
                 if (tl.load(trusted + sentence) == 0) == EXTENDED:

@@ -13,7 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.launch import Call, Fill
+from structattn.kernels.gpu.vectors import rounded
 
 # What a program does, as a sum of: what comes before the chart, a tile upwards, the sum over all structures, and a tile
 # downwards.
@@ -87,3 +89,23 @@ def starts(tile, width, lowest, length):
     first_start, first_end, extent = tile
     first = tl.maximum(tl.maximum(first_start, first_end - width), lowest)
     return first, tl.minimum(tl.minimum(first_start + extent, first_end + extent - width), length + 1 - width)
+
+
+@triton.jit
+def report_sum(total, taken_out, log_partition, trusted, sentence, BEST: tl.constexpr):
+    """Writes the log-partition of a sentence and, unless only the best structure counts, whether numbers sufficed.
+
+    Args:
+        total: the sum over all structures, without what was taken out of each.
+        taken_out: that.
+        log_partition: where it goes, or None.
+        trusted: as of `launch.launch_twice`.
+        sentence: which it is.
+        BEST: whether numbers are those of the best structure.
+    """
+    if log_partition is not None:
+        place = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
+        tl.store(place, rounded(numbers.log(total) + taken_out, log_partition))
+    if not BEST:
+        numbers.sufficed(total, trusted + sentence)
+        numbers.barrier()
