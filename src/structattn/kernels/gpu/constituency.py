@@ -142,7 +142,7 @@ def constituency_kernel(
             report_sum(_sum_of_trees(B, length), tl.load(taken + place), log_partition, trusted, sentence, BEST)
         if parts is not None:
             if DOWN & STEPS:
-                if (tl.load(trusted + sentence) == 0) == EXTENDED:
+                if numbers.are_used(trusted + sentence, EXTENDED):
                     goal = numbers.reciprocal(_sum_of_trees(B, length))
                     unit = tl.load(taken + 1 + place) if DUAL else 1.0
                     _outside(parts, unit, goal, (W, B, X, oX), length, size, tile, SPLITS, LANES)

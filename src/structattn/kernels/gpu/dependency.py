@@ -175,7 +175,7 @@ def dependency_kernel(
             report_sum(sum_of_trees, tl.load(taken + place), log_partition, trusted, sentence, BEST)
         if parts is not None:
             if DOWN & STEPS:
-                if (tl.load(trusted + sentence) == 0) == EXTENDED:
+                if numbers.are_used(trusted + sentence, EXTENDED):
                     goal = numbers.reciprocal(_sum_of_trees(tables, length, SINGLE))
                     unit = tl.load(taken + size + place) if DUAL else 1.0
                     outside(parts, unit, goal, tables, length, words, tile, SINGLE, SPLITS, LANES)

@@ -38,6 +38,7 @@ class Call(NamedTuple):
     parts: Tensor | None = None
 
 
+# (call, trusted, memory, words, plane, constants): launches what fills the charts of a call, see `launch_twice`.
 Fill = Callable[..., None]
 
 

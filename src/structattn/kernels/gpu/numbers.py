@@ -265,6 +265,12 @@ def sufficed(total, flag):
 
 
 @triton.jit
+def are_used(flag, EXTENDED: tl.constexpr):
+    """Whether the results of a sentence come from these numbers, as `sufficed` has noted."""
+    return tl.load(flag) == (0 if EXTENDED else 1)
+
+
+@triton.jit
 def log(number):
     """Logarithm of the value; ``-inf`` for zero."""
     if number[2] is None:

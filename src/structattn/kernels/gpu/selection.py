@@ -140,7 +140,7 @@ def of_structure(streams, parts, batch, cells):
 @triton.jit
 def is_own(streams, flag, EXTENDED: tl.constexpr):
     """Whether a sentence is chosen from by these numbers: the best always, others by those that have sufficed."""
-    return True if streams is None else tl.load(flag) == (0 if EXTENDED else 1)
+    return True if streams is None else numbers.are_used(flag, EXTENDED)
 
 
 @triton.jit

@@ -15,7 +15,7 @@ _LOG_GROWTH = tl.constexpr(1.3862943611198906)
 
 
 @triton.jit
-def spans(first, start, length, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _spans(first, start, length, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Begin and end of the spans of a tile, where their scores stand, which there are, and which every tree has."""
     begin = first + tl.arange(0, ROWS)[:, None]
     end = start + tl.arange(0, COLUMNS)[None, :]
@@ -31,7 +31,7 @@ def _take_out(scores, vector, length, size, ROWS: tl.constexpr, COLUMNS: tl.cons
     entry = tl.full([1, 1], 0.0, tl.float64)
     for first in range(0, length, ROWS):
         for start in range(1, length + 1, COLUMNS):
-            _, _, place, real, certain = spans(first, start, length, size, ROWS, COLUMNS)
+            _, _, place, real, certain = _spans(first, start, length, size, ROWS, COLUMNS)
             score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
             other = tl.where(certain, -float("inf"), score)
             best = tl.maximum(best, tl.max(tl.max(other, 1, keep_dims=True), 0, keep_dims=True))
@@ -77,7 +77,7 @@ def prepare(
     tl.store(kept + 1, unit)
     for first in range(0, size, ROWS):
         for start in range(0, size, COLUMNS):
-            begin, end, place, real, certain = spans(first, start, length, size, ROWS, COLUMNS)
+            begin, end, place, real, certain = _spans(first, start, length, size, ROWS, COLUMNS)
             score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
             allowed = tl.where(score > -float("inf"), 0.0, -float("inf"))
             score = tl.where(certain, allowed, score - best - (0.0 if BEST else _LOG_GROWTH))

@@ -23,6 +23,7 @@ PREPARE = tl.constexpr(1)
 UP = tl.constexpr(2)
 SUM = tl.constexpr(4)
 DOWN = tl.constexpr(8)
+ALL = PREPARE.value | UP.value | SUM.value | DOWN.value
 # Positions in a block, and up to how many words a sentence is one tile.
 EXTENT = 32
 LONGEST_ALONE = 128
@@ -41,7 +42,7 @@ def in_tiles(kernel: Any) -> Fill:
 def _launches(batch: int, words: int, *, down: bool) -> Iterator[tuple[tuple[int, ...], int, dict[str, int]]]:
     """The grid, the diagonal, and the constants of each."""
     if words <= LONGEST_ALONE:
-        yield (batch,), 0, {"STEPS": 15, "EXTENT": 0}
+        yield (batch,), 0, {"STEPS": ALL, "EXTENT": 0}
         return
     blocks = triton.cdiv(words + 1, EXTENT)
     yield (batch,), 0, {"STEPS": PREPARE.value, "EXTENT": 0}
