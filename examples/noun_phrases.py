@@ -1,9 +1,4 @@
-"""Base noun phrases of a dependency treebank, and what both taggers of them share: reading, learning, scoring.
-
-A base noun phrase is a NOUN, PROPN or PRON with the determiners, adjectives, numbers, possessors, compound and flat
-parts next to it: its span grows to the left and right while the neighbouring word hangs, by one of these relations,
-from a word in the span. A phrase inside another one is dropped. Its label is the universal tag of its head.
-"""
+"""Base noun phrases of a dependency treebank, labelled by the tag of their head: reading, learning, scoring."""
 
 import argparse
 import random
@@ -15,30 +10,15 @@ import torch
 from torch import Tensor, nn
 
 import structattn as sa
+from structattn.syntax.noun_phrases import base_noun_phrases
 
 LABELS = ("NOUN", "PROPN", "PRON")
-RELATIONS = {"det", "amod", "nummod", "compound", "flat", "nmod:poss", "nmod:desc"}
 Phrase = tuple[int, int, int]  # start, end (half-open), label from 1 on
 
 
 def phrases(sentence: sa.Sentence) -> list[Phrase]:
     """The base noun phrases of a sentence with tags and a dependency tree, from left to right."""
-    tree, tags = sentence.dependency, sentence.tags
-    if tree is None or tags is None or tree.labels is None:
-        raise ValueError(f"a sentence without tags and labelled arcs: {' '.join(sentence.words):.60}")
-    joins = [label in RELATIONS or label.startswith("compound") for label in tree.labels]
-    found = []
-    for head, tag in enumerate(tags):
-        if tag not in LABELS:
-            continue
-        start, end = head, head + 1
-        while start > 0 and joins[start - 1] and start <= tree.heads[start - 1] - 1 < end:
-            start -= 1
-        while end < len(tags) and joins[end] and start <= tree.heads[end] - 1 < end:
-            end += 1
-        found.append((start, end, LABELS.index(tag) + 1))
-    inside = {p for p in found for q in found if p != q and q[0] <= p[0] and p[1] <= q[1]}
-    return [phrase for phrase in found if phrase not in inside]
+    return [(start, end, LABELS.index(tag) + 1) for start, end, tag in base_noun_phrases(sentence)]
 
 
 def read(path: Path) -> list[sa.Sentence]:

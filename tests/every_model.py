@@ -17,8 +17,10 @@ from structattn.encoders.table import BUILDERS, needs_backbone
 from structattn.pretrained import HydraConfig, add_heads
 from structattn.tasks import (
     AttachmentModel,
+    ClassifierConfig,
     SentenceModel,
     SequenceModel,
+    TaggingModel,
     Task,
     TaskModel,
     TextProcessor,
@@ -70,6 +72,16 @@ def attachment(attention: str, folder: Path) -> tuple[TaskModel, Any]:
     return model, model.collate([sa.Example((one,)) for one in SENTENCES])
 
 
+def tagger(tags: str, folder: Path) -> tuple[TaskModel, Any]:
+    """Spans of two words each, alone or as a chain."""
+    examples = [sa.Example((one,), " ".join((["B-a", "I-a"] * len(one))[: len(one)])) for one in SENTENCES]
+    encoder = build("transformer", vocab_size=len(VOCABULARY), dim=24)
+    config = ClassifierConfig(tags=tags)  # type: ignore[arg-type]
+    labels = ["B-a", "I-a", "O"]
+    model = TaggingModel(encoder, get_task("span_tagging"), labels, vocabulary=VOCABULARY, classifier=config)
+    return model, model.collate(examples)
+
+
 MODELS: Mapping[str, Callable[[Path], tuple[TaskModel, Any]]] = {
     **{name: partial(classifier, name) for name in BUILDERS},
     **{
@@ -80,6 +92,7 @@ MODELS: Mapping[str, Callable[[Path], tuple[TaskModel, Any]]] = {
         f"transformer decoder, {encoder}": partial(translator, encoder, "transformer")
         for encoder in ("transformer", "tree_transformer")
     },
+    **{f"tags, {tags}": partial(tagger, tags) for tags in ("chain", "independent")},
     **{f"attachment, {attention}": partial(attachment, attention) for attention in ("projective", "nonprojective")},
 }
 

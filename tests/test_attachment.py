@@ -75,7 +75,7 @@ def test_attachment_counts_words_not_sentences() -> None:
     found = metric("attachment")
     assert found.value(["2 0", "0"], ["2 0", "0"]) == 1
     assert found.value(["2 0 2", "0"], ["0 1 2", "0"]) == pytest.approx(2 / 4)
-    with pytest.raises(ValueError, match="expected 2 heads for tree 0, got 1"):
+    with pytest.raises(ValueError, match="attachment: expected an answer for each of the 2 words of example 0, got 1"):
         found.value(["2 0"], ["0"])
 
 

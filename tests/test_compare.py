@@ -352,7 +352,8 @@ def test_a_page_of_flips_needs_two_systems(tmp_path: Path) -> None:
 
 def coins(generator: np.random.Generator, gold: np.ndarray, share: float) -> np.ndarray:
     """Answers of which this share is right."""
-    wrong = np.where(gold == "a", "b", "a")
+    one, other = np.unique(gold)
+    wrong = np.where(gold == one, other, one)
     return np.where(generator.random(len(gold)) < share, gold, wrong)
 
 
@@ -491,7 +492,7 @@ def test_every_metric_tells_a_better_system(name: str) -> None:
         noise = generator.normal(size=(4, 200))
         first, second = [gold + 3 * row for row in noise[:2]], [gold + 0.5 * row for row in noise[2:]]
     else:
-        gold = generator.choice(["a", "b"], 200)
+        gold = generator.choice(["B-a", "B-b"], 200)
         first, second = ([coins(generator, gold, share) for _ in range(2)] for share in (0.6, 0.9))
     result = compare_answers(found, gold, first=first, second=second, samples=300)
     assert (result.difference > 0) == found.greater_is_better

@@ -1,4 +1,4 @@
-"""The taggers of ``examples/``: what a base noun phrase is, and both scripts on a tiny treebank."""
+"""The tagger of ``examples/``, on a tiny treebank."""
 
 import importlib
 from collections.abc import Callable
@@ -30,35 +30,27 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Load:
     return load
 
 
-def test_phrases_are_heads_with_their_neighbours(example: Load) -> None:
-    noun_phrases = example("noun_phrases")
-    assert noun_phrases.phrases(BIG_DOG) == [(0, 3, 1), (4, 6, 2), (7, 8, 3)]
-    with pytest.raises(ValueError, match="without tags and labelled arcs: a b"):
-        noun_phrases.phrases(sa.Sentence(["a", "b"]))
-
-
 def test_f1_counts_spans_with_their_labels(example: Load) -> None:
     f1 = example("noun_phrases").f1
     assert f1([[(0, 1, 1), (2, 3, 1)]], [[(0, 1, 1), (2, 3, 2)]]) == 50
     assert f1([[]], [[]]) == 0
 
 
-def test_tags_and_segments_are_the_same_phrases(example: Load) -> None:
-    assert example("tag_bio").spans([1, 2, 2, 0, 3, 4, 6, 5]) == [(0, 3, 1), (4, 6, 2), (6, 7, 3), (7, 8, 3)]
+def test_words_between_phrases_are_segments(example: Load) -> None:
+    assert example("noun_phrases").phrases(BIG_DOG) == [(0, 3, 1), (4, 6, 2), (7, 8, 3)]
     assert example("tag_spans").with_outside([(1, 3, 2)], 4) == [(0, 1, 0), (1, 3, 2), (3, 4, 0)]
 
 
-@pytest.mark.parametrize("name", ["tag_bio", "tag_spans"])
-def test_both_taggers_learn_a_tiny_treebank(
-    name: str, example: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_both_choices_of_spans_learn_a_tiny_treebank(
+    example: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "tiny.conllu"
     other = sa.Sentence(["She", "ran"], tags=["PRON", "VERB"], dependency=sa.DependencyTree([2, 0], ["nsubj", "root"]))
     sa.write_conllu(path, [BIG_DOG, other] * 8)
-    scores = example(name).main([str(path), str(path), "--epochs", "30", "--sentences", "16"])
+    scores = example("tag_spans").main([str(path), str(path), "--epochs", "30", "--sentences", "16"])
     assert scores["structured"] > 70
     assert scores["independent"] > 70
     assert "F1" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:
-        example(name).main(["--help"])
+        example("tag_spans").main(["--help"])
     assert stopped.value.code == 0

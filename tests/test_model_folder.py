@@ -43,6 +43,7 @@ from structattn.tasks import (
     Prediction,
     SentenceModel,
     SequenceModel,
+    TaggingModel,
     Task,
     TaskModel,
     get_task,
@@ -219,6 +220,9 @@ SAVED: dict[str, Callable[[], SavedModel]] = {
     "attachment": lambda: AttachmentModel(
         sa.encoders.build("structured", vocab_size=8, dim=4), get_task("attachment"), vocabulary=Vocabulary(WORDS)
     ),
+    "tagging": lambda: TaggingModel(
+        sa.encoders.build("bilstm", vocab_size=8, dim=4), get_task("tagging"), "AB", vocabulary=Vocabulary(WORDS)
+    ),
     "parser": small_parser,
     "hydra_sequence_classification": lambda: small_hydra(HydraModelForSequenceClassification, 2),
     "hydra_token_classification": lambda: small_hydra(HydraModelForTokenClassification, 2),
@@ -358,7 +362,7 @@ def test_a_new_kind_of_task_is_a_row_in_each_table(tmp_path: Path, monkeypatch: 
     result = run(dataclasses.replace(config, out=str(tmp_path / "run"), device="cpu"))
     assert result.test["accuracy"] == 1.0
     assert sa.load(tmp_path / "run").predict([sa.Example((Sentence(["a"] * 4),), id="x")])[0].label == "4"
-    with pytest.raises(ConfigError, match="unknown answer 'song'; known: label, text, facts, tree, number"):
+    with pytest.raises(ConfigError, match="unknown answer 'song'; known: label, text, facts, tags, tree, number"):
         model_class(Task("singing", answer="song"))
 
 

@@ -145,7 +145,7 @@ def test_a_record_is_of_the_test_data_where_a_run_has_any(place: Place) -> None:
     (place.path / "data" / "has_test").touch()
     place.work("wide")
     (record,) = read_records(*place.rows("wide"))
-    assert (record.split, record.examples, record.metrics) == ("test", 1, {"accuracy": 0.0})
+    assert (record.split, record.examples, record.metrics) == ("test", 1, {"accuracy": 0.0, "dev_accuracy": 0.25})
     assert record.is_right is not None
     assert record.is_right.mean() == record.metrics["accuracy"]
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Kind = Literal["encoders", "embedders", "tasks", "priors", "structures"]
 Entries = dict[str, tuple[str, dict[str, Any]]]
 
+_ANSWERS = {"text": "a text", "tree": "a tree", "tags": "a tag for each word"}
+
 
 def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
     """The available encoders, embedders, tasks, priors or structures, one line each.
@@ -72,8 +74,8 @@ def _tasks() -> Entries:
 def _describe(task: "Task") -> str:
     scores = task.score_range
     classes = f"{len(task.labels)} labels" if task.labels else "labels as in the training data"
-    if task.answer in ("text", "tree"):
-        classes = f"a {task.answer}"
+    if task.answer in _ANSWERS:
+        classes = _ANSWERS[task.answer]
     answer = f"a score from {scores[0]:g} to {scores[1]:g}" if scores else classes
     sentences = "one sentence" if task.arity == 1 else "two sentences"
     return f"{sentences}; {answer}; format {task.format or 'as the file says'}; {', '.join(task.metrics)}"

@@ -55,6 +55,9 @@ KINDS: Mapping[str, Kind] = {
         f"{_LOAD}\nmodel.predict(EXAMPLES)",
         "question-answering",
     ),
+    "tagging": Kind(
+        "Gives a tag to each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "token-classification"
+    ),
     "attachment": Kind("Finds the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
     "parser": Kind(
         "Finds tags and the labelled dependency tree of each sentence.",

@@ -42,6 +42,8 @@ def golden_examples(task: Task, *, has_syntax: bool) -> list[Example]:
         answers = [task.score_range[0], task.score_range[1] - 0.5]
     elif task.answer == "text":
         answers = ["der alte Hund", "Katzen sehen den Hund"]
+    elif task.answer == "tags":
+        answers = [" ".join(["B-a", "I-a", "O", "O"][: len(one)]) for one in sentences]
     elif task.answer == "tree":
         answers = [None, None]
     pairs = [sentences, sentences[::-1]] if task.arity == 2 else [sentences[:1], sentences[1:]]

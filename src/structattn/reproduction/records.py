@@ -38,7 +38,8 @@ class Record:
         version: of the code: the package's, and the commit where there is one.
         data: the checksum of every file that was read.
         split: what the metrics were measured on.
-        metrics: the metrics, as the run gives them.
+        metrics: the metrics, as the run gives them; of a run that is measured on test data also those on dev, as
+            ``dev_accuracy`` and so on.
         seconds: training time.
         machine: processor, threads and torch.
         golden: the golden output of the row at that time, see ``golden_output``.
@@ -185,7 +186,7 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
     return dataclasses.replace(
         common,
         split=_test_split(config) if tested else common.split,
-        metrics=_metrics({"metrics": result["test"]} if tested else result),
+        metrics=_with_dev(result) if tested else _metrics(result),
         seconds=round(float(result.get("seconds", 0.0)), 1),
         golden=golden,
         predictions=None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16],
@@ -262,6 +263,12 @@ def _metrics(result: Mapping[str, Any]) -> dict[str, int | float]:
         for name, value in values.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and name != "seconds"
     }
+
+
+def _with_dev(result: Mapping[str, Any]) -> dict[str, int | float]:
+    """The metrics on test data, and those on dev under another name."""
+    dev = {f"dev_{name}": value for name, value in _metrics(result).items()}
+    return {**_metrics({"metrics": result["test"]}), **dev}
 
 
 def _machine(environment: Mapping[str, Any]) -> str:

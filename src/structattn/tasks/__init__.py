@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         get_task,
         model_class,
     )
+    from structattn.tasks.tag_chain import TagChain
+    from structattn.tasks.tagging import TagBatch, TaggingModel
     from structattn.tasks.task import Task
     from structattn.tasks.text_processor import TextProcessor
     from structattn.tasks.transformer_decoder import TransformerDecoder
@@ -72,6 +74,9 @@ __all__ = [
     "SentenceModel",
     "SequenceBatch",
     "SequenceModel",
+    "TagBatch",
+    "TagChain",
+    "TaggingModel",
     "Task",
     "TaskBatch",
     "TaskModel",

@@ -1,5 +1,6 @@
 """``TaskBatch``: examples as tensors, with their targets."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from structattn.data import SentenceBatch
+from structattn.syntax.errors import MissingStructure
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +69,22 @@ def check_batch(batch: Any, kind: type) -> None:
     if not isinstance(batch, kind):
         came = f"expected a {kind.__name__} as model.collate makes it, got a {type(batch).__name__}"
         raise TypeError(f"{came}; for answers write model.predict([...])")
+
+
+def naming_example(error: MissingStructure, ids: Sequence[str]) -> MissingStructure:
+    """The error about a sentence of a batch, with the id of its example.
+
+    Batches are sorted by length, so a number within one says nothing to the reader of a data file.
+
+    Args:
+        error: what an encoder raised.
+        ids: those of the examples of the batch.
+
+    Example:
+        >>> str(naming_example(MissingStructure("'hush' has no relation", index=1), ["a7", "b3"]))
+        "'hush' has no relation; it is of example 'b3'"
+    """
+    if error.index is None or error.index >= len(ids):
+        return error
+    message = f"{error.message}; it is of example {ids[error.index]!r}"
+    return MissingStructure(message, index=error.index, structure=error.structure)

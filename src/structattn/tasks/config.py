@@ -1,8 +1,9 @@
-"""The configuration of what stands above an encoder: a classifier, or a decoder and its search."""
+"""The configuration of what stands above an encoder: a classifier of sentences or words, or a decoder and a search."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from structattn.data.text_vocabulary import TokenUnit
 from structattn.syntax.options import Option, check, check_choices, check_known
@@ -14,7 +15,7 @@ ACTIVATIONS: Mapping[str, str] = {"relu": "ReLU", "elu": "ELU", "tanh": "Tanh", 
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """The layers between the sentence vectors and the labels.
+    """The layers between the vectors of sentences, or the states of words, and the labels.
 
     Attributes:
         hidden: width of the hidden layer; the task's own if ``None``.
@@ -24,7 +25,8 @@ class ClassifierConfig:
         combine: how the vectors of a pair become one, see ``COMBINATIONS``; the task's own if ``None``. DiSAN uses
             ``product_signed``.
         output_bias: whether the last layer has a bias.
-        label_smoothing: share of the target probability that is spread over all classes, see ``classifier.smoothed``.
+        label_smoothing: share of the target probability that is spread over all classes.
+        tags: of words: a ``chain``, each on the one before (if ``None``), or ``independent``.
     """
 
     hidden: int | None = None
@@ -33,8 +35,10 @@ class ClassifierConfig:
     combine: str | None = None
     output_bias: bool = True
     label_smoothing: float = 0.0
+    tags: Literal["chain", "independent"] | None = None
 
     def __post_init__(self) -> None:
+        check_choices(self, "classifier")
         check_known(self.activation, ACTIVATIONS, "classifier.activation")
         check_known(self.combine, COMBINATIONS, "classifier.combine")
         check(self.hidden is None or self.hidden >= 1, "classifier.hidden", "at least 1", self.hidden)

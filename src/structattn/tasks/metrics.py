@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Shaped
 
 from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.sequence_metrics import attachment_values, bleu_values, has_depth, prefix_values
+from structattn.tasks.sequence_metrics import bleu_values, has_depth, prefix_values, ratio, span_values, word_values
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
@@ -147,14 +147,14 @@ def mean_squared_error(gold: Scores, predicted: Scores) -> float:
 
 
 def _accuracy(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _ratio(weights @ (gold == predicted), weights.sum(1))
+    return ratio(weights @ (gold == predicted), weights.sum(1))
 
 
 def _macro_f1(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
     right, in_gold, in_predicted = _label_counts(gold, predicted, weights)
     either = in_gold + in_predicted
     # A resample may lack a label altogether; then it has no F1 and leaves the mean.
-    return _ratio(_ratio(2 * right, either).sum(1), (either > 0).sum(1))
+    return ratio(ratio(2 * right, either).sum(1), (either > 0).sum(1))
 
 
 def _matthews(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -162,7 +162,7 @@ def _matthews(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> n
     total = weights.sum(1)
     covariance = total * right.sum(1) - (in_gold * in_predicted).sum(1)
     spread = (total**2 - (in_gold**2).sum(1)) * (total**2 - (in_predicted**2).sum(1))
-    return _ratio(covariance, np.sqrt(np.maximum(spread, 0.0)))
+    return ratio(covariance, np.sqrt(np.maximum(spread, 0.0)))
 
 
 def _pearson(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -174,7 +174,7 @@ def _spearman(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> n
 
 
 def _mean_squared_error(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _ratio(weights @ (gold - predicted) ** 2, weights.sum(1))
+    return ratio(weights @ (gold - predicted) ** 2, weights.sum(1))
 
 
 def _label_counts(
@@ -191,13 +191,13 @@ def _label_counts(
 def _correlation(first: np.ndarray, second: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Weighted Pearson of each row; the series may differ from row to row."""
     total = weights.sum(1, keepdims=True)
-    first = first - _ratio((weights * first).sum(1, keepdims=True), total)
-    second = second - _ratio((weights * second).sum(1, keepdims=True), total)
+    first = first - ratio((weights * first).sum(1, keepdims=True), total)
+    second = second - ratio((weights * second).sum(1, keepdims=True), total)
     spread = (weights * first**2).sum(1) * (weights * second**2).sum(1)
     # Rounding leaves a tiny spread where a series is constant; what is below it is no correlation.
     tiny = np.finfo(np.float64).eps ** 2 * (1 + np.abs(first).max(1) ** 2) * (1 + np.abs(second).max(1) ** 2)
     together = np.where(spread > tiny, (weights * first * second).sum(1), 0.0)
-    correlation: np.ndarray = np.clip(_ratio(together, np.sqrt(spread)), -1.0, 1.0)
+    correlation: np.ndarray = np.clip(ratio(together, np.sqrt(spread)), -1.0, 1.0)
     return correlation
 
 
@@ -212,13 +212,6 @@ def _ranks(series: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "sample
     return ranks
 
 
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Quotient; zero where there is nothing to divide by."""
-    above, below = np.broadcast_arrays(np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64))
-    quotient: np.ndarray = np.divide(above, below, out=np.zeros(above.shape), where=below > 0)
-    return quotient
-
-
 #: From the name of a metric to the metric.
 METRICS: Mapping[str, Metric] = {
     found.name: found
@@ -230,7 +223,9 @@ METRICS: Mapping[str, Metric] = {
         Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
         Metric("mean_squared_error", is_numeric=True, greater_is_better=False, function=_mean_squared_error),
         Metric("bleu", is_numeric=False, greater_is_better=True, function=bleu_values),
-        Metric("attachment", is_numeric=False, greater_is_better=True, function=attachment_values),
+        Metric("attachment", is_numeric=False, greater_is_better=True, function=partial(word_values, "attachment")),
+        Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=partial(word_values, "tag_accuracy")),
+        Metric("span_f1", is_numeric=False, greater_is_better=True, function=span_values),
         Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=prefix_values),
         *(
             Metric(

@@ -5,14 +5,16 @@ phrase of the Stanford Sentiment Treebank; Tai et al. 2015 and Nguyen et al. 202
 measure at the root.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from structattn.data import Vocabulary
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.batch import TaskBatch
@@ -98,3 +100,23 @@ def node_loss(
     )
     weight = (batch.weight[:, None] * (classes >= 0)).to(losses.dtype).flatten()
     return (losses * weight).sum() / weight.sum()
+
+
+def check_labels_unread(task: Task, labels: Sequence[str], vocabulary: Vocabulary, options: Mapping[str, Any]) -> None:
+    """Check that an encoder does not read the answers: the labels of nodes of SST are its gold labels.
+
+    Args:
+        task: the task.
+        labels: its classes.
+        vocabulary: with the labels of phrases.
+        options: those of the encoder.
+
+    Raises:
+        ConfigError: if it does.
+    """
+    answers = {*labels, *task.relabel} & set(vocabulary.labels)
+    if options.get("num_labels") and answers:
+        raise ConfigError(
+            f"options.num_labels: expected 0, as the labels of these trees are the answers of task {task.name!r} "
+            f"({', '.join(sorted(answers))}), got {options['num_labels']}"
+        )

@@ -21,14 +21,14 @@ from structattn.encoders.table import options_of
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.answering import answers_by_length
-from structattn.tasks.batch import TaskBatch, check_batch
+from structattn.tasks.batch import TaskBatch, check_batch, naming_example
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.config import ClassifierConfig
 from structattn.tasks.items import Item, checked_examples, example_of, num_words
 from structattn.tasks.metrics import metric
 from structattn.tasks.model import ModelConfig, TaskModel
-from structattn.tasks.node_labels import node_logits, node_loss, with_node_classes
+from structattn.tasks.node_labels import check_labels_unread, node_logits, node_loss, with_node_classes
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
@@ -82,6 +82,10 @@ class SentenceModel(TaskModel):
     ) -> None:
         super().__init__()
         classifier = ClassifierConfig() if classifier is None else classifier
+        if classifier.tags is not None:
+            raise ConfigError(
+                f"classifier.tags: task {task.name!r} answers with one label for each example, not with tags"
+            )
         if classifier.combine is not None:
             task = dataclasses.replace(task, combine=classifier.combine)
         classes = tuple(labels) if labels is not None else task.classes
@@ -117,7 +121,7 @@ class SentenceModel(TaskModel):
         """
         vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
         labels = task.labels_of(examples)
-        _check_labels(task, labels, vocabulary, config.options)
+        check_labels_unread(task, labels, vocabulary, config.options)
         encoder, classifier = config.build_encoder(vocabulary), config.classifier
         if classifier.dropout is None:
             dropout = config.options.get("dropout", options_of(config.encoder).get("dropout", 0.0))
@@ -196,11 +200,7 @@ class SentenceModel(TaskModel):
         try:
             encodings = [self.encoder(*text) for text in self._texts(batch.sentences)]
         except MissingStructure as error:
-            if error.index is None or error.index >= len(batch.ids):
-                raise
-            # Batches are sorted by length, so a number within one says nothing to the reader of a data file.
-            message = f"{error.message}; it is of example {batch.ids[error.index]!r}"
-            raise MissingStructure(message, index=error.index, structure=error.structure) from None
+            raise naming_example(error, batch.ids) from None
         if batch.node_classes is not None:
             return node_logits(self.classifier, encodings[0], batch)
         logits: Tensor = self.classifier(combine(self.task.combine, [encoding.vector for encoding in encodings]))
@@ -305,13 +305,3 @@ class SentenceModel(TaskModel):
             if example.label in self._indices:
                 target[row, self._indices[str(example.label)]] = 1.0
         return target
-
-
-def _check_labels(task: Task, labels: Sequence[str], vocabulary: Vocabulary, options: Mapping[str, Any]) -> None:
-    """The node labels of SST are its gold labels, so an encoder must not read them."""
-    answers = {*labels, *task.relabel} & set(vocabulary.labels)
-    if options.get("num_labels") and answers:
-        raise ConfigError(
-            f"options.num_labels: expected 0, as the labels of these trees are the answers of task {task.name!r} "
-            f"({', '.join(sorted(answers))}), got {options['num_labels']}"
-        )

@@ -1,4 +1,4 @@
-"""Metrics of texts, and of trees written as texts, in the form of ``metrics.py``: one value for each row of weights.
+"""Metrics of texts, and of answers for each word, in the form of ``metrics.py``: one value for each row of weights.
 
 BLEU is sacrebleu's: its counts for each sentence, its formula for each weighted sum of counts. A resample of the paired
 bootstrap is thus scored as sacrebleu would score it.
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from structattn.data.formulas import depth_of
+from structattn.data.span_tags import spans_of
 from structattn.syntax.errors import require
 
 Texts = Shaped[np.ndarray, " example"]
@@ -45,9 +46,7 @@ def bleu_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
 def prefix_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
     """Mean share of a text that is right before the first mistake: Kim et al. (2017), section 4.1; words by spaces."""
     shares = [correct_prefix(text, answer) for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True)]
-    total = weights.sum(1)
-    mean: np.ndarray = np.divide(weights @ np.asarray(shares), total, out=np.zeros(len(weights)), where=total > 0)
-    return mean
+    return ratio(weights @ np.asarray(shares), weights.sum(1))
 
 
 def correct_prefix(gold: str, predicted: str) -> float:
@@ -64,22 +63,47 @@ def correct_prefix(gold: str, predicted: str) -> float:
     return right / len(wanted) if wanted else float(not given)
 
 
-def attachment_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
-    """Share of words that have their right head, of trees written as heads with spaces between.
+def word_values(name: str, gold: Texts, predicted: Texts, weights: Weights) -> Values:
+    """Share of words whose answer is right, where an answer is one for each word, with spaces between.
+
+    Args:
+        name: of the metric, for the error.
+        gold: the right answers.
+        predicted: those of a model.
+        weights: of the examples.
 
     Raises:
-        ValueError: if a predicted tree has another number of words than the right one.
+        ValueError: if an answer is for another number of words than the right one.
     """
-    right, words = np.zeros(len(gold)), np.zeros(len(gold))
-    for row, (tree, answer) in enumerate(zip(gold.tolist(), predicted.tolist(), strict=True)):
-        heads, guesses = tree.split(), answer.split()
-        if len(heads) != len(guesses):
-            raise ValueError(f"attachment: expected {len(heads)} heads for tree {row}, got {len(guesses)}")
-        right[row] = sum(head == guess for head, guess in zip(heads, guesses, strict=True))
-        words[row] = len(heads)
-    total = weights @ words
-    share: np.ndarray = np.divide(weights @ right, total, out=np.zeros(len(weights)), where=total > 0)
-    return share
+    pairs = _by_word(name, gold, predicted)
+    right = np.asarray([sum(one == other for one, other in zip(*pair, strict=True)) for pair in pairs], dtype=float)
+    return ratio(weights @ right, weights @ np.asarray([len(wanted) for wanted, _ in pairs], dtype=float))
+
+
+def span_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
+    """F1 of the spans of all examples, of BIO tags with spaces between: ``2 right / (2 right + wrong + missed)``.
+
+    A span counts as right if start, end and label are those of a right one, as in CoNLL-2000 (Tjong Kim Sang and
+    Buchholz 2000). Where there are no spans, right or predicted, it is zero.
+
+    Raises:
+        ValueError: if an answer is for another number of words than the right one.
+    """
+    counts = []
+    for pair in _by_word("span_f1", gold, predicted):
+        wanted, found = (set(spans_of(tags)) for tags in pair)
+        counts.append((2 * len(wanted & found), len(wanted) + len(found)))
+    right, both = (weights @ np.asarray(counts, dtype=float)).T
+    return ratio(right, both)
+
+
+def _by_word(name: str, gold: Texts, predicted: Texts) -> list[tuple[list[str], list[str]]]:
+    pairs = [(text.split(), answer.split()) for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True)]
+    for row, (wanted, found) in enumerate(pairs):
+        if len(wanted) != len(found):
+            message = f"expected an answer for each of the {len(wanted)} words of example {row}, got {len(found)}"
+            raise ValueError(f"{name}: {message}")
+    return pairs
 
 
 def has_depth(depth: int, gold: Texts) -> Shaped[np.ndarray, " example"]:
@@ -90,3 +114,10 @@ def has_depth(depth: int, gold: Texts) -> Shaped[np.ndarray, " example"]:
         [False, True]
     """
     return np.asarray([depth_of(text) == depth for text in gold.tolist()], dtype=np.bool_)
+
+
+def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Quotient; zero where there is nothing to divide by."""
+    above, below = np.broadcast_arrays(np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64))
+    quotient: np.ndarray = np.divide(above, below, out=np.zeros(above.shape), where=below > 0)
+    return quotient

@@ -72,6 +72,16 @@ TASKS: Mapping[str, Task] = {
         Task("agreement", format="agreement", labels=("singular", "plural")),
         Task("fact_selection", format="babi", arity=2, answer="facts", metrics=("accuracy",)),
         Task("attachment", format="conllu", metrics=("attachment",), target="heads", answer="tree"),
+        Task("tagging", format="columns", metrics=("tag_accuracy",), answer="tags"),
+        Task("span_tagging", format="columns", metrics=("span_f1", "tag_accuracy"), answer="tags"),
+        Task("pos_tagging", format="conllu", metrics=("tag_accuracy",), target="tags", answer="tags"),
+        Task(
+            "noun_phrases",
+            format="conllu",
+            metrics=("span_f1", "tag_accuracy"),
+            target="noun_phrases",
+            answer="tags",
+        ),
         Task("translation", format="parallel", metrics=("bleu",), answer="text"),
         Task(
             "transduction",
@@ -153,6 +163,7 @@ MODELS: Mapping[str, ModelKind] = {
         "structattn.tasks.sequence_model:SequenceModel", frozenset({"decoder", "vectors"}), check_encoder
     ),
     "facts": ModelKind("structattn.tasks.fact_selection:FactModel", check_encoder=fact_model_options),
+    "tags": ModelKind("structattn.tasks.tagging:TaggingModel", frozenset({"classifier", "vectors"}), check_encoder),
     "tree": ModelKind("structattn.tasks.attachment:AttachmentModel", frozenset({"vectors"}), check_encoder),
 }
 

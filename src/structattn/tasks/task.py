@@ -40,12 +40,13 @@ class Task:
         classifier_hidden: width of the classifier's hidden layer.
         target: which of several answers in the file is asked for, where its reader offers a choice.
         answer: what is predicted for an example, and so which kind of model learns it, see ``MODELS``: a ``label`` (or
-            score); a ``text``, which is then the label of the example; ``facts``, on which the label rests; or a
-            dependency ``tree``, whose heads are the label.
+            score); a ``text``, which is then the label of the example; ``tags``, one for each word, which are the label
+            with spaces between; ``facts``, on which the label rests; or a dependency ``tree``, whose heads are the
+            label.
         generated: name of a generator in ``GENERATORS`` that makes the data where no file is named.
         max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
         truncation: whether a longer sentence is truncated, rather than refused. Only those are truncated whose answer
-            is a label: a text or a tree is about every word.
+            is a label: a text, tags and a tree are about every word.
 
     Raises:
         ConfigError: if the fields contradict each other.

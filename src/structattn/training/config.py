@@ -56,8 +56,8 @@ class DataConfig:
         tree_seed: of random trees.
         holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
-        vectors_size: scale the vectors to this root mean square of their elements; ``None`` takes them as they are.
-            Input embeddings of language models are some ten times smaller than GloVe's.
+        vectors_size: scale the vectors to this root mean square of their elements, rather than take them as they are.
+            Input embeddings of language models are ten times smaller than GloVe's.
         frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
             all the vectors file has, or none.
         min_count: rarer words of the training data are unknown.
@@ -66,7 +66,7 @@ class DataConfig:
         sample: number of training examples to learn from, drawn by the run's seed after dev and test are set apart; a
             smaller sample is part of a larger one.
         max_length: maximum number of words of a sentence, 5,000 if ``None``. Longer ones are truncated, at prediction
-            too; a word without its head depends on its nearest ancestor left.
+            too.
         refuse_longer: refuse sentences of more words, rather than truncate them.
         generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
         streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for

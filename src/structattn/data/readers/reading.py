@@ -13,6 +13,7 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers.agreement import find_pair, read_agreement
 from structattn.data.readers.babi import read_babi
+from structattn.data.readers.columns import read_columns
 from structattn.data.readers.documents import read_documents
 from structattn.data.readers.items import Column
 from structattn.data.readers.lines import read_json, read_labelled, read_text
@@ -37,6 +38,7 @@ FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "snli": read_snli,
     "sick": read_sick,
     "conllu": read_treebank,
+    "columns": read_columns,
     "documents": read_documents,
     "brackets": read_bracketed,
     "agreement": read_agreement,
@@ -74,8 +76,9 @@ def read_examples(
         tokenised: for plain text: ``True`` if words are what stands between spaces, ``False`` if the text is to be
             split into words. Each format has its own habit if ``None``: ``labelled`` is tokenised, the others are not.
         text_column: for tables and JSON: the column (or key) of texts, two of them for pairs; a name in the header, or
-            a number from 0 in a file without one. Needed only where the name is none of the usual ones.
-        label_column: the column of labels.
+            a number from 0 in a file without one. Needed only where the name is none of the usual ones. For
+            ``columns``: the column of words, the first if ``None``.
+        label_column: the column of labels; for ``columns`` that of tags, the last if ``None``.
         id_column: the column of ids.
 
     Yields:

@@ -2,15 +2,17 @@
 
 import bisect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target, json_objects, label_of
+from structattn.data.span_tags import bio_tags
 from structattn.syntax import (
     ConfigError,
     ConstituencyTree,
     DependencyTree,
+    MissingStructure,
     ParseError,
     Sentence,
     read_brackets,
@@ -19,6 +21,7 @@ from structattn.syntax import (
 )
 from structattn.syntax.errors import shown
 from structattn.syntax.files import MAX_PHRASE_WORDS, Source
+from structattn.syntax.noun_phrases import base_noun_phrases
 
 # Which of a labelled tree's phrases become examples.
 Phrases = Literal["none", "all", "unique", "weighted"]
@@ -101,24 +104,45 @@ def read_snli(path: Source) -> Iterator[Example]:
 def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
     """CoNLL-U sentences; the label is the comment ``# label = ...`` and the id ``# sent_id = ...``.
 
-    With the target ``heads`` the label is the tree: the CoNLL ids of the heads with spaces between.
+    With other targets the label is one word for each word of the sentence, with spaces between, or ``None`` where the
+    sentence has not what it is made from: ``heads``, the CoNLL ids of the heads; ``tags``, the universal tags;
+    ``noun_phrases``, the base noun phrases as BIO tags.
 
     Raises:
         ParseError: as ``read_conllu``; or for a label that is not what ``target`` says.
     """
-    check_target(target, ("class", "score", "heads"))
+    check_target(target, ("class", "score", *_OF_WORDS))
     for count, sentence in enumerate(read_conllu(path)):
         text = sentence.metadata.get("label")
         name = sentence.metadata.get("sent_id", str(count))
-        if target == "heads":
-            tree = sentence.dependency
-            yield Example((sentence,), None if tree is None else " ".join(map(str, tree.heads)), id=name)
+        if target in _OF_WORDS:
+            answers = _OF_WORDS[target](sentence)
+            yield Example((sentence,), None if answers is None else " ".join(answers), id=name)
             continue
         try:
             label = None if text is None else label_of(text, Place(path, 0), target=target)
         except ParseError as error:
             raise ParseError(f"sentence {name}: {error.message}", file=path) from None
         yield Example((sentence,), label, id=name)
+
+
+def _heads(sentence: Sentence) -> list[str] | None:
+    return None if sentence.dependency is None else list(map(str, sentence.dependency.heads))
+
+
+def _noun_phrases(sentence: Sentence) -> list[str] | None:
+    try:
+        return bio_tags(base_noun_phrases(sentence), len(sentence))
+    except MissingStructure:
+        return None
+
+
+_OF_WORDS: Mapping[str, Callable[[Sentence], Sequence[str] | None]] = {
+    "heads": _heads,
+    "tags": lambda sentence: sentence.tags,
+    "noun_phrases": _noun_phrases,
+}
+"""The targets that are an answer for each word."""
 
 
 def read_bracketed(path: Source) -> Iterator[Example]:

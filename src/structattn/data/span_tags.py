@@ -1,0 +1,76 @@
+"""Labelled spans as one tag for each word, in the scheme BIO, and back.
+
+``B-X`` begins a span of label ``X``, ``I-X`` goes on with it, and ``O`` is outside of all spans.
+
+Reference: Ramshaw and Marcus (1995), Text chunking using transformation-based learning; the variant in which every span
+begins with ``B-`` is that of Tjong Kim Sang and Veenstra (1999), there called IOB2.
+"""
+
+from collections.abc import Iterable, Sequence
+
+Span = tuple[int, int, str]
+"""Start and end (half-open, counted from 0), and label."""
+
+
+def bio_tags(spans: Iterable[Span], num_words: int) -> list[str]:
+    """The tags of spans that do not overlap.
+
+    Raises:
+        ValueError: for spans that overlap, or a span that is empty or reaches beyond the words.
+
+    Example:
+        >>> bio_tags([(0, 2, "NP"), (3, 4, "NP")], 5)
+        ['B-NP', 'I-NP', 'O', 'B-NP', 'O']
+    """
+    tags = ["O"] * num_words
+    for start, end, label in spans:
+        if not 0 <= start < end <= num_words:
+            raise ValueError(f"span {start}:{end} does not fit {num_words} words")
+        if any(tag != "O" for tag in tags[start:end]):
+            raise ValueError(f"span {start}:{end} overlaps with another one: BIO tags have no such spans")
+        tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
+    return tags
+
+
+def spans_of(tags: Sequence[str]) -> list[Span]:
+    """The spans of tags; an ``I-`` that may not follow the tag before it begins a span, as in CoNLL's scorer.
+
+    Tags of other forms are outside of all spans.
+
+    Example:
+        >>> spans_of(["B-NP", "I-NP", "O", "I-NP", "I-VP"])
+        [(0, 2, 'NP'), (3, 4, 'NP'), (4, 5, 'VP')]
+    """
+    found: list[Span] = []
+    before: str | None = None
+    for place, tag in enumerate(tags):
+        kind, _, label = tag.partition("-")
+        if kind == "I" and may_follow(before, tag):
+            found[-1] = (found[-1][0], place + 1, label)
+        elif kind in ("B", "I") and label:
+            found.append((place, place + 1, label))
+        before = tag
+    return found
+
+
+def is_bio(tags: Iterable[str]) -> bool:
+    """Whether a set of tags is one of the scheme: ``O``, ``B-X`` and ``I-X`` only, and some ``B-X`` among them.
+
+    Example:
+        >>> is_bio(["O", "B-NP", "I-NP"]), is_bio(["NOUN", "O"])
+        (True, False)
+    """
+    kinds = {tag if tag == "O" else tag[:2] if len(tag) > 2 else "" for tag in tags}
+    return "B-" in kinds and kinds <= {"O", "B-", "I-"}
+
+
+def may_follow(before: str | None, tag: str) -> bool:
+    """Whether a tag may stand after another one, or (``None``) at the start of a sentence.
+
+    Example:
+        >>> may_follow("B-NP", "I-NP"), may_follow("O", "I-NP"), may_follow(None, "O")
+        (True, False, True)
+    """
+    if not tag.startswith("I-"):
+        return True
+    return before is not None and before in (f"B-{tag[2:]}", tag)

@@ -1,0 +1,302 @@
+"""``TaggingModel``: an encoder's states of words become one tag for each, alone or as a linear chain.
+
+The tags of an example are its label, with spaces between.
+
+Reference: Lafferty et al. (2001), Conditional random fields; Huang et al. (2015), Bidirectional LSTM-CRF models for
+sequence tagging.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.distributions import LinearChainCRF
+from structattn.encoders import SentenceEncoder
+from structattn.encoders.build import encoder_from_config
+from structattn.encoders.table import options_of
+from structattn.layers.modes import evaluating
+from structattn.syntax.errors import ConfigError, MissingStructure
+from structattn.tasks.answering import answers_by_length, measured_texts
+from structattn.tasks.batch import check_batch, naming_example
+from structattn.tasks.classifier import Classifier
+from structattn.tasks.config import ClassifierConfig
+from structattn.tasks.items import Item, checked_examples, example_of, num_words
+from structattn.tasks.model import ModelConfig, TaskModel
+from structattn.tasks.node_labels import check_labels_unread
+from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.tag_chain import TagChain
+from structattn.tasks.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class TagBatch:
+    """Sentences and their tags as tensors.
+
+    Attributes:
+        sentences: the sentences.
+        tags: the class of each word; some class that may be there at padding, and in a sentence without tags.
+        weight: factor of each example's loss, zero where there are no tags.
+        ids: the examples' ids.
+        num_labelled: how many examples have tags.
+    """
+
+    sentences: SentenceBatch
+    tags: Int64[Tensor, "batch word"]
+    weight: Float[Tensor, " batch"]
+    ids: tuple[str, ...] = ()
+    num_labelled: int = 0
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def to(self, device: torch.device | str) -> "TagBatch":
+        """The same batch on another device."""
+        if self.tags.device == torch.device(device):
+            return self
+        tags, weight = self.tags.to(device), self.weight.to(device)
+        return TagBatch(self.sentences.to(device), tags, weight, self.ids, self.num_labelled)
+
+
+class TaggingModel(TaskModel):
+    """``p(tags | sentence)``, a ``TagChain`` of ``classifier(states)``, with the states of words that an encoder gives.
+
+    The loss is ``-sum log p(tags | sentence) / sum of words``, and the answer is the best sequence of tags.
+
+    Args:
+        encoder: gives states of words.
+        task: the task.
+        labels: the tags.
+        vocabulary: the words.
+        classifier: the layers between states and tags, and how tags depend on each other; without dropout unless it
+            says how much.
+        trees: the phrase trees that sentences get before they are encoded; their own if ``None``.
+
+    Raises:
+        ConfigError: for fewer than two tags, or a classifier with what only sentences have.
+
+    Example:
+        >>> from structattn.encoders import build
+        >>> from structattn.tasks import get_task
+        >>> vocabulary = Vocabulary(["bark", "dogs"])
+        >>> encoder = build("bilstm", vocab_size=len(vocabulary), dim=4)
+        >>> model = TaggingModel(encoder, get_task("tagging"), ["NOUN", "VERB"], vocabulary=vocabulary)
+        >>> bool(model.loss([Example("Dogs bark", "NOUN VERB")]) > 0)
+        True
+        >>> len(model.predict(["Dogs bark"])[0].text.split())
+        2
+    """
+
+    kind: ClassVar[str] = "tagging"
+    vocabulary: Vocabulary
+
+    def __init__(
+        self,
+        encoder: SentenceEncoder,
+        task: Task,
+        labels: Sequence[str],
+        *,
+        vocabulary: Vocabulary,
+        classifier: ClassifierConfig | None = None,
+        trees: PhraseTrees | None = None,
+    ) -> None:
+        super().__init__()
+        classifier = ClassifierConfig() if classifier is None else classifier
+        if len(set(labels)) < 2 or len(set(labels)) < len(labels):
+            raise ConfigError(f"task {task.name!r} needs at least two tags, each once; got {list(labels)}")
+        if classifier.combine is not None or classifier.label_smoothing:
+            message = "expected no classifier.combine or classifier.label_smoothing, which are for labels of sentences"
+            raise ConfigError(f"task {task.name!r}: {message}")
+        self.encoder = encoder
+        self.task = task
+        self.labels = tuple(labels)
+        self.vocabulary = vocabulary
+        self.trees = PhraseTrees() if trees is None else trees
+        self.classifier_config = classifier
+        self.classifier = Classifier(
+            encoder.state_dim,
+            len(self.labels),
+            hidden=task.classifier_hidden if classifier.hidden is None else classifier.hidden,
+            activation=classifier.activation or "relu",
+            dropout=classifier.dropout or 0.0,
+            output_bias=classifier.output_bias,
+        )
+        self.chain = TagChain(self.labels, independent=classifier.tags == "independent")
+
+    @classmethod
+    def from_examples(
+        cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
+    ) -> "TaggingModel":
+        """As ``TaskModel.from_examples``; the classifier has the encoder's own dropout if it does not say how much.
+
+        Raises:
+            ConfigError: also if an example has no tags, or not one for each word.
+        """
+        vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
+        labels = _tags_of(task, examples)
+        check_labels_unread(task, labels, vocabulary, config.options)
+        classifier = config.classifier
+        if classifier.dropout is None:
+            dropout = config.options.get("dropout", options_of(config.encoder).get("dropout", 0.0))
+            classifier = dataclasses.replace(classifier, dropout=dropout)
+        encoder = config.build_encoder(vocabulary)
+        model = cls(encoder, task, labels, vocabulary=vocabulary, classifier=classifier, trees=config.trees)
+        try:
+            for index, example in enumerate(examples):
+                model._classes_of(example, index)
+        except ValueError as error:
+            raise ConfigError(f"task {task.name!r}: training {error}") from None
+        return model
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], folder: Path) -> "TaggingModel":
+        """The model that ``config`` describes, with fresh parameters."""
+        return cls(
+            encoder_from_config(config, folder),
+            Task.from_dict(config["task"]),
+            config["labels"],
+            vocabulary=read_vocabulary(folder / VOCABULARY, size=config["vocab_size"]),
+            classifier=ClassifierConfig(**config["classifier"]),
+            trees=PhraseTrees(**config["trees"]),
+        )
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values that describe everything but the words and the parameters."""
+        return {
+            **self.encoder.config,
+            "task": self.task.to_dict(),
+            "labels": list(self.labels),
+            "classifier": dataclasses.asdict(self.classifier_config),
+            "trees": dataclasses.asdict(self.trees),
+        }
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """The vocabulary, and what the encoder needs."""
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
+        return {**self.config, **self.encoder.write_files(folder)}
+
+    def distribution(self, batch: SentenceBatch) -> LinearChainCRF:
+        """The distribution over the tags of each sentence.
+
+        Raises:
+            MissingStructure: if a sentence lacks a tree that the encoder needs.
+        """
+        # Some encoders have states of phrases, too, after those of the words.
+        scores: Tensor = self.classifier(self.encoder(batch).states[:, : batch.tokens.shape[1]])
+        found: LinearChainCRF = self.chain(scores, batch.lengths)
+        return found
+
+    def forward(self, batch: TagBatch) -> Float[Tensor, " batch"]:
+        """The log-likelihood of each sentence's own tags.
+
+        Raises:
+            MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
+        """
+        check_batch(batch, TagBatch)
+        try:
+            tags = self.distribution(batch.sentences)
+        except MissingStructure as error:
+            raise naming_example(error, batch.ids) from None
+        return tags.log_prob(tags.from_structure(batch.tags))
+
+    def loss_of(self, scores: Float[Tensor, " batch"], batch: TagBatch) -> Float[Tensor, ""]:
+        """Minus the weighted log-likelihood of all tags, divided by the weighted number of words.
+
+        Raises:
+            ValueError: if no example of the batch has tags that the model knows.
+        """
+        if batch.num_labelled == 0:
+            raise ValueError(f"no example of this batch of {len(batch)} has tags that the model knows")
+        weight = batch.weight.to(scores.dtype)
+        return -(weight * scores).sum() / (weight * batch.sentences.lengths).sum().clamp(min=1)
+
+    def collate(self, examples: Sequence[Item]) -> TagBatch:
+        """Examples as tensors, see ``TaskModel.collate``; without tags where one of them is none of the model's.
+
+        Raises:
+            ValueError: also if an example has not one tag for each word.
+        """
+        found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+        return self._batch(found, [self._classes_of(example, index) for index, example in enumerate(found)])
+
+    def predict(self, examples: Sequence[Item] | TagBatch, *, batch_size: int = 64) -> list[Prediction]:
+        """The best tags of each sentence, with spaces between; see ``TaskModel.predict``."""
+        with evaluating(self):
+            if isinstance(examples, TagBatch):
+                return self._answers(examples)
+            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
+            return answers_by_length(
+                found,
+                # Gold tags play no part here: they may be missing, or unknown to the model.
+                lambda batch: self._answers(self._batch(batch, [None] * len(batch))),
+                size_of=num_words,
+                batch_size=batch_size,
+                device=self.device,
+            )
+
+    def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
+        """The task's metrics for given predictions, see ``TaskModel.measure``."""
+        return measured_texts(self.task, examples, predictions, what="tags")
+
+    def _batch(self, examples: Sequence[Example], classes: Sequence[list[int] | None]) -> TagBatch:
+        sentences = collate([self.trees(example.sentences[0]) for example in examples], self.vocabulary)
+        (sentences,) = self.encoder.prepare(sentences)
+        tags = torch.full(sentences.tokens.shape, self.chain.nothing, dtype=torch.int64)
+        for row, found in enumerate(classes):
+            if found:
+                tags[row, : len(found)] = torch.tensor(found)
+        known = torch.tensor([found is not None for found in classes])
+        weight = torch.tensor([example.weight for example in examples]) * known
+        ids = tuple(example.id for example in examples)
+        return TagBatch(sentences, tags, weight, ids, int((weight > 0).sum()))
+
+    def _classes_of(self, example: Example, index: int) -> list[int] | None:
+        """The classes of an example's words; ``None`` without tags, or with one that is none of the model's."""
+        if example.label is None:
+            return None
+        tags, words = str(example.label).split(), len(example.sentences[0])
+        if len(tags) != words:
+            message = f"expected a tag for each of its {words} words, got {len(tags)}"
+            raise ValueError(f"example {example.id or index}: {message}")
+        try:
+            return self.chain.classes(tags)
+        except ValueError as error:
+            raise ValueError(f"example {example.id or index}: {error}") from None
+
+    def _answers(self, batch: TagBatch) -> list[Prediction]:
+        sentences = batch.sentences.to(self.device)
+        try:
+            tags = self.distribution(sentences)
+        except MissingStructure as error:
+            raise naming_example(error, batch.ids) from None
+        best = tags.argmax()
+        rows = zip(batch.ids, self.chain.texts(best, sentences.lengths), tags.log_prob(best).tolist(), strict=True)
+        return [Prediction(name, None, None, {}, text=text, log_probability=score) for name, text, score in rows]
+
+
+def _tags_of(task: Task, examples: Sequence[Example]) -> tuple[str, ...]:
+    """The tags of training examples, or the task's own.
+
+    Raises:
+        ConfigError: if an example has no tags, or one outside the task's own.
+    """
+    found: set[str] = set()
+    for index, example in enumerate(examples):
+        place = f"training example {example.id or index}"
+        if example.label is None:
+            raise ConfigError(f"task {task.name!r}: {place} has no tags")
+        tags = set(str(example.label).split())
+        if task.labels is not None and not tags <= set(task.labels):
+            unknown = sorted(tags - set(task.labels))[0]
+            known = ", ".join(task.labels)
+            raise ConfigError(f"task {task.name!r}: {place} has unknown tag {unknown!r}; known: {known}")
+        found |= tags
+    return task.labels or tuple(sorted(found))

@@ -1,0 +1,259 @@
+"""Tags of words: their distribution against enumeration, spans in BIO, data in columns, and training end to end."""
+
+import dataclasses
+import io
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import structattn as sa
+from structattn.__main__ import main
+from structattn.data import Example, Vocabulary, read_examples
+from structattn.data.span_tags import bio_tags, is_bio, may_follow, spans_of
+from structattn.encoders import build
+from structattn.syntax import ConfigError, DependencyTree, MissingStructure, ParseError, Sentence
+from structattn.syntax.noun_phrases import base_noun_phrases
+from structattn.tasks import ClassifierConfig, ModelConfig, TaggingModel, get_task, metric
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
+
+WORDS = ["a", "dog", "barks", "loudly"]
+VOCABULARY = Vocabulary(WORDS)
+BIO = ("B-a", "B-b", "I-a", "I-b", "O")
+PLAIN = ("DET", "NOUN", "VERB")
+
+
+def model_of(labels: tuple[str, ...] = BIO, encoder: str = "bilstm", **config: object) -> TaggingModel:
+    torch.manual_seed(3)
+    built = build(encoder, vocab_size=len(VOCABULARY), dim=24 if encoder == "tree_transformer" else 12).double()
+    classifier = ClassifierConfig(**config)  # type: ignore[arg-type]
+    model = TaggingModel(built, get_task("span_tagging"), labels, vocabulary=VOCABULARY, classifier=classifier).double()
+    if model.chain.transition is not None:
+        torch.nn.init.normal_(model.chain.transition)
+    return model.eval()
+
+
+def valid(tags: tuple[str, ...]) -> bool:
+    return all(may_follow(before, tag) for before, tag in zip((None, *tags), tags, strict=False))
+
+
+@pytest.mark.parametrize("text", ["a", "a dog", "a dog barks"])
+@pytest.mark.parametrize("labels", [BIO, PLAIN])
+def test_the_likelihoods_of_all_possible_tags_sum_to_one(labels: tuple[str, ...], text: str) -> None:
+    model = model_of(labels)
+    every = [one for one in itertools.product(labels, repeat=len(text.split())) if labels is PLAIN or valid(one)]
+    batch = model.collate([Example(text, " ".join(tags)) for tags in every])
+    values = model(batch).exp()
+    assert values.sum().item() == pytest.approx(1)
+    answer = model.predict([text])[0]
+    assert answer.text == " ".join(every[int(values.argmax())])
+    assert answer.log_probability == pytest.approx(values.max().log().item())
+
+
+def test_independent_tags_are_a_softmax_for_each_word() -> None:
+    model = model_of(tags="independent")
+    batch = model.collate([Example("a dog barks", "O I-b B-a")])
+    scores = model.classifier(model.encoder(batch.sentences).states).log_softmax(-1)
+    places = [BIO.index(tag) for tag in ("O", "I-b", "B-a")]
+    assert model(batch).item() == pytest.approx(sum(scores[0, k, tag].item() for k, tag in enumerate(places)))
+    assert not [name for name, _ in model.named_parameters() if "transition" in name]
+
+
+def test_the_loss_is_a_mean_over_weighted_words_whatever_the_company() -> None:
+    model = model_of()
+    long, short = Example("a dog barks", "B-a I-a O", weight=2.0), Example("barks", "O")
+    apart = 2 * 3 * model.loss([long]) + model.loss([short])
+    assert model.loss([long, short]).item() == pytest.approx(apart.item() / 7)
+    unlabelled = [Example("loudly a dog"), Example("dog", "UNKNOWN"), Example((Sentence([]),), "")]
+    assert model.loss([long, short, *unlabelled[:2]]).item() == pytest.approx(apart.item() / 7)
+    model.loss([long, *unlabelled]).backward()  # type: ignore[no-untyped-call]
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+    with pytest.raises(ValueError, match="no example of this batch of 1 has tags"):
+        model.loss(unlabelled[:1])
+
+
+@pytest.mark.parametrize("encoder", ["bilstm", "transformer", "ms_san", "disan", "emb_s2t"])
+def test_company_and_batches_change_no_answer(encoder: str) -> None:
+    model = model_of(encoder=encoder)
+    sentences = [Sentence(WORDS[:k], dependency=DependencyTree([0, 1, 1, 1][:k])) for k in (3, 1, 4, 2)]
+    alone = [model.predict([one])[0] for one in sentences]
+    for size in (1, 2, 4):
+        for one, other in zip(model.predict(sentences, batch_size=size), alone, strict=True):
+            assert one.text == other.text
+            assert one.log_probability == pytest.approx(other.log_probability)
+    assert model.predict([Sentence([])])[0].text == ""
+
+
+def test_states_of_phrases_are_no_words() -> None:
+    tree = sa.ConstituencyTree.from_brackets("(S (NP (D a) (N dog)) (V barks))")
+    sentence = Sentence(tree.words, constituency=tree)
+    model = model_of(encoder="tree_transformer")
+    assert len(str(model.predict([sentence])[0].text).split()) == 3
+    with pytest.raises(MissingStructure, match="it is of example 'seven'"):
+        model.predict([Example("a dog", id="seven")])
+
+
+@pytest.mark.parametrize("size", range(5))
+def test_every_possible_sequence_is_its_spans(size: int) -> None:
+    for tags in itertools.product(BIO, repeat=size):
+        spans = spans_of(tags)
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))
+        assert (bio_tags(spans, size) == list(tags)) == valid(tags)
+    assert is_bio(BIO)
+    assert not is_bio(("O", "I-a"))
+    assert not is_bio((*BIO, "NOUN"))
+
+
+@pytest.mark.parametrize("spans", [[(0, 2, "a"), (1, 3, "a")], [(1, 1, "a")], [(2, 4, "a")]])
+def test_spans_that_are_no_tags_are_refused(spans: list[tuple[int, int, str]]) -> None:
+    with pytest.raises(ValueError, match="span"):
+        bio_tags(spans, 3)
+
+
+def test_metrics_count_spans_and_words_over_all_examples() -> None:
+    gold = ["B-a I-a O", "B-a B-b"]
+    found = ["B-a I-a B-b", "I-a B-a"]  # right: a span of three found in each, of three
+    assert metric("span_f1").value(gold, found) == pytest.approx(2 * 2 / (3 + 4))
+    assert metric("tag_accuracy").value(gold, found) == pytest.approx(2 / 5)
+    assert metric("span_f1").value(["O O"], ["O O"]) == 0
+    weights = torch.tensor([[1.0, 1.0], [3.0, 0.0], [1.0, 2.0]]).numpy()
+    values = metric("span_f1").values(gold, found, weights=weights)
+    repeats = [
+        metric("span_f1").value(gold[:1] * int(a) + gold[1:] * int(b), found[:1] * int(a) + found[1:] * int(b))
+        for a, b in weights
+    ]
+    assert values.tolist() == pytest.approx(repeats)
+    with pytest.raises(ValueError, match="span_f1: expected an answer for each of the 3 words of example 0, got 2"):
+        metric("span_f1").value(gold, ["O O", "O O"])
+
+
+def test_phrases_are_heads_with_their_neighbours() -> None:
+    sentence = Sentence(
+        ["The", "big", "dog", "of", "Mary", "Smith", "saw", "it"],
+        ["DET", "ADJ", "NOUN", "ADP", "PROPN", "PROPN", "VERB", "PRON"],
+        DependencyTree([3, 3, 7, 5, 3, 5, 0, 7], ["det", "amod", "nsubj", "case", "nmod", "flat", "root", "obj"]),
+    )
+    assert base_noun_phrases(sentence) == [(0, 3, "NOUN"), (4, 6, "PROPN"), (7, 8, "PRON")]
+    with pytest.raises(MissingStructure, match="'a b' lacks them"):
+        base_noun_phrases(Sentence(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("target", "label"),
+    [("tags", "DET NOUN VERB"), ("noun_phrases", "B-NOUN I-NOUN O"), ("heads", "2 3 0"), ("class", None)],
+)
+def test_what_a_treebank_says_of_each_word(target: str, label: str | None, tmp_path: Path) -> None:
+    tree = DependencyTree([2, 3, 0], ["det", "nsubj", "root"])
+    sa.write_conllu(tmp_path / "a.conllu", [Sentence(WORDS[:3], ["DET", "NOUN", "VERB"], tree), Sentence(["hush"])])
+    first, bare = read_examples(tmp_path / "a.conllu", target=target)
+    assert (first.label, bare.label) == (label, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("a O\ndog B-x\n\nhush O\n", {}, [("a dog", "O B-x"), ("hush", "O")]),
+        ("-DOCSTART- -X- O\n\n\na DT O\n \n\n-DOCSTART- -X- O\n\ndog NN B-x", {}, [("a", "O"), ("dog", "B-x")]),
+        ("New York\tX\tB-x\n", {}, [("New York", "B-x")]),
+        ("1 a DT O\n2 dog NN O\n", {"text_column": 1, "label_column": "2"}, [("a dog", "DT NN")]),
+        ("# #\nhash #\n", {}, [("# hash", "# #")]),
+    ],
+)
+def test_columns_are_words_and_tags(text: str, options: dict[str, int], expected: list[tuple[str, str]]) -> None:
+    found = list(read_examples(io.StringIO(text), "columns", **options))
+    assert [(" ".join(one.sentences[0].words), one.label) for one in found] == expected
+    assert [one.id for one in found] == [str(number) for number in range(len(expected))]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "line", "message"),
+    [
+        ("a O\ndog\n", {}, 2, "expected at least 2 columns, word and tag among them, got 'dog'"),
+        ("a O\n\ndog N\n", {"label_column": 2}, 1, "expected at least 3 columns"),
+        ("a\tB I\n", {}, 1, "expected a word and a tag without spaces"),
+        ("a\t\n", {}, 1, "expected a word and a tag without spaces"),
+        ("\n\n", {}, None, "expected at least one example in format 'columns', got none"),
+        ("a O\n" * 100_002, {}, 100_001, "expected a blank line after each sentence"),
+    ],
+)
+def test_bad_columns_are_refused_with_their_line(
+    text: str, options: dict[str, int], line: int | None, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.txt"
+    file.write_text(text)
+    with pytest.raises(ParseError, match=message) as caught:
+        list(read_examples(file, "columns", **options))
+    assert caught.value.line == line
+    with pytest.raises(ConfigError, match="text_column: columns of words and tags are numbers from 0, got 'word'"):
+        list(read_examples(file, "columns", text_column="word"))
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        (
+            [Example("a dog", "O"), Example("a", "B-x")],
+            "training example 0: expected a tag for each of its 2 words, got 1",
+        ),
+        ([Example("a dog")], "training example 0 has no tags"),
+        ([Example("a dog", "O O")], "needs at least two tags"),
+        ([Example("a", "B-x"), Example("a dog", "O I-x")], "training example 1: I-x after O: in BIO"),
+    ],
+)
+def test_training_examples_without_proper_tags_are_refused(examples: list[Example], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TaggingModel.from_examples(get_task("tagging"), ModelConfig("emb_s2t", {"dim": 4}), examples)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A name is two words after "of", wherever that is."""
+    path = tmp_path_factory.mktemp("columns") / "names.txt"
+    rows = []
+    for before, first, last, after in itertools.product(["", "the", "the dog"], "ABC", "DEF", ["", "barks"]):
+        words = [*before.split(), "of", first, last, *after.split()]
+        tags = ["O"] * (len(before.split()) + 1) + ["B-name", "I-name"] + ["O"] * len(after.split())
+        rows.append("\n".join(f"{word} x {tag}" for word, tag in zip(words, tags, strict=True)))
+    path.write_text("\n\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("tags", ["chain", "independent"])
+def test_names_are_learnt_saved_and_found_again(
+    tags: str, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = RunConfig(
+        "span_tagging",
+        "bilstm",
+        DataConfig(str(corpus), str(corpus)),
+        options={"dim": 16},
+        classifier=ClassifierConfig(tags=tags, hidden=16),  # type: ignore[arg-type]
+        optimization=OptimizationConfig(learning_rate=0.02, batch_size=8, epochs=6),
+        out=str(tmp_path / "run"),
+    )
+    assert run(config).metrics["span_f1"] == 1
+    (tmp_path / "new.txt").write_text("of A F barks\n")
+    assert main(["predict", str(tmp_path / "run"), "--data", str(tmp_path / "new.txt"), "--format", "text"]) == 0
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert row["text"] == "O B-name I-name O"
+    assert main(["eval", str(tmp_path / "run"), "--data", str(corpus)]) == 0
+    assert "span_f1 1" in capsys.readouterr().out
+    refused = dataclasses.replace(config, task="sentiment", out=str(tmp_path / "no"))
+    with pytest.raises(ConfigError, match=r"classifier.tags: task 'sentiment' answers with one label"):
+        run(dataclasses.replace(refused, data=DataConfig(str(_sentiment(tmp_path)))))
+
+
+def _sentiment(folder: Path) -> Path:
+    file = folder / "sentiment.csv"
+    file.write_text("text,label\n" + "good film,1\nbad film,0\n" * 20)
+    return file
+
+
+@pytest.mark.parametrize("section", [{"combine": "single"}, {"label_smoothing": 0.1}])
+def test_what_only_labels_of_sentences_have_is_refused(section: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"expected no classifier.combine or classifier.label_smoothing"):
+        model_of(**section)
