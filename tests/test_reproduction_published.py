@@ -10,7 +10,8 @@ import yaml
 
 from structattn.reproduction import Evidence, Recorded, Row, all_rows, generated_pages
 from structattn.reproduction.golden import golden_output
-from structattn.reproduction.published import interval, reproduction_page, verdict
+from structattn.reproduction.intervals import interval, seed_difference
+from structattn.reproduction.published import reproduction_page, verdict
 from structattn.reproduction.records import Record, append_record, bits
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml
@@ -202,3 +203,22 @@ def test_every_paper_lists_its_rows_and_names_rows_that_exist() -> None:
         for table in read_yaml(file, max_values=20_000)["tables"]:
             names = [one.get(key) for one in (table, *table["rows"]) for key in ("ours", "above")]
             assert {name for name in names if name} <= set(known), f"{file}: {table['title']}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        # Variances of the means 1 and 4, so 25 / 17 degrees of freedom, rounded down.
+        ([1.0, 3.0], [4.0, 8.0], (4, 4 - 12.706 * 5**0.5, 4 + 12.706 * 5**0.5)),
+        # Equal ones of three seeds: four degrees of freedom.
+        ([1.0, 2.0, 3.0], [0.0, 1.0, 2.0], (-1, -1 - 2.776 * (2 / 3) ** 0.5, -1 + 2.776 * (2 / 3) ** 0.5)),
+        ([1.0, 1.0], [2.0, 2.0], (1, 1, 1)),
+        ([1.0], [2.0, 3.0], None),
+    ],
+)
+def test_differences_over_seeds_are_welchs(
+    first: list[float], second: list[float], expected: tuple[float, ...] | None
+) -> None:
+    found = seed_difference(first, second)
+    assert (found is None) == (expected is None)
+    assert found is None or found == pytest.approx(expected)

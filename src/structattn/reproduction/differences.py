@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from structattn.reproduction.intervals import seed_difference
 from structattn.reproduction.records import Recorded
 from structattn.tasks import metric
 from structattn.training import Answers, Significance, bootstrap_pooled, holm
@@ -63,6 +64,37 @@ def difference_lines(
     head = f"Above {titles[against]}, 95 % interval of the paired bootstrap over examples and seeds:"
     last = _pooled_line(others, pairs) if pooled else ()
     return [head, "\n".join([*lines, *last])] if lines else []
+
+
+def seed_difference_lines(
+    rows: Mapping[str, Mapping[str, Sequence[float]]],
+    titles: Mapping[str, str],
+    against: str,
+    *,
+    digits: Mapping[str, int],
+) -> list[str]:
+    """The same for metrics whose records do not say what each example is worth, over seeds alone.
+
+    Args:
+        rows: for each row of the table the values of each column, one for each seed.
+        titles: the title of each column.
+        against: the column that the others are compared with.
+        digits: for each row of the table how many are printed after the point.
+
+    Returns:
+        A heading and a list of lines; nothing where no two columns have two seeds.
+    """
+    lines = []
+    for name, values in rows.items():
+        found = {key: seed_difference(values[against], values[key]) for key in titles if key != against}
+        texts = [
+            "{0} {2:+.{1}f} ({3:.{1}f} to {4:.{1}f})".format(titles[key], digits[name], *one)
+            for key, one in found.items()
+            if one is not None
+        ]
+        lines += [f"- {name}: {', '.join(texts)}"] if texts else []
+    head = f"Above {titles[against]}, 95 % interval over seeds (Welch's t):"
+    return [head, "\n".join(lines)] if lines else []
 
 
 def _pooled_line(titles: Mapping[str, str], pairs: Mapping[str, Sequence[tuple[Recorded, Recorded]]]) -> Iterator[str]:

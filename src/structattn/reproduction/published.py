@@ -23,13 +23,13 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import sqrt
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from structattn.reproduction.differences import difference
 from structattn.reproduction.figures import OLDER, figure
+from structattn.reproduction.intervals import interval
 from structattn.reproduction.reading import MAX_VALUES
 from structattn.reproduction.records import Recorded
 from structattn.reproduction.tables import LEGEND, NONE, Evidence
@@ -59,8 +59,6 @@ MEANING: Mapping[str, str] = {
     DRAWN: "a figure without numbers of its own, made by a command of the page that is linked",
 }
 
-# Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom; beyond, that of ten.
-_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
 _TABLE_KEYS = {"title", "rows", "measured", "differs", "above", "recalled", "tried", *_DEFAULTS, "lowest"}
 _ROW_KEYS = {"row", "published", "ours", "quoted", "needs", "drawn"} | (_TABLE_KEYS - {"title", "rows"})
@@ -83,28 +81,6 @@ class Verdict:
     value: str = NONE
     interval: str = NONE
     is_older: bool = False
-
-
-def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, float] | None:
-    """The 95 % interval of a row's mean.
-
-    Of an accuracy over ``n`` examples and ``k`` seeds, ``mean ± 1.96 sqrt(mean (1 - mean) / n + s^2 / k)``, of another
-    metric Student's ``t_{k-1} s / sqrt(k)``, where ``s`` is the deviation over seeds. An accuracy ends at 0 and at 1.
-
-    Returns:
-        ``None`` for a single run of another metric than accuracy.
-    """
-    values = found.values(name)
-    middle, count = mean(values), len(values)
-    variance = stdev(values) ** 2 / count if count > 1 else 0.0
-    examples = found.records[0].examples
-    if name == "accuracy" and examples:
-        half = 1.96 * sqrt(max(middle * (1 - middle), 0.0) / examples + variance)
-        return max(middle - half, 0.0) * scale, min(middle + half, 1.0) * scale
-    if count > 1:
-        half = _STUDENT[min(count - 1, len(_STUDENT)) - 1] * sqrt(variance)
-        return (middle - half) * scale, (middle + half) * scale
-    return None
 
 
 def is_above(found: Recorded, other: Recorded) -> bool:

@@ -23,7 +23,7 @@ from statistics import mean
 from typing import Any
 
 from structattn.reproduction.curves import learning_curve
-from structattn.reproduction.differences import difference_lines
+from structattn.reproduction.differences import difference_lines, seed_difference_lines
 from structattn.reproduction.figures import OLDER, Figure, figure
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.reading import MAX_VALUES, all_rows
@@ -102,7 +102,8 @@ class Table:
             where small is good, and the text of the columns ``after``.
         after: the titles of further columns of text.
         best: what has a best figure, in bold: each ``row``, each ``column``, or ``none``.
-        against: the key of a column; below the table stand the differences of the others' accuracies from it.
+        against: the key of a column; below the table stand the differences of the others from it, of accuracies over
+            examples and seeds, of other metrics over seeds.
         pooled: whether their mean over the rows stands there too, for rows that have no example in common.
         curve: a file for a picture of the table, a line for each column over the rows, and what it is called.
     """
@@ -162,16 +163,29 @@ class Table:
         return [(line, figures) for line, figures in lines if any(figures)]
 
     def _differences(self, shown: Sequence[_Line], evidence: Evidence) -> list[str]:
-        """How far the columns of accuracies are from the one to compare with."""
+        """How far the columns are from the one to compare with."""
         if self.against is None:
             return []
         titles = {key: title for title, key in self.columns.items()}
-        rows = {
-            line.text[0]: {key: self._recorded(line, number, evidence) for number, key in enumerate(titles)}
-            for line in shown
-            if line.metric == "accuracy"
+        found = [
+            (line, {key: self._recorded(line, number, evidence) for number, key in enumerate(titles)}) for line in shown
+        ]
+        accuracies = {line.text[0]: records for line, records in found if line.metric == "accuracy"}
+        others = {
+            ", ".join(line.text): {key: self._values(line, key, one) for key, one in records.items()}
+            for line, records in found
+            if line.metric != "accuracy"
         }
-        return difference_lines(rows, titles, self.against, pooled=self.pooled)
+        digits = {", ".join(line.text): line.digits for line in shown}
+        return [
+            *difference_lines(accuracies, titles, self.against, pooled=self.pooled),
+            *seed_difference_lines(others, titles, self.against, digits=digits),
+        ]
+
+    @staticmethod
+    def _values(line: _Line, key: str, found: Recorded | None) -> list[float]:
+        values = [] if found is None else found.values(line.metric.replace("{column}", key))
+        return [line.scale * value for value in values]
 
     def _figure(self, line: _Line, number: int, evidence: Evidence) -> Figure | None:
         key = list(self.columns.values())[number]
