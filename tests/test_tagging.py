@@ -236,12 +236,16 @@ def test_names_are_learnt_saved_and_found_again(
         out=str(tmp_path / "run"),
     )
     assert run(config).metrics["span_f1"] == 1
-    (tmp_path / "new.txt").write_text("of A F barks\n")
-    assert main(["predict", str(tmp_path / "run"), "--data", str(tmp_path / "new.txt"), "--format", "text"]) == 0
-    row = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert row["text"] == "O B-name I-name O"
+    (tmp_path / "new.txt").write_text("of A F barks\nof\n")
+    (tmp_path / "columns.txt").write_text("of O\nA ?\nF ?\nbarks O\n\nof O\n")
+    for name in ("new.txt", "columns.txt"):
+        assert main(["predict", str(tmp_path / "run"), "--data", str(tmp_path / name)]) == 0
+        rows = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+        assert rows == ["O B-name I-name O", "O"]
     assert main(["eval", str(tmp_path / "run"), "--data", str(corpus)]) == 0
-    assert "span_f1 1" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "span_f1 1" in told.out
+    assert "warning" not in told.err
     refused = dataclasses.replace(config, task="sentiment", out=str(tmp_path / "no"))
     with pytest.raises(ConfigError, match=r"classifier.tags: task 'sentiment' answers with one label"):
         run(dataclasses.replace(refused, data=DataConfig(str(_sentiment(tmp_path)))))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from structattn.data import Example
 from structattn.data.readers.reading import read_examples
-from structattn.syntax.files import is_pipe
+from structattn.syntax.errors import ParseError
+from structattn.syntax.files import Source, is_pipe
 from structattn.training.config import DataConfig
 from structattn.training.examples import Data, examples_of, is_file
 
@@ -22,8 +23,8 @@ _LOOKED_AT = 100  # lines that tell labels from the first words of texts
 def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
     """What a model is to predict, labels or not: the name of its format, and the examples.
 
-    What comes from a stream or a pipe is one text a line, and so are lines of which none begins with a label of the
-    model, unless the format says otherwise.
+    What comes from a stream or a pipe is one text a line, and so are lines of which none has a label of the model where
+    labels or tags stand, unless the format says otherwise.
 
     Args:
         model: a model of a task.
@@ -41,12 +42,21 @@ def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, 
     if data.format is None and (not isinstance(source, str | os.PathLike) or is_pipe(source)):
         data = dataclasses.replace(data, format="text")
     name = data.format or task.format_of(source)
-    if data.format is None and name == "labelled" and task.format is None:
-        first = (example.label for example in itertools.islice(read_examples(source, name), _LOOKED_AT))
-        if not any(_is_answer(model, str(label)) for label in first):
-            name = "text"
-            data = dataclasses.replace(data, format=name)
+    # A line of text looks like a label and words, or like words and a tag.
+    is_open = name == "columns" or (name == "labelled" and task.format is None)
+    if data.format is None and is_open and _are_texts(model, source, name):
+        name = "text"
+        data = dataclasses.replace(data, format=name)
     return name, examples_of(task, source, data)
+
+
+def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
+    """Whether the first lines of a file have no label of the model where the format has labels."""
+    examples = itertools.islice(read_examples(source, format), _LOOKED_AT)
+    try:
+        return not any(_is_answer(model, word) for example in examples for word in str(example.label).split())
+    except ParseError:
+        return True
 
 
 def _is_answer(model: "TaskModel", word: str) -> bool:
