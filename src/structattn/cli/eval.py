@@ -59,8 +59,7 @@ def command(
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     settings = data_config(run, format=format, parses=parses, **columns)
     examples = labelled_examples(model.task, data, settings)
-    has_classes = model.task.answer in ("label", "facts") and bool(model.labels)
-    known = {"known_labels": model.labels or None, "has_classes": has_classes}
+    known = {"known_labels": model.labels or None, "has_classes": model.task.answer in ("label", "facts")}
     summarise(examples, data, format=format or model.task.format_of(data), **known).log(LOGGER)
     with hardware.autocast():
         evaluation = model.evaluate(examples)

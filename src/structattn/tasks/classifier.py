@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.config import ACTIVATIONS
+from structattn.tasks.config import ACTIVATIONS, ClassifierConfig
 
 
 class Classifier(nn.Module):
@@ -58,6 +58,28 @@ class Classifier(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
+
+    @classmethod
+    def from_config(
+        cls, config: ClassifierConfig, input_dim: int, num_outputs: int, *, hidden: int, activation: str = "relu"
+    ) -> "Classifier":
+        """The layers that a configuration describes.
+
+        Args:
+            config: width, activation, dropout (none if it does not say) and bias.
+            input_dim: width of the input.
+            num_outputs: number of classes.
+            hidden: width of the layer between, where the configuration has none.
+            activation: its activation, likewise.
+        """
+        return cls(
+            input_dim,
+            num_outputs,
+            hidden=hidden if config.hidden is None else config.hidden,
+            activation=config.activation or activation,
+            dropout=config.dropout or 0.0,
+            output_bias=config.output_bias,
+        )
 
     def forward(self, vector: Float[Tensor, "*batch input_dim"]) -> Float[Tensor, "*batch label"]:
         """Class scores before softmax."""

@@ -3,7 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.model_folder import SavedModel
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders import SentenceEncoder, build
+from structattn.encoders.table import options_of
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.tasks.items import Item, num_words
 from structattn.tasks.prediction import Evaluation, Prediction
@@ -58,6 +59,14 @@ class ModelConfig:
         if isinstance(examples, StreamedExamples):
             return Vocabulary.from_counts(examples.counts, self.min_count, **options)
         return Vocabulary.from_examples(examples, self.min_count, **options)
+
+    @property
+    def classifier_with_dropout(self) -> ClassifierConfig:
+        """The classifier, with the encoder's own dropout if it does not say how much."""
+        if self.classifier.dropout is not None:
+            return self.classifier
+        dropout = self.options.get("dropout", options_of(self.encoder).get("dropout", 0.0))
+        return replace(self.classifier, dropout=dropout)
 
     def build_encoder(self, vocabulary: Vocabulary) -> SentenceEncoder:
         """The encoder with fresh parameters, for the words of a vocabulary.

@@ -17,7 +17,6 @@ from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, col
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.encoders.table import options_of
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.answering import answers_by_length
@@ -100,13 +99,12 @@ class SentenceModel(TaskModel):
         self.nodes = nodes
         self.trees = PhraseTrees() if trees is None else trees
         self.classifier_config = classifier
-        self.classifier = Classifier(
+        self.classifier = Classifier.from_config(
+            classifier,
             encoder.output_dim * COMBINATIONS[task.combine].width,
             len(classes),
-            hidden=task.classifier_hidden if classifier.hidden is None else classifier.hidden,
-            activation=classifier.activation or ("sigmoid" if task.combine == "tai" else "relu"),
-            dropout=classifier.dropout or 0.0,
-            output_bias=classifier.output_bias,
+            hidden=task.classifier_hidden,
+            activation="sigmoid" if task.combine == "tai" else "relu",
         )
         self._indices = {label: index for index, label in enumerate(classes)}
 
@@ -122,10 +120,7 @@ class SentenceModel(TaskModel):
         vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
         labels = task.labels_of(examples)
         check_labels_unread(task, labels, vocabulary, config.options)
-        encoder, classifier = config.build_encoder(vocabulary), config.classifier
-        if classifier.dropout is None:
-            dropout = config.options.get("dropout", options_of(config.encoder).get("dropout", 0.0))
-            classifier = dataclasses.replace(classifier, dropout=dropout)
+        encoder, classifier = config.build_encoder(vocabulary), config.classifier_with_dropout
         return cls(
             encoder,
             task,

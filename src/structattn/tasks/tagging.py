@@ -21,7 +21,6 @@ from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_voca
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import encoder_from_config
-from structattn.encoders.table import options_of
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.answering import answers_by_length, measured_texts
@@ -120,13 +119,8 @@ class TaggingModel(TaskModel):
         self.vocabulary = vocabulary
         self.trees = PhraseTrees() if trees is None else trees
         self.classifier_config = classifier
-        self.classifier = Classifier(
-            encoder.state_dim,
-            len(self.labels),
-            hidden=task.classifier_hidden if classifier.hidden is None else classifier.hidden,
-            activation=classifier.activation or "relu",
-            dropout=classifier.dropout or 0.0,
-            output_bias=classifier.output_bias,
+        self.classifier = Classifier.from_config(
+            classifier, encoder.state_dim, len(self.labels), hidden=task.classifier_hidden
         )
         self.chain = TagChain(self.labels, independent=classifier.tags == "independent")
 
@@ -142,12 +136,10 @@ class TaggingModel(TaskModel):
         vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
         labels = _tags_of(task, examples)
         check_labels_unread(task, labels, vocabulary, config.options)
-        classifier = config.classifier
-        if classifier.dropout is None:
-            dropout = config.options.get("dropout", options_of(config.encoder).get("dropout", 0.0))
-            classifier = dataclasses.replace(classifier, dropout=dropout)
         encoder = config.build_encoder(vocabulary)
-        model = cls(encoder, task, labels, vocabulary=vocabulary, classifier=classifier, trees=config.trees)
+        model = cls(
+            encoder, task, labels, vocabulary=vocabulary, classifier=config.classifier_with_dropout, trees=config.trees
+        )
         try:
             for index, example in enumerate(examples):
                 model._classes_of(example, index)
@@ -183,28 +175,28 @@ class TaggingModel(TaskModel):
         write_vocabulary(self.vocabulary, folder / VOCABULARY)
         return {**self.config, **self.encoder.write_files(folder)}
 
-    def distribution(self, batch: SentenceBatch) -> LinearChainCRF:
+    def distribution(self, batch: TagBatch) -> LinearChainCRF:
         """The distribution over the tags of each sentence.
 
         Raises:
-            MissingStructure: if a sentence lacks a tree that the encoder needs.
+            MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
         """
+        try:
+            states = self.encoder(batch.sentences).states
+        except MissingStructure as error:
+            raise naming_example(error, batch.ids) from None
         # Some encoders have states of phrases, too, after those of the words.
-        scores: Tensor = self.classifier(self.encoder(batch).states[:, : batch.tokens.shape[1]])
-        found: LinearChainCRF = self.chain(scores, batch.lengths)
+        found: LinearChainCRF = self.chain(self.classifier(states[:, : batch.tags.shape[1]]), batch.sentences.lengths)
         return found
 
     def forward(self, batch: TagBatch) -> Float[Tensor, " batch"]:
         """The log-likelihood of each sentence's own tags.
 
         Raises:
-            MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
+            MissingStructure: as ``distribution``.
         """
         check_batch(batch, TagBatch)
-        try:
-            tags = self.distribution(batch.sentences)
-        except MissingStructure as error:
-            raise naming_example(error, batch.ids) from None
+        tags = self.distribution(batch)
         return tags.log_prob(tags.from_structure(batch.tags))
 
     def loss_of(self, scores: Float[Tensor, " batch"], batch: TagBatch) -> Float[Tensor, ""]:
@@ -272,13 +264,9 @@ class TaggingModel(TaskModel):
             raise ValueError(f"example {example.id or index}: {error}") from None
 
     def _answers(self, batch: TagBatch) -> list[Prediction]:
-        sentences = batch.sentences.to(self.device)
-        try:
-            tags = self.distribution(sentences)
-        except MissingStructure as error:
-            raise naming_example(error, batch.ids) from None
+        tags = self.distribution(batch.to(self.device))
         best = tags.argmax()
-        rows = zip(batch.ids, self.chain.texts(best, sentences.lengths), tags.log_prob(best).tolist(), strict=True)
+        rows = zip(batch.ids, self.chain.texts(best, tags.lengths), tags.log_prob(best).tolist(), strict=True)
         return [Prediction(name, None, None, {}, text=text, log_probability=score) for name, text, score in rows]
 
 
