@@ -10,7 +10,8 @@ import jaxtyping
 import pytest
 import torch
 
-from structattn.data import Example, Vocabulary, collate
+from structattn.data import Example, Vocabulary, collate, read_examples
+from structattn.data.treebank.writing import write_examples
 from structattn.encoders import build
 from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sentence
 from structattn.tasks import (
@@ -287,6 +288,36 @@ def test_model_refuses_what_does_not_fit() -> None:
         SentenceModel(encoder, get_task("trec"))
     with pytest.raises(ConfigError, match="at least two labels, each once"):
         SentenceModel(encoder, get_task("trec"), ["x", "x"])
+
+
+_TREES = "(1 (2 a) (0 bore))\n(2 (2 a) (2 film))\n(3 (2 a) (4 joy))\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("trees.txt", _TREES, ["negative", "positive"]),
+        ("labelled.txt", "1 a joy\n0 a bore\n", ["positive", "negative"]),
+        ("glue.tsv", "sentence\tlabel\na joy\t1\na bore\t0\n", ["positive", "negative"]),
+        ("texts.jsonl", '{"text": "a joy", "label": 1}\n{"text": "a bore", "label": 0}\n', ["positive", "negative"]),
+    ],
+)
+def test_one_means_negative_among_five_classes_of_a_treebank_and_positive_among_two(
+    tmp_path: Path, name: str, content: str, expected: list[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert [example.label for example in get_task("sst2").read(str(path))] == expected
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_converted_treebank_keeps_the_meaning_of_its_labels(tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    (tmp_path / "trees.txt").write_text(_TREES)
+    target = str(tmp_path / f"trees.{ending}")
+    write_examples(target, read_examples(tmp_path / "trees.txt"))
+    assert [example.label for example in get_task("sst2").read(target)] == ["negative", "positive"]
 
 
 def test_a_missing_tree_is_reported_with_the_example() -> None:

@@ -22,8 +22,9 @@ _SIMILARITY = ("pearson", "spearman", "mean_squared_error")
 
 #: Sentences with labels of any kind.
 CLASSIFICATION = Task("classification")
+_TWO_CLASSES = {"0": "negative", "1": "positive"}
 #: Two classes, also written 0 and 1.
-SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel={"0": "negative", "1": "positive"})
+SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel=_TWO_CLASSES)
 #: Pairs of sentences with labels of any kind.
 PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute")
 
@@ -40,6 +41,8 @@ TASKS: Mapping[str, Task] = {
             format="sst",
             labels=("negative", "positive"),
             relabel={"0": "negative", "1": "negative", "2": None, "3": "positive", "4": "positive"},
+            # GLUE has the same sentences as a table, with 0 and 1.
+            relabel_elsewhere=_TWO_CLASSES,
         ),
         Task("trec", format="labelled"),
         Task("cr", format="labelled"),

@@ -34,6 +34,9 @@ class Task:
         score_range: for regression, the lowest and highest score; the model predicts a distribution over the whole
             numbers between them (Tai et al. 2015, section 4.2).
         relabel: new names for the labels of the file; ``None`` drops the example. Labels not named are kept.
+        relabel_elsewhere: the same for other formats than the task's own, and for sentences there without a phrase
+            tree, where labels mean something else: 1 is negative among SST's five classes, positive among two. As
+            ``relabel`` if ``None``.
         metrics: names of the metrics; the first decides which model is best.
         phrases: for labelled trees, whether to train on none, all, unique or weighted phrases too (see
             ``read_examples``).
@@ -64,6 +67,7 @@ class Task:
     labels: tuple[str, ...] | None = None
     score_range: tuple[float, float] | None = None
     relabel: Mapping[str, str | None] = field(default_factory=dict)
+    relabel_elsewhere: Mapping[str, str | None] | None = None
     metrics: tuple[str, ...] = ("accuracy", "macro_f1")
     phrases: Phrases = "none"
     classifier_hidden: int = 300
@@ -141,7 +145,7 @@ class Task:
             default = "score" if self.is_regression else "class"
             target = self.target if format == self.format and self.target is not None else default
         options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
-        yield from self.prepare(read_examples(path, format, **options))
+        yield from self.prepare(read_examples(path, format, **options), published=format == self.format)
 
     def format_of(self, path: Source) -> str:
         """The data format of a file, or of the first one of a pattern: the task's own where no other is recognised.
@@ -159,8 +163,13 @@ class Task:
                 raise
             return self.format
 
-    def prepare(self, examples: Iterable[Example]) -> Iterator[Example]:
+    def prepare(self, examples: Iterable[Example], *, published: bool = True) -> Iterator[Example]:
         """Rename and drop labels as the task says, and check that every example fits.
+
+        Args:
+            examples: whole ones, or pairs.
+            published: whether their labels are those that the task's data set was published with, rather than those of
+                any other file, see ``relabel_elsewhere``.
 
         Raises:
             ConfigError: if an example has another number of sentences, a label of the wrong kind, or a score out of
@@ -180,8 +189,11 @@ class Task:
                     f"task {self.name!r} takes {_sentences(self.arity)}, {place} has {len(example.sentences)}"
                 )
             label = example.label
-            if isinstance(label, str) and label in self.relabel:
-                renamed = self.relabel[label]
+            names = self.relabel
+            if not published and self.relabel_elsewhere is not None and example.sentences[0].constituency is None:
+                names = self.relabel_elsewhere
+            if isinstance(label, str) and label in names:
+                renamed = names[label]
                 if renamed is None:
                     continue
                 example = dataclasses.replace(example, label=renamed)

@@ -205,7 +205,8 @@ def examples_of(task: Task, source: Data, data: DataConfig) -> Iterator[Example]
         found = task.read(source, format=data.format, columns=columns)
     else:
         target = "score" if task.is_regression else "class"
-        found = task.prepare(read_objects(source, **data.columns, target=target, num_texts=task.arity))
+        objects = read_objects(source, **data.columns, target=target, num_texts=task.arity)
+        found = task.prepare(objects, published=False)
     return with_parses(found, data.parses)
 
 

@@ -50,4 +50,4 @@ def streamed_examples(data: DataConfig, task: Task) -> StreamedExamples:
 
 
 def _prepared(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
-    return map(task.limited, task.prepare(examples))
+    return map(task.limited, task.prepare(examples, published=False))
