@@ -14,6 +14,7 @@ from structattn.encoders.table import needs_backbone
 from structattn.reproduction.golden_inputs import golden_backbone, golden_examples, golden_treebank
 from structattn.reproduction.reading import read_rows
 from structattn.reproduction.rows import Row
+from structattn.syntax.errors import ConfigError
 from structattn.tasks import get_task
 from structattn.training.config import RunConfig
 from structattn.training.examples import Split
@@ -37,10 +38,16 @@ def golden_output(row: Row) -> list[float] | None:
         as ``module:function``. There the configuration alone decides whether a record is present.
 
     Raises:
+        ConfigError: if the row names no encoder.
         MissingExtra: if the row has a backbone and transformers is not installed.
     """
     made = _MAKERS.get(row.command)
-    if made is None or ":" in row.config().get("encoder", ""):
+    if made is None:
+        return None
+    encoder = row.config().get("encoder", "")
+    if encoder is None:
+        raise ConfigError(f"{row}: expected an encoder, got none")
+    if ":" in encoder:
         return None
     # What a command line says is checked before torch is imported.
     import torch
