@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -92,7 +92,7 @@ class Place:
     def rows(self, patterns: str = "*") -> list[Row]:
         return selected(read_rows("mine", papers=self.path / "papers").values(), patterns)
 
-    def queue(self, patterns: str = "*") -> Queue:
+    def queue(self, patterns: str = "*", seeds: Sequence[int] | None = None) -> Queue:
         rows = self.rows(patterns)
         configs = {}
         for row in rows:
@@ -103,7 +103,7 @@ class Place:
         (self.path / "data" / "configs.json").write_text(json.dumps(configs), encoding="utf-8")
         program = (sys.executable, str(self.path / "stub.py"))
         places = {"data": str(self.path / "data")}
-        return Queue(rows, seeds=None, places=places, out=self.path / "out", program=program)
+        return Queue(rows, seeds=seeds, places=places, out=self.path / "out", program=program)
 
     def work(self, patterns: str = "*", *, processes: int = 2, hours: float | None = None) -> list[Progress]:
         return list(self.queue(patterns).work(processes=processes, hours=hours))
@@ -173,6 +173,18 @@ def test_rows_wait_for_those_that_they_read(place: Place) -> None:
     assert [str(progress.job) for progress in place.work("after", processes=3)][-1] == "mine/after seed 1"
     (after,) = [row for row in place.rows("after") if row.needs]
     assert read_records(after)[0].command.endswith("--init {run:base}")
+
+
+def test_other_seeds_are_not_those_of_what_rows_read_or_of_studies(place: Place) -> None:
+    assert [str(job) for job in place.queue("after", [7]).jobs] == [
+        "mine/base seed 1",
+        "mine/base seed 2",
+        "mine/after seed 7",
+    ]
+    assert [str(job) for job in place.queue("base", [7]).jobs] == ["mine/base seed 7"]
+    place.write({"study": {**ENTRIES["base"], "command": "sweep", "space": "space.yaml", "seeds": 1}})
+    (place.path / "papers" / "mine" / "space.yaml").write_text("options.dropout: [0.1, 0.3]\n", encoding="utf-8")
+    assert [str(job) for job in place.queue("study", [7]).jobs] == ["mine/study seed 1"]
 
 
 def test_a_row_is_run_with_what_its_study_chose(

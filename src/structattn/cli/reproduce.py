@@ -32,7 +32,7 @@ def command(
     Args:
         paper: papers, such as disan, or files of rows.
         rows: names of rows, with * for any letters and commas between.
-        seeds: other seeds than the rows have, such as 1..5 or 1,3,7.
+        seeds: other seeds than the rows have, such as 1..5 or 1,3,7; studies, and rows that others read, keep theirs.
         jobs: number of runs at a time, each on one core.
         hours: stop after so many hours.
         places: folders that rows read, data=FOLDER,minilm=FOLDER.

@@ -71,7 +71,8 @@ class Queue:
 
     Args:
         rows: the rows, those that others need before them.
-        seeds: the seeds of each; its own if ``None``.
+        seeds: the seeds of each; its own if ``None``. Studies, and rows that others of the queue read, keep their own,
+            as they stand for one choice or folder.
         places: the folder of each place.
         out: folder of all run folders.
         program: what runs a command line of this package.
@@ -102,7 +103,7 @@ class Queue:
         self.jobs: list[Job] = []
         self.num_finished = 0
         for row in rows:
-            for seed in [None] if row.command == "parse" else seeds or row.seeds:
+            for seed in self._seeds_of(row, seeds):
                 job = Job(row, seed)
                 if self._is_recorded(job):
                     self.num_finished += 1
@@ -159,11 +160,19 @@ class Queue:
         }
         return {**self._places, **needed}
 
+    def _is_needed(self, row: Row) -> bool:
+        return any(row.name in other.needs for other in self._rows if other.folder == row.folder)
+
+    def _seeds_of(self, row: Row, seeds: Sequence[int] | None) -> Sequence[int | None]:
+        if row.command == "parse":
+            return [None]
+        return row.seeds if seeds is None or row.space is not None or self._is_needed(row) else seeds
+
     def _is_recorded(self, job: Job) -> bool:
         if job.row.writes is not None:
             return (self.folder(job) / job.row.writes).is_file()
         golden = self._golden[str(job.row)]
-        is_needed = any(job.row.name in row.needs for row in self._rows)
+        is_needed = self._is_needed(job.row)
         return any(
             record.seed == job.seed and is_present(record, job.row, golden) for record in read_records(job.row)
         ) and (not is_needed or RunFolder(self.folder(job)).is_finished)
