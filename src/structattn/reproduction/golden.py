@@ -5,7 +5,8 @@ vectors, and read two fixed examples with trees. A pretrained backbone is replac
 heads that another row trains. A record keeps the numbers of its time.
 """
 
-import dataclasses
+import functools
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,8 @@ from structattn.reproduction.golden_inputs import golden_backbone, golden_exampl
 from structattn.reproduction.reading import read_rows
 from structattn.reproduction.rows import Row
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import get_task
-from structattn.training.config import RunConfig
-from structattn.training.examples import Split
+from structattn.tasks import Task, get_task, model_class
+from structattn.tasks.config import ClassifierConfig, DecoderConfig
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -74,31 +74,50 @@ def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -
 
 def _of_training(row: Row) -> list[float]:
     config = row.config()
+    data, embedder = config["data"], config["embedder"]
     has_encoder = get_task(config["task"]).answer != "facts"
-    is_backbone = config["embedder"].get("name") == "backbone" or (has_encoder and needs_backbone(config["encoder"]))
-    if not is_backbone:
-        return _of_task(config, {"dim": DIM} if config["data"]["vectors"] is not None else config["embedder"])
-    with golden_backbone(_heads_of(row)) as (folder, adapter):
-        options = config["options"] if adapter is None else {**config["options"], "adapter": adapter}
-        return _of_task({**config, "options": options}, {**config["embedder"], "folder": folder})
+    is_backbone = embedder.get("name") == "backbone" or (has_encoder and needs_backbone(config["encoder"]))
+    made_of = {name: config[name] for name in ("encoder", "options", "classifier", "decoder")}
+    made_of["embedder"] = {"dim": DIM} if data["vectors"] is not None and not is_backbone else embedder
+    made_of |= {name: data[name] for name in ("trees", "unary", "tree_seed", "phrases", "lowercase")}
+    # Rows that learn in other ways, or from other data, often have one model, whose numbers are found once.
+    return _of_model(config["task"], json.dumps(made_of), json.dumps(_heads_of(row)) if is_backbone else None)
 
 
-def _of_task(config: Mapping[str, Any], embedder: Mapping[str, Any]) -> list[float]:
+@functools.cache
+def _of_model(task: str, made_of: str, heads: str | None) -> list[float]:
+    """The numbers of a task's model, on a backbone and with its heads if ``heads`` is not ``None``."""
+    described = json.loads(made_of)
+    if heads is None:
+        return _of_task(get_task(task), described)
+    with golden_backbone(json.loads(heads)) as (folder, adapter):
+        described["embedder"]["folder"] = folder
+        if adapter is not None:
+            described["options"]["adapter"] = adapter
+        return _of_task(get_task(task), described)
+
+
+def _of_task(task: Task, made_of: Mapping[str, Any]) -> list[float]:
     import torch
 
-    from structattn.training.preparation import prepare_model
+    from structattn.data import PhraseTrees
+    from structattn.tasks import ModelConfig
 
-    run = RunConfig.from_dict({**config, "embedder": dict(embedder)})
-    # Every word of the two sentences counts, with its own value drawn as the vectors of a file would be.
-    run = dataclasses.replace(
-        run,
-        data=dataclasses.replace(run.data, vectors=None, min_count=1),
-        optimization=dataclasses.replace(run.optimization, initial_range=None),
+    model_config = ModelConfig(
+        made_of["encoder"],
+        made_of["options"],
+        made_of["embedder"],
+        ClassifierConfig(**made_of["classifier"]),
+        DecoderConfig(**made_of["decoder"]),
+        PhraseTrees(made_of["trees"], made_of["unary"], made_of["tree_seed"]),
+        nodes=(made_of["phrases"] or task.phrases) == "nodes",
+        # Every word of the two sentences counts, with its own value drawn as the vectors of a file would be.
+        min_count=1,
+        lowercase=made_of["lowercase"],
     )
-    task = get_task(run.task)
-    examples = golden_examples(task, has_syntax=bool(run.options.get("num_labels")))
+    examples = golden_examples(task, has_syntax=bool(made_of["options"].get("num_labels")))
     torch.manual_seed(_SEED)
-    model = prepare_model(run, task, Split(examples, examples, examples)).eval()
+    model = model_class(task).from_examples(task, model_config, examples, sentences=examples).eval()
     batch = model.collate(examples)
     with torch.enable_grad():
         scores = model(batch)
