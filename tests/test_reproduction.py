@@ -224,6 +224,29 @@ def test_a_failure_is_reported_and_the_rest_goes_on(place: Place) -> None:
     assert not place.rows("bad")[0].records.exists()
 
 
+def test_what_reads_a_run_that_failed_is_not_begun(place: Place) -> None:
+    place.write({**ENTRIES, "worse": {"like": "base", "options": {"init": "{run:bad}"}, "seeds": 1}})
+    assert [(str(progress.job), progress.failure, progress.done) for progress in place.work("worse")] == [
+        ("mine/bad seed 1", "structattn: error: what was wrong", 1),
+        ("mine/worse seed 1", "not run, as mine/bad failed", 2),
+    ]
+    assert place.calls() == ["bad seed1"]
+
+
+def test_a_row_that_writes_a_file_has_flags(place: Place) -> None:
+    entry = {"command": "parse", "arguments": ["{data}/train.txt"], "writes": "parses.conllu"}
+    place.write(
+        {
+            "parses": {**entry, "options": {"whole": True, "limit": 3}},
+            "sentences": {**entry, "options": {"whole": False}},
+        }
+    )
+    assert [row.words() for row in place.rows()] == [
+        ["parse", "{data}/train.txt", "--whole", "--limit", "3"],
+        ["parse", "{data}/train.txt"],
+    ]
+
+
 def test_when_time_is_up_the_runs_are_stopped_and_continued_later(place: Place) -> None:
     pause = place.path / "data" / "pause"
     pause.touch()

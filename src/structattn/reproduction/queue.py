@@ -127,14 +127,18 @@ class Queue:
         """
         end = time.monotonic() + (hours or 1e9) * 3600
         waiting, running = list(self.jobs), dict[Job, subprocess.Popen[bytes]]()
-        done = 0
+        done, failed = 0, set[str]()
         with _noting_interruptions() as interruptions, _stopping(running):
             while (waiting or running) and time.monotonic() < end:
                 unfinished = {str(job.row) for job in (*waiting, *running)}
                 for job in list(waiting):
-                    if len(running) == processes:
-                        break
-                    if not {f"{job.row.folder.name}/{name}" for name in job.row.needs} & unfinished:
+                    needed = {f"{job.row.folder.name}/{name}" for name in job.row.needs}
+                    if lacking := sorted(needed & failed):
+                        waiting.remove(job)
+                        done += 1
+                        left = self._left(waiting, running, processes)
+                        yield Progress(job, None, f"not run, as {lacking[0]} failed", done, len(self.jobs), left)
+                    elif len(running) < processes and not needed & unfinished:
                         waiting.remove(job)
                         running[job] = self._start(job)
                 time.sleep(_PAUSE)
@@ -144,6 +148,8 @@ class Queue:
                     code = running.pop(job).returncode
                     done += 1
                     record, failure = self._collect(job, code)
+                    if failure is not None and job.seed in (None, *job.row.seeds[:1]):
+                        failed.add(str(job.row))  # What others read is the first seed's.
                     left = self._left(waiting, running, processes)
                     yield Progress(job, record, failure, done, len(self.jobs), left)
 

@@ -101,7 +101,11 @@ class Row:
         if self.preset is not None:
             words += ["--config", str(folder / self.preset)]
         for name, value in self.options.items():
-            words += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
+            if isinstance(value, bool) and self.writes is not None:
+                # What has no configuration has flags.
+                words += [f"--{name}"] * value
+            else:
+                words += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
         return words if places is None else [_placed(word, places, str(self)) for word in words]
 
     def config(self) -> dict[str, Any]:
