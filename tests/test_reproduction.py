@@ -15,6 +15,7 @@ import torch
 import yaml
 
 from structattn.cli import arguments
+from structattn.cli.parse import command as parse_command
 from structattn.cli.train import command as train_command
 from structattn.encoders.table import builder
 from structattn.reproduction import Queue, Row, all_rows, golden_output, parse_places, read_records, read_rows, selected
@@ -395,6 +396,13 @@ def test_a_row_resolves_to_what_its_command_line_means(row: Row) -> None:
     apart = {"seed", "out", "device", "mixed_precision"}
     resolved = {name: value for name, value in values["config"].to_dict().items() if name not in apart}
     assert json.loads(json.dumps(resolved)) == json.loads(json.dumps(row.config()))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS.values() if row.command == "parse"], ids=str)
+def test_a_row_that_parses_is_a_command_line(row: Row) -> None:
+    values = arguments.parse(parse_command, row.words()[1:], verb="parse")
+    assert values is not None
+    assert {name: values[name] for name in row.options} == row.options
 
 
 def test_a_golden_output_changes_with_the_model_only() -> None:
