@@ -58,8 +58,9 @@ rows = [{"id": str(i), "gold": "a", "predicted": "a" if i < seed else "b"} for i
 environment = {"sha256": {str(data): "ab" * 32}, "threads": 1, "torch": "2", "device": "cpu"}
 (out / "environment.json").write_text(json.dumps(environment))
 result = {"metrics": {"accuracy": seed / 4}, "seconds": 2.0}
-if (data.parent / "has_test").exists():
-    (out / "predictions" / "test.jsonl").write_text(json.dumps({"id": "0", "gold": "a", "predicted": "b"}) + "\\n")
+answers = data.parent / "test.jsonl"
+if answers.exists():
+    (out / "predictions" / "test.jsonl").write_text(answers.read_text())
     result["test"] = {"accuracy": 0.0}
 (out / "result.json").write_text(json.dumps(result))
 """
@@ -143,12 +144,21 @@ def test_every_finished_run_leaves_a_record_and_is_not_run_again(place: Place) -
 
 
 def test_a_record_is_of_the_test_data_where_a_run_has_any(place: Place) -> None:
-    (place.path / "data" / "has_test").touch()
+    answers = '{"id": "0", "gold": "a", "predicted": "b"}\n'
+    (place.path / "data" / "test.jsonl").write_text(answers, encoding="utf-8")
     place.work("wide")
     (record,) = read_records(*place.rows("wide"))
     assert (record.split, record.examples, record.metrics) == ("test", 1, {"accuracy": 0.0, "dev_accuracy": 0.25})
     assert record.is_right is not None
     assert record.is_right.mean() == record.metrics["accuracy"]
+
+
+def test_a_record_keeps_answers_that_are_numbers(place: Place) -> None:
+    lines = ['{"id": "0", "gold": 3.6, "predicted": 3.26397}', '{"id": "1", "gold": 4, "predicted": 0.000123456}']
+    (place.path / "data" / "test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    place.work("wide")
+    (record,) = read_records(*place.rows("wide"))
+    assert (record.gold, record.predicted, record.right) == ([3.6, 4], [3.264, 0.0001235], None)
 
 
 def test_a_changed_configuration_or_model_is_run_again_and_older_until_then(

@@ -2,13 +2,16 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from structattn.reproduction import Evidence, Recorded, Row, all_rows, generated_pages
+from structattn.reproduction.differences import can_be_resampled, difference
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.intervals import interval, seed_difference
 from structattn.reproduction.published import reproduction_page, verdict
@@ -22,6 +25,8 @@ NAMES = ("low", "high", "one", "none")
 DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
 # 400 examples, answered by two runs each: 50 and 60 per cent.
 RIGHT = {"low": [index % 2 == 0 for index in range(400)], "high": [index % 10 < 6 for index in range(400)]}
+# How far the predicted numbers are from the true ones.
+NOISE = {"low": 1.0, "high": 0.4}
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +147,42 @@ def test_a_table_pools_the_differences_of_its_rows(papers: Path) -> None:
     table["pooled"] = False
     (papers / "tables.yaml").write_text(yaml.safe_dump({"one": table}, sort_keys=False), encoding="utf-8")
     assert "mean over" not in generated_pages(papers)[page]
+
+
+def test_correlations_are_resampled_where_records_keep_the_numbers(papers: Path) -> None:
+    """By the definition: examples are drawn, seeds of either row are drawn, and the correlation is taken again."""
+    rows, random = all_rows(papers), np.random.default_rng(0)
+    gold = random.normal(size=100)
+    given = {name: [gold + noise * random.normal(size=100) for _ in range(2)] for name, noise in NOISE.items()}
+    found = {name: numeric(rows[f"mine/{name}"], gold, given[name]) for name in given}
+    result = difference(found["high"], found["low"], "pearson")
+    assert result is not None
+    drawn = []
+    for _ in range(2_000):
+        examples = random.integers(100, size=100)
+        high, low = (
+            np.mean(
+                [np.corrcoef(gold[examples], given[name][seed][examples])[0, 1] for seed in random.integers(2, size=2)]
+            )
+            for name in ("high", "low")
+        )
+        drawn.append(high - low)
+    exact = np.mean([np.corrcoef(gold, one)[0, 1] for one in given["high"]]) - np.mean(
+        [np.corrcoef(gold, one)[0, 1] for one in given["low"]]
+    )
+    assert result.difference == pytest.approx(exact, abs=1e-9)
+    assert (result.low, result.high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.02)
+    assert difference(found["high"], found["low"]) is None
+    unknown = Recorded(rows["mine/low"], (Record(1, "", "", "", {}, "dev", {}, 1.0, "cpu"),), is_older=False)
+    assert difference(found["high"], unknown, "pearson") is None
+    assert not can_be_resampled([found["high"], unknown], "pearson")
+    assert can_be_resampled([found["high"], None], "spearman")
+
+
+def numeric(row: Row, gold: np.ndarray, seeds: list[np.ndarray]) -> Recorded:
+    record = Record(0, "", "", "", {}, "dev", {}, 1.0, "cpu", examples=100, order="ab", gold=gold.tolist())
+    records = [replace(record, seed=seed, predicted=one.tolist()) for seed, one in enumerate(seeds)]
+    return Recorded(row, tuple(records), is_older=False)
 
 
 def test_the_page_counts_and_marks(papers: Path) -> None:

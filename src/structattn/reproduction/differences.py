@@ -1,42 +1,62 @@
-"""Differences between rows, from which examples the records of each say were answered correctly."""
+"""Differences between rows, from what the records of each say of the answer to every example."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from structattn.reproduction.intervals import seed_difference
-from structattn.reproduction.records import Recorded
+from structattn.reproduction.records import Record, Recorded
 from structattn.tasks import metric
 from structattn.training import Answers, Significance, bootstrap_pooled, holm
 
 _SAMPLES = 2_000
+# Of the pooled test the page prints p as well, to three digits.
+_POOLED_SAMPLES = 10_000
+_NUMERIC = ("pearson", "spearman")
 
 
-def difference(found: Recorded, other: Recorded) -> Significance | None:
-    """The accuracy of one row less that of another, by the paired bootstrap over examples and seeds.
+def can_be_resampled(records: Iterable[Recorded | None], name: str) -> bool:
+    """Whether a metric can be measured again on drawn examples: every record keeps the answers to each."""
+    known = [record for one in records if one is not None for record in one.records]
+    return bool(known) and all(_answers_of(record, name) is not None for record in known)
+
+
+def difference(found: Recorded, other: Recorded, name: str = "accuracy") -> Significance | None:
+    """A metric of one row less that of another, by the paired bootstrap over examples and seeds.
+
+    Args:
+        found: the row.
+        other: the one that it is compared with.
+        name: ``accuracy``, ``pearson`` or ``spearman``.
 
     Returns:
-        ``None`` where they were not measured on the same examples, or a record does not keep which were right.
+        ``None`` where they were not measured on the same examples, or a record does not keep the answers.
     """
-    return pooled_difference([(found, other)])
+    return pooled_difference([(found, other, name)])
 
 
-def pooled_difference(pairs: Sequence[tuple[Recorded, Recorded]]) -> Significance | None:
+def pooled_difference(pairs: Sequence[tuple[Recorded, Recorded, str]]) -> Significance | None:
     """The mean of such differences over several data sets, by the stratified bootstrap of ``bootstrap_pooled``.
 
     Args:
-        pairs: for each data set the row, and the one that it is compared with.
+        pairs: for each data set the row, the one that it is compared with, and the metric.
 
     Returns:
         ``None`` where there are none, or the two rows of a pair cannot be compared.
     """
-    data_sets = [_answers(found, other) for found, other in pairs]
+    data_sets = [_answers(*pair) for pair in pairs]
     known = [one for one in data_sets if one is not None]
-    return bootstrap_pooled(known, samples=_SAMPLES) if known and len(known) == len(data_sets) else None
+    samples = _SAMPLES if len(known) == 1 else _POOLED_SAMPLES
+    return bootstrap_pooled(known, samples=samples) if known and len(known) == len(data_sets) else None
 
 
 def difference_lines(
-    rows: Mapping[str, Mapping[str, Recorded | None]], titles: Mapping[str, str], against: str, *, pooled: bool
+    rows: Mapping[str, Mapping[str, Recorded | None]],
+    titles: Mapping[str, str],
+    against: str,
+    *,
+    metrics: Mapping[str, str],
+    pooled: bool,
 ) -> list[str]:
     """What stands below a table: a line for each row of it, and one for the mean over the rows.
 
@@ -44,21 +64,22 @@ def difference_lines(
         rows: for each row of the table the records of each column.
         titles: the title of each column.
         against: the column that the others are compared with.
+        metrics: the metric of each row, as for ``difference``.
         pooled: whether there is a line for the mean; rows must have no example in common.
 
     Returns:
         A heading and a list of lines; nothing where no two columns can be compared.
     """
     others = {key: title for key, title in titles.items() if key != against}
-    pairs: dict[str, list[tuple[Recorded, Recorded]]] = {key: [] for key in others}
+    pairs: dict[str, list[tuple[Recorded, Recorded, str]]] = {key: [] for key in others}
     lines = []
     for name, found in rows.items():
         base, texts = found[against], []
         for key, title in others.items():
             one = found[key]
-            result = None if one is None or base is None else difference(one, base)
+            result = None if one is None or base is None else difference(one, base, metrics[name])
             if one is not None and base is not None and result is not None:
-                pairs[key].append((one, base))
+                pairs[key].append((one, base, metrics[name]))
                 texts.append(f"{title} {_in_points(result)}")
         lines += [f"- {name}: {', '.join(texts)}"] if texts else []
     head = f"Above {titles[against]}, 95 % interval of the paired bootstrap over examples and seeds:"
@@ -97,7 +118,9 @@ def seed_difference_lines(
     return [head, "\n".join(lines)] if lines else []
 
 
-def _pooled_line(titles: Mapping[str, str], pairs: Mapping[str, Sequence[tuple[Recorded, Recorded]]]) -> Iterator[str]:
+def _pooled_line(
+    titles: Mapping[str, str], pairs: Mapping[str, Sequence[tuple[Recorded, Recorded, str]]]
+) -> Iterator[str]:
     tests = {key: pooled_difference(some) for key, some in pairs.items() if len(some) > 1}
     known = {key: one for key, one in tests.items() if one is not None}
     adjusted = holm([one.bootstrap_p for one in known.values()])
@@ -113,10 +136,20 @@ def _in_points(one: Significance) -> str:
     return f"{100 * one.difference:+.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"
 
 
-def _answers(found: Recorded, other: Recorded) -> Answers | None:
-    answers = [[record.is_right for record in one.records] for one in (other, found)]
+def _answers(found: Recorded, other: Recorded, name: str) -> Answers | None:
     orders = {record.order for one in (found, other) for record in one.records}
-    if len(orders) != 1 or any(right is None for one in answers for right in one):
+    if len(orders) != 1 or not can_be_resampled([found, other], name):
         return None
-    first, second = ([np.where(right, "1", "0") for right in one if right is not None] for one in answers)
-    return Answers(metric("accuracy"), np.full(len(first[0]), "1"), first=first, second=second)
+    answers = [[_answers_of(record, name) for record in one.records] for one in (other, found)]
+    first, second = ([pair[1] for pair in one if pair is not None] for one in answers)
+    gold = next(pair[0] for pair in answers[0] if pair is not None)
+    return Answers(metric(name), gold, first=first, second=second)
+
+
+def _answers_of(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """The true answers and the given ones, ``None`` if a record does not keep what the metric is made from."""
+    if name == "accuracy" and record.is_right is not None:
+        return np.full(len(record.is_right), "1"), np.where(record.is_right, "1", "0")
+    if name in _NUMERIC and record.gold is not None and record.predicted is not None:
+        return np.asarray(record.gold, dtype=float), np.asarray(record.predicted, dtype=float)
+    return None

@@ -46,6 +46,8 @@ class Record:
         examples: number of examples measured on.
         order: hash of their ids and answers: only runs on the same examples may be compared.
         right: which of them were answered correctly, four bits a character; for labels only.
+        gold: the true answers, where they are numbers.
+        predicted: the predicted numbers, to four digits.
         predictions: hash of the file of predictions.
         values: what a study has chosen, for each option of its space.
     """
@@ -63,6 +65,8 @@ class Record:
     examples: int | None = None
     order: str | None = None
     right: str | None = None
+    gold: Sequence[float | int] | None = None
+    predicted: Sequence[float | int] | None = None
     predictions: str | None = None
     values: Mapping[str, Any] | None = None
 
@@ -288,16 +292,21 @@ def _processor() -> str:
 
 
 def _answers(file: Path | None) -> dict[str, Any]:
-    """Which examples were answered correctly, where the answers are labels."""
+    """Which examples were answered correctly, where the answers are labels, or the answers, where they are numbers."""
     if file is None or file.suffix != ".jsonl":
         return {}
-    order, right = hashlib.sha256(), []
+    order, gold, predicted = hashlib.sha256(), [], []
     for row in _rows(file):
         order.update(f"{row['id']}\t{row['gold']}\n".encode())
-        right.append(row["gold"] == row["predicted"] if isinstance(row["predicted"], str) else None)
-    found: dict[str, Any] = {"examples": len(right), "order": order.hexdigest()[:16]}
-    if None not in right and len(right) <= _KEPT:
-        found["right"] = bits(right)
+        gold.append(row["gold"])
+        predicted.append(row["predicted"])
+    found: dict[str, Any] = {"examples": len(gold), "order": order.hexdigest()[:16]}
+    if len(gold) > _KEPT:
+        return found
+    if all(isinstance(one, str) for one in predicted):
+        return {**found, "right": bits([one == true for one, true in zip(predicted, gold, strict=True)])}
+    if all(isinstance(one, float | int) for one in (*gold, *predicted)):
+        return {**found, "gold": gold, "predicted": [float(f"{one:.4g}") for one in predicted]}
     return found
 
 

@@ -23,7 +23,7 @@ from statistics import mean
 from typing import Any
 
 from structattn.reproduction.curves import learning_curve
-from structattn.reproduction.differences import difference_lines, seed_difference_lines
+from structattn.reproduction.differences import can_be_resampled, difference_lines, seed_difference_lines
 from structattn.reproduction.figures import OLDER, Figure, figure
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.reading import MAX_VALUES, all_rows
@@ -102,8 +102,8 @@ class Table:
             where small is good, and the text of the columns ``after``.
         after: the titles of further columns of text.
         best: what has a best figure, in bold: each ``row``, each ``column``, or ``none``.
-        against: the key of a column; below the table stand the differences of the others from it, of accuracies over
-            examples and seeds, of other metrics over seeds.
+        against: the key of a column; below the table stand the differences of the others from it, over examples and
+            seeds where the records keep the answer to each example, elsewhere over seeds.
         pooled: whether their mean over the rows stands there too, for rows that have no example in common.
         curve: a file for a picture of the table, a line for each column over the rows, and what it is called.
     """
@@ -170,15 +170,16 @@ class Table:
         found = [
             (line, {key: self._recorded(line, number, evidence) for number, key in enumerate(titles)}) for line in shown
         ]
-        accuracies = {line.text[0]: records for line, records in found if line.metric == "accuracy"}
-        others = {
-            ", ".join(line.text): {key: self._values(line, key, one) for key, one in records.items()}
-            for line, records in found
-            if line.metric != "accuracy"
-        }
+        resampled, others, metrics = {}, {}, {}
+        for line, records in found:
+            name = line.text[0] if line.metric == "accuracy" else ", ".join(line.text)
+            if line.metric == "accuracy" or can_be_resampled(records.values(), line.metric):
+                resampled[name], metrics[name] = records, line.metric
+            else:
+                others[name] = {key: self._values(line, key, one) for key, one in records.items()}
         digits = {", ".join(line.text): line.digits for line in shown}
         return [
-            *difference_lines(accuracies, titles, self.against, pooled=self.pooled),
+            *difference_lines(resampled, titles, self.against, metrics=metrics, pooled=self.pooled),
             *seed_difference_lines(others, titles, self.against, digits=digits),
         ]
 
