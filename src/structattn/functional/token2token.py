@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from structattn.functional.masking import masked_softmax
+from structattn.functional.precision import at_least_single
 from structattn.kernels.pair_scores import curve_of, curved, exponentials, highest_of, inverse_
 from structattn.kernels.pair_tiles import tile_size, tiles
 from structattn.kernels.token2token import attend
@@ -55,8 +56,8 @@ def token2token(
                  [1.5000]]])
     """
     _check(a, b_keys, bias, values=values, allowed=allowed, scale=scale)
-    queries, keys = _at_least_single(a) + _at_least_single(bias), _at_least_single(b_keys)
-    return attend(queries, keys, _at_least_single(values), allowed, float(scale)).to(values.dtype)
+    queries, keys = at_least_single(a) + at_least_single(bias), at_least_single(b_keys)
+    return attend(queries, keys, at_least_single(values), allowed, float(scale)).to(values.dtype)
 
 
 @torch.no_grad()
@@ -89,7 +90,7 @@ def token2token_weights(
                  [0.0000, 0.0000]]])
     """
     _check(a, b_keys, bias, values=b_keys, allowed=allowed, scale=scale)
-    queries, keys = _at_least_single(a) + _at_least_single(bias), _at_least_single(b_keys)
+    queries, keys = at_least_single(a) + at_least_single(bias), at_least_single(b_keys)
     weights: Tensor = _weights(queries, keys, allowed, float(scale))
     return weights.to(a.dtype)
 
@@ -141,10 +142,6 @@ def written_out(
     """
     scores = scale * torch.tanh((queries.unsqueeze(2) + keys.unsqueeze(1)) / scale)
     return (masked_softmax(scores, allowed.unsqueeze(-1), dim=2) * values.unsqueeze(1)).sum(2)
-
-
-def _at_least_single(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _check(a: Tensor, b_keys: Tensor, bias: Tensor, *, values: Tensor, allowed: Tensor, scale: float) -> None:

@@ -33,7 +33,7 @@ class Operators:
 
     def log_partition(self, scores: Scores, lengths: Tensor, options: Sequence[int] = ()) -> Tensor:
         """Log-partition ``(batch,)``; ``-inf`` if nothing is allowed."""
-        if not is_eager(*scores) or _is_forward():
+        if not is_eager(*scores) or is_forward():
             return self.evaluate(scores, lengths, options)[0]
         if _is_recorded(*scores):
             return autograd.log_partition(self, scores, lengths, options)
@@ -43,7 +43,7 @@ class Operators:
 
     def marginals(self, scores: Scores, lengths: Tensor, options: Sequence[int] = ()) -> Tensor:
         """Marginals of the parts that are shaped like the first array."""
-        if not is_eager(*scores) or _is_forward():
+        if not is_eager(*scores) or is_forward():
             return self.evaluate(scores, lengths, options)[1][0]
         if _is_recorded(*scores):
             return autograd.marginals(self, scores, lengths, options)
@@ -160,9 +160,9 @@ def _is_recorded(*tensors: Tensor) -> bool:
         for tensor in tensors:
             if tensor.requires_grad:
                 return True
-    return _is_forward()
+    return is_forward()
 
 
-def _is_forward() -> bool:
+def is_forward() -> bool:
     """Whether forward mode is at work; a torch that counts its levels elsewhere is taken to be in it always."""
     return getattr(forward_ad, "_current_level", 0) >= 0

@@ -4,9 +4,11 @@ Reference: Kim et al. (2017), section 4.1 (the parsing LSTM).
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from structattn.functional.precision import at_least_single
+from structattn.kernels.additive_scores import additive_scores
 from structattn.layers.linear import glorot_linear
 
 
@@ -35,9 +37,26 @@ class AdditiveScores(nn.Module):
         self.bound = nn.Tanh() if bound is None else bound
 
     def forward(
-        self, first: Float[Tensor, "batch first dim"], second: Float[Tensor, "batch second dim"]
+        self,
+        first: Float[Tensor, "batch first dim"],
+        second: Float[Tensor, "batch second dim"],
+        lengths: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "batch first second"]:
-        """Score every pair."""
-        pairs = torch.tanh(self.first(first).unsqueeze(2) + self.second(second).unsqueeze(1))
-        scores: Tensor = self.bound(self.score(pairs).squeeze(-1))
-        return scores
+        """Score every pair.
+
+        Half precision is computed in single precision, and no number is kept for each pair and feature.
+
+        Args:
+            first: states.
+            second: states, of words.
+            lengths: how many words of each sentence count, all if ``None``; where there are more first states, as
+                behind that of a root, so many more of these. Pairs with others score ``bound(0)``, without influence.
+        """
+        num_first, num_second = first.shape[1], second.shape[1]
+        counted = second.new_full((len(second),), num_second, dtype=torch.long) if lengths is None else lengths
+        sizes = torch.stack([counted + (num_first - num_second), counted], -1)
+        one, other = self.first(first), self.second(second)
+        weight = at_least_single(self.score.weight[0])
+        scores = additive_scores(at_least_single(one), at_least_single(other), weight, sizes)
+        bounded: Tensor = self.bound(scores.to(one.dtype))
+        return bounded

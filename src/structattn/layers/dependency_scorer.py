@@ -86,7 +86,8 @@ class DependencyScorer(Scorer):
     def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
         """A distribution over the heads of the words; the state of the root comes first."""
         # The head is the first of the pair, as in the paper; rows are words here.
-        return self.family(self.adjusted(self.scores(states, states[:, 1:]).mT), mask.sum(-1))
+        lengths = mask.sum(-1)
+        return self.family(self.adjusted(self.scores(states, states[:, 1:], lengths).mT), lengths)
 
 
 class HeadReader(Reader):

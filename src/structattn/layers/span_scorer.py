@@ -57,9 +57,10 @@ class SpanScorer(Scorer):
 
     def forward(self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]) -> ConstituencyCRF:
         """A distribution over binary trees."""
-        scores = self.adjusted(self.scores(states, states))
+        lengths = mask.sum(-1)
+        scores = self.adjusted(self.scores(states, states, lengths))
         # From (first word, last word) to fenceposts: the last word k - 1 ends before fencepost k.
-        return ConstituencyCRF(F.pad(scores, (1, 0, 0, 1)), mask.sum(-1))
+        return ConstituencyCRF(F.pad(scores, (1, 0, 0, 1)), lengths)
 
 
 class PhraseReader(Reader):

@@ -22,7 +22,7 @@ from structattn.kernels.native.build import HERE, SUFFIX, variants
 
 _LOGGER = logging.getLogger("structattn")
 # `structattn_version` of library.cpp: the same number in both, so that an old library is not called in a new way.
-_VERSION = 3
+_VERSION = 4
 _WANTED: ContextVar[bool] = ContextVar("structattn_native", default=True)
 _TYPES = {torch.float32: "float32", torch.float64: "float64"}
 

@@ -1,0 +1,121 @@
+"""Additive scores of pairs of words: compiled, or a few rows at a time in plain torch.
+
+``s_ij = sum_d w_d tanh(a_id + b_jd)``, Kim et al. (2017), section 4.1. Neither path ever holds a number for every pair
+of words and feature: tangents are computed, used and dropped, and computed again in the backward pass. Within
+``torch.compile`` and ``torch.func``, and for gradients of gradients, the expression is written out.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd import Function
+
+from structattn.kernels import native
+from structattn.kernels.autograd import is_mapped
+from structattn.kernels.operators import is_eager, is_forward
+
+# Numbers that are held at once in plain torch: 16 megabytes in single precision.
+_HELD = 2**22
+
+
+def additive_scores(
+    first: Float[Tensor, "batch row feature"],
+    second: Float[Tensor, "batch column feature"],
+    weight: Float[Tensor, " feature"],
+    sizes: Int[Tensor, "batch 2"],
+) -> Float[Tensor, "batch row column"]:
+    """``s_ij = sum_d w_d tanh(a_id + b_jd)``, differentiable any number of times.
+
+    Args:
+        first: ``a``, float32 or float64, like the others.
+        second: ``b``.
+        weight: ``w``.
+        sizes: how many rows and columns of each sentence count; the others have no influence, and score zero.
+
+    Example:
+        >>> words = torch.tensor([[[0.0], [20.0]]])
+        >>> additive_scores(words, words, torch.tensor([2.0]), torch.tensor([[2, 1]]))
+        tensor([[[0., 0.],
+                 [2., 0.]]])
+    """
+    if is_eager(first, second, weight) and not is_forward():
+        scores: Tensor = _AdditiveScores.apply(first, second, weight, sizes)
+        return scores
+    return written_out(first, second, weight, sizes)
+
+
+def written_out(first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor) -> Tensor:
+    """The same as one expression, which holds a number for every pair of words and feature unless it is compiled."""
+    scores = torch.einsum("bijd,d->bij", torch.tanh(first.unsqueeze(2) + second.unsqueeze(1)), weight)
+    return scores.masked_fill(~_counted(scores, sizes), 0.0)
+
+
+class _AdditiveScores(Function):
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor) -> Tensor:
+        ctx.save_for_backward(first, second, weight, sizes)
+        first, second, weight = (tensor.detach() for tensor in (first, second, weight))
+        scores = first.new_empty(*first.shape[:2], second.shape[1])
+        compiled = native.function("additive_scores", first, pointers=5, numbers=4)
+        if compiled is not None:
+            _call(compiled, first, second, weight, sizes, scores)
+            return scores
+        for rows, tangents in _tangents(first, second):
+            scores[:, rows] = tangents @ weight
+        return scores.masked_fill_(~_counted(scores, sizes), 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        first, second, weight, sizes = ctx.saved_tensors
+        if torch.is_grad_enabled() or is_mapped(gradient):
+            return *_written_out_gradients(first, second, weight, sizes, gradient), None
+        found = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (first, second)]
+        of_first, of_second = found
+        of_weight = weight.new_empty(len(first), len(weight))  # of each sentence
+        compiled = native.function("additive_scores_backward", first, pointers=8, numbers=4)
+        if compiled is not None:
+            _call(compiled, first, second, weight, sizes, gradient.contiguous(), *found, of_weight)
+            return of_first, of_second, of_weight.sum(0), None
+        gradient = gradient.masked_fill(~_counted(gradient, sizes), 0.0)
+        of_second.zero_()
+        of_weight.zero_()
+        for rows, tangents in _tangents(first, second):
+            shares = gradient[:, rows].unsqueeze(-1)
+            of_weight += (tangents * shares).sum((1, 2))
+            slopes = tangents.square_().neg_().add_(1.0).mul_(shares)
+            of_first[:, rows] = slopes.sum(2) * weight
+            of_second += slopes.sum(1)
+        return of_first, of_second * weight, of_weight.sum(0), None
+
+
+def _written_out_gradients(
+    first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``da_id = w_d sum_j g_ij (1 - tanh^2)``, ``db_jd`` likewise, and ``dw_d = sum_ij g_ij tanh``, differentiable."""
+    tangents = torch.tanh(first.unsqueeze(2) + second.unsqueeze(1))
+    shares = gradient.masked_fill(~_counted(gradient, sizes), 0.0).unsqueeze(-1)
+    slopes = (1.0 - tangents.square()) * shares * weight
+    return slopes.sum(2), slopes.sum(1), (tangents * shares).sum((0, 1, 2))
+
+
+def _tangents(first: Tensor, second: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """The hyperbolic tangents of some rows after another."""
+    step = max(1, _HELD // max(1, len(first) * second.shape[1] * second.shape[2]))
+    for start in range(0, first.shape[1], step):
+        rows = slice(start, start + step)
+        yield rows, torch.tanh_(first[:, rows].unsqueeze(2) + second.unsqueeze(1))
+
+
+def _counted(scores: Tensor, sizes: Tensor) -> Tensor:
+    """Which pairs of words count."""
+    rows, columns = (torch.arange(size, device=scores.device) for size in scores.shape[-2:])
+    return (rows[:, None] < sizes[:, :1, None]) & (columns < sizes[:, 1:, None])
+
+
+def _call(compiled: Any, first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor, *others: Tensor) -> None:
+    given = [tensor.contiguous() for tensor in (first, second, weight, sizes.long())]
+    pointers = [tensor.data_ptr() for tensor in (*given, *others)]
+    compiled(*pointers, *first.shape[:2], second.shape[1], first.shape[2])
