@@ -19,6 +19,7 @@ from typing import TextIO
 # Part: what it is, its options, and those of every run but the first; None where one number of threads is enough.
 PARTS: dict[str, tuple[str, list[str], list[str] | None]] = {
     "token2token": ("DiSAN's token2token attention", ["--repeats", "2"], ["--no-memory"]),
+    "additive_scores": ("Additive scores of pairs", [], None),
     "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
     "collate": ("Sentences to batches", [], None),
     "readers": ("Treebanks from disk", [], None),

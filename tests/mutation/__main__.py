@@ -58,6 +58,7 @@ ROOMS = {
             "kernels_[!n]*",
             "distributions_[!t]*",
             "spanning_tree",
+            "additive_scores",
             "token2token",
             "kernels_*",
             "distributions_*",
