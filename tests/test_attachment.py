@@ -37,8 +37,9 @@ def model_of(attention: str = "projective", **options: object) -> AttachmentMode
 
 @pytest.mark.parametrize("attention", ["projective", "nonprojective"])
 @pytest.mark.parametrize("single_root", [False, True])
-def test_the_likelihoods_of_all_trees_sum_to_one(attention: str, single_root: bool) -> None:
-    model = model_of(attention, single_root=single_root)
+@pytest.mark.parametrize("num_layers", [None, 2])
+def test_the_likelihoods_of_all_trees_sum_to_one(attention: str, single_root: bool, num_layers: int | None) -> None:
+    model = model_of(attention, single_root=single_root, num_layers=num_layers)
     trees = all_heads(4, projective=attention == "projective", single_root=single_root)
     batch = model.collate([Example((sentence("a dog barks cat", list(heads)),)) for heads in trees])
     assert model(batch).exp().sum().item() == pytest.approx(1)

@@ -18,6 +18,7 @@ from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
+from structattn.encoders import ConcatContext, latent_trees
 from structattn.encoders.table import needs_backbone
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
 from structattn.tasks import DecoderConfig, SequenceModel, TextProcessor, build_decoder, get_task, metric
@@ -378,6 +379,8 @@ def test_structured_encoders_refuse_what_they_do_not_have() -> None:
         sa.encoders.build("structured", vocab_size=4, attention="simple", single_root=True)
     with pytest.raises(ConfigError, match="with_children concerns heads"):
         sa.encoders.build("structured", vocab_size=4, attention="constituency", with_children=True)
+    with pytest.raises(ConfigError, match="'num_layers' of encoder 'structured': expected at least 1, got 0"):
+        sa.encoders.build("structured", vocab_size=4, num_layers=0)
     for attention, outer_tanh in (("none", 0), ("projective", 3)):
         with pytest.raises(ConfigError, match=f"outer_tanh must be 0, 1 or 2.*; got {outer_tanh}"):
             sa.encoders.build("structured", vocab_size=4, attention=attention, outer_tanh=outer_tanh)
@@ -569,3 +572,17 @@ def test_token_batches_hold_what_they_may_and_everything_once() -> None:
 def test_subwords_need_no_more_than_they_were_given() -> None:
     splitter = SubwordSplitter.train(["low lower lowest"] * 3, 12)
     assert splitter.join(splitter.split("lowest low")) == "lowest low"
+
+
+def test_layers_below_the_attention_are_what_it_reads_and_what_stands_beside_it() -> None:
+    torch.manual_seed(0)
+    batch = sa.collate([sa.Sentence(["a", "b"]), sa.Sentence(["a"])], sa.Vocabulary(["a", "b"]))
+    encoder: Any = sa.encoders.build("structured", vocab_size=4, dim=3, num_layers=1)
+    contextualizer = encoder.contextualizer
+    read = contextualizer.below.read(encoder.embed(batch), batch.mask)
+    above = ConcatContext(contextualizer.attention)(read, batch)
+    found = encoder(batch)
+    assert found.states.shape == (2, 2, 2 * 2 * 3)
+    torch.testing.assert_close(found.states, above.states)
+    expected = contextualizer.attention.distribution(read, batch).marginals()
+    torch.testing.assert_close(latent_trees(encoder, batch).marginals(), expected)

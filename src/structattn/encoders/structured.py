@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.encoders.bilstm import BiLSTM
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.layers import (
     DependencyScorer,
@@ -65,6 +66,7 @@ class ConcatContext(nn.Module):
 
     Args:
         attention: ``(states, batch)`` to ``(output, weights)``; no attention if ``None``.
+        below: reads the words first; what it makes of them is attended to, and stands beside what is found.
 
     Example:
         >>> import structattn as sa
@@ -73,12 +75,20 @@ class ConcatContext(nn.Module):
         torch.Size([1, 2, 6])
     """
 
-    def __init__(self, attention: nn.Module | None = None) -> None:
+    def __init__(self, attention: nn.Module | None = None, *, below: BiLSTM | None = None) -> None:
         super().__init__()
         self.attention = attention
+        self.below = below
+
+    def read(
+        self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch
+    ) -> Float[Tensor, "batch word attended"]:
+        """The states that attention is over."""
+        return states if self.below is None else self.below.read(states, batch.mask)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Put ``[x_j; context_j]`` for every word; padded states come out zero."""
+        states = self.read(states, batch)
         if self.attention is not None:
             context, _ = self.attention(states, batch)
             states = torch.cat([states, context], -1)
@@ -88,7 +98,8 @@ class ConcatContext(nn.Module):
 def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribution:
     """The distribution over the heads of words in an encoder's latent attention, for its best tree or entropy.
 
-    In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors.
+    In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors; here from what
+    layers below the attention have made of them, where there are any.
 
     Args:
         encoder: one with a single `StructuredAttention` to heads, over the states that its contextualizer reads.
@@ -114,7 +125,10 @@ def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribu
             f"expected an encoder that attends to heads, such as structured or decomposable with a latent tree, "
             f"got one with {len(found)} such attentions"
         )
-    return found[0].distribution(encoder.embed(batch), batch)
+    states, contextualizer = encoder.embed(batch), encoder.contextualizer
+    if isinstance(contextualizer, ConcatContext):
+        states = contextualizer.read(states, batch)
+    return found[0].distribution(states, batch)
 
 
 def structured(
@@ -123,6 +137,7 @@ def structured(
     attention: str = "projective",
     dim: int | None = None,
     hidden: int | None = None,
+    num_layers: int | None = None,
     single_root: bool = False,
     with_children: bool = False,
     outer_tanh: int = 1,
@@ -136,6 +151,8 @@ def structured(
             ``nonprojective`` (its head in a dependency tree), or ``constituency`` (the words of the phrases around it).
         dim: width of the words' states; the embedder's if ``None``.
         hidden: width of each direction of the LSTM that scores the structure; that of the states if ``None``.
+        num_layers: layers of a bidirectional LSTM below the attention, as wide in each direction as the words' states;
+            none if ``None``, as in the paper, to isolate the effect of attention.
         single_root: whether exactly one word is headed by the root; dependency trees only.
         with_children: whether the expected sum of the children is concatenated to the head; dependency trees only.
         outer_tanh: how often scores pass a last hyperbolic tangent: once in the paper, twice in one path of its code.
@@ -161,8 +178,10 @@ def structured(
         raise ConfigError(
             f"outer_tanh must be 0, 1 or 2, and 1 with attention='none', which has no scores; got {outer_tanh}"
         )
-    width = width_of(embedder, dim)
-    lstm_dim = width if hidden is None else hidden
+    inputs = width_of(embedder, dim)
+    below = None if num_layers is None else BiLSTM(inputs, inputs, num_layers=num_layers, dropout=dropout)
+    width = inputs if below is None else 2 * inputs
+    lstm_dim = inputs if hidden is None else hidden
     bound = nn.Sequential(*(nn.Tanh() for _ in range(outer_tanh)))
     layer: nn.Module | None = None
     output = width
@@ -179,6 +198,7 @@ def structured(
         heads = DependencyScorer(2 * lstm_dim, family=families[attention], bound=bound)
         scorer, reader = ReadingScorer(width, lstm_dim, scorer=heads), HeadReader(width, with_children=with_children)
         layer, output = StructuredAttention(scorer, reader=reader), width + reader.output_dim
+    contextualizer = ConcatContext(layer, below=below)
     return SentenceEncoder(
-        embedder, ConcatContext(layer), pooler=MeanPooling(), output_dim=output, input_dim=width, dropout=dropout
+        embedder, contextualizer, pooler=MeanPooling(), output_dim=output, input_dim=inputs, dropout=dropout
     )
