@@ -1,8 +1,8 @@
 """Additive scores of all pairs of words: the expression written out, against the library's two paths.
 
 ``s_ij = sum_d w_d tanh(a_id + b_jd)`` of Kim et al. (2017), section 4.1, forward and backward, float32. *Written out*
-it holds a number for each pair and feature; *streamed* is the library in plain torch, *compiled* its compiled kernel; they
-take turns in one process. Memory is what torch has allocated at most; the error is the largest of the scores and
+it holds a number for each pair and feature; *streamed* is the library in plain torch, *compiled* its compiled kernel;
+they take turns in one process. Memory is what torch has allocated at most; the error is the largest of the scores and
 gradients of words, against double precision.
 
     python -m benchmarks.additive_scores [--words 20 60 200] [--dim 100] [--repeats 5] [--threads 1]
