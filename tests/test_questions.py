@@ -116,6 +116,10 @@ def test_a_run_with_heads_learns_answers_and_is_only_read_again(folder: Path, tm
     answers = json.loads((tmp_path / "run" / "predictions.json").read_text())
     assert list(answers) == ["a", "b"]
     assert all(answer in CONTEXT for answer in answers.values())
+    scored = list(read_json_lines(tmp_path / "run" / "predictions" / "dev.jsonl"))
+    assert {row["id"]: row["predicted"] for row in scored} == answers
+    for name in ("exact_match", "f1"):
+        assert sum(row[name] for row in scored) / 2 == pytest.approx(found.metrics[name])
     model = HydraModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "best")
     assert sum(parameter.numel() for parameter in model.parameters()) == found.parameters
     assert [row["epoch"] for row in read_json_lines(tmp_path / "run" / "metrics.jsonl")] == [*range(1, 13)]

@@ -101,8 +101,9 @@ def test_an_accuracy_ends_at_nothing_and_at_all(tmp_path: Path) -> None:
     """Nineteen of twenty: .95 ± 1.96 sqrt(.95 * .05 / 20) = .95 ± .0955; and one of twenty."""
     row = Row(tmp_path / "mine", "a", "train", options=OPTIONS)
     for share, ends in ((0.95, (0.8545, 1.0)), (0.05, (0.0, 0.1455))):
-        record = Record(1, "", row.digest, "0", {}, "dev", {"accuracy": share}, 1.0, "cpu", examples=20)
-        assert interval(Recorded(row, (record,), is_older=False), "accuracy", 1) == pytest.approx(ends, abs=1e-4)
+        for name in ("accuracy", "exact_match"):
+            record = Record(1, "", row.digest, "0", {}, "dev", {name: share}, 1.0, "cpu", examples=20)
+            assert interval(Recorded(row, (record,), is_older=False), name, 1) == pytest.approx(ends, abs=1e-4)
 
 
 def test_a_table_shows_the_differences_from_a_column(papers: Path) -> None:

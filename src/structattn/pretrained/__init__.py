@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from structattn.pretrained.inject import inject, load_injection
     from structattn.pretrained.injection import InjectedModel
     from structattn.pretrained.layer import HydraLayer
-    from structattn.pretrained.question_answering import Question, Windows, answer_questions, make_windows, squad_scores
+    from structattn.pretrained.question_answering import (
+        Question,
+        Windows,
+        answer_questions,
+        answer_scores,
+        make_windows,
+        squad_scores,
+    )
     from structattn.pretrained.relations import RelationTargets, relation_targets
     from structattn.pretrained.task_models import (
         MODELS,
@@ -50,6 +57,7 @@ __all__ = [
     "Windows",
     "add_heads",
     "answer_questions",
+    "answer_scores",
     "evaluate_heads",
     "head_drift",
     "inject",

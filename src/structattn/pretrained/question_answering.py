@@ -199,12 +199,22 @@ def squad_scores(predicted: Sequence[str], questions: Sequence[Question]) -> dic
         raise ValueError(
             f"expected an answer for each of at least one question, got {len(predicted)} for {len(questions)}"
         )
-    exact, overlap = 0.0, 0.0
-    for answer, question in zip(predicted, questions, strict=True):
-        gold = question.answers or ("",)
-        exact += max(float(_plain(answer) == _plain(right)) for right in gold)
-        overlap += max(_f1(_plain(answer).split(), _plain(right).split()) for right in gold)
-    return {"exact_match": exact / len(questions), "f1": overlap / len(questions)}
+    scores = [answer_scores(answer, question) for answer, question in zip(predicted, questions, strict=True)]
+    return {name: sum(one[name] for one in scores) / len(scores) for name in scores[0]}
+
+
+def answer_scores(answer: str, question: Question) -> dict[str, float]:
+    """Exact match and F1 of one answer, each the best over the right answers.
+
+    Example:
+        >>> answer_scores("The kids", Question("who", "the two kids", ("two kids", "kids"), (4, 8)))
+        {'exact_match': 1.0, 'f1': 1.0}
+    """
+    given, gold = _plain(answer), [_plain(right) for right in question.answers or ("",)]
+    return {
+        "exact_match": max(float(given == right) for right in gold),
+        "f1": max(_f1(given.split(), right.split()) for right in gold),
+    }
 
 
 def _answer_tokens(question: Question, places: Sequence[tuple[int, int] | None]) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from structattn.reproduction.intervals import seed_difference
-from structattn.reproduction.records import Record, Recorded
+from structattn.reproduction.records import ANSWERED, Record, Recorded
 from structattn.tasks import metric
 from structattn.training import Answers, Significance, bootstrap_pooled, holm
 
@@ -27,7 +27,7 @@ def difference(found: Recorded, other: Recorded, name: str = "accuracy") -> Sign
     Args:
         found: the row.
         other: the one that it is compared with.
-        name: ``accuracy``, ``pearson`` or ``spearman``.
+        name: ``accuracy``, ``exact_match``, ``pearson`` or ``spearman``.
 
     Returns:
         ``None`` where they were not measured on the same examples, or a record does not keep the answers.
@@ -143,12 +143,12 @@ def _answers(found: Recorded, other: Recorded, name: str) -> Answers | None:
     answers = [[_answers_of(record, name) for record in one.records] for one in (other, found)]
     first, second = ([pair[1] for pair in one if pair is not None] for one in answers)
     gold = next(pair[0] for pair in answers[0] if pair is not None)
-    return Answers(metric(name), gold, first=first, second=second)
+    return Answers(metric("accuracy" if name in ANSWERED else name), gold, first=first, second=second)
 
 
 def _answers_of(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
     """The true answers and the given ones, ``None`` if a record does not keep what the metric is made from."""
-    if name == "accuracy" and record.is_right is not None:
+    if name in ANSWERED and record.is_right is not None:
         return np.full(len(record.is_right), "1"), np.where(record.is_right, "1", "0")
     if name in _NUMERIC and record.gold is not None and record.predicted is not None:
         return np.asarray(record.gold, dtype=float), np.asarray(record.predicted, dtype=float)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import sqrt
 from statistics import mean, stdev
 
-from structattn.reproduction.records import Recorded
+from structattn.reproduction.records import ANSWERED, Recorded
 
 # Student's t at 97.5 %, for 1 to 10 degrees of freedom; more seeds than eleven are taken for eleven.
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -13,8 +13,9 @@ _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.22
 def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, float] | None:
     """The 95 % interval of a row's mean.
 
-    Of an accuracy over ``n`` examples and ``k`` seeds, ``mean ± 1.96 sqrt(mean (1 - mean) / n + s^2 / k)``, of another
-    metric Student's ``t_{k-1} s / sqrt(k)``, where ``s`` is the deviation over seeds. An accuracy ends at 0 and at 1.
+    Of an accuracy, or of exact matches, over ``n`` examples and ``k`` seeds, with ``s`` the deviation over seeds,
+    ``mean ± 1.96 sqrt(mean (1 - mean) / n + s^2 / k)``, within 0 and 1; of another metric Student's
+    ``t_{k-1} s / sqrt(k)``.
 
     Returns:
         ``None`` for a single run of another metric than accuracy.
@@ -23,7 +24,7 @@ def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, flo
     middle, count = mean(values), len(values)
     variance = stdev(values) ** 2 / count if count > 1 else 0.0
     examples = found.records[0].examples
-    if name == "accuracy" and examples:
+    if name in ANSWERED and examples:
         half = 1.96 * sqrt(max(middle * (1 - middle), 0.0) / examples + variance)
         return max(middle - half, 0.0) * scale, min(middle + half, 1.0) * scale
     if count > 1:

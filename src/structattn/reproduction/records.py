@@ -24,6 +24,8 @@ from structattn.training import RunFolder
 
 # Which examples were right is kept for as many at most: a character for four.
 _KEPT = 12_000
+ANSWERED = ("accuracy", "exact_match")
+"""Metrics that are the share of examples which were answered correctly."""
 _PREDICTIONS = ("predictions/test.jsonl", "predictions/dev.jsonl", "predictions.json")
 
 
@@ -45,7 +47,7 @@ class Record:
         golden: the golden output of the row at that time, see ``golden_output``.
         examples: number of examples measured on.
         order: hash of their ids and answers: only runs on the same examples may be compared.
-        right: which of them were answered correctly, four bits a character; for labels only.
+        right: which of them were answered correctly, four bits a character; for labels, and answers to questions.
         gold: the true answers, where they are numbers.
         predicted: the predicted numbers, to four digits.
         predictions: hash of the file of predictions.
@@ -292,19 +294,20 @@ def _processor() -> str:
 
 
 def _answers(file: Path | None) -> dict[str, Any]:
-    """Which examples were answered correctly, where the answers are labels, or the answers, where they are numbers."""
+    """Which examples were answered correctly, for labels and scored texts; for numbers the answers."""
     if file is None or file.suffix != ".jsonl":
         return {}
-    order, gold, predicted = hashlib.sha256(), [], []
+    order, gold, predicted, exact = hashlib.sha256(), [], [], []
     for row in _rows(file):
         order.update(f"{row['id']}\t{row['gold']}\n".encode())
         gold.append(row["gold"])
         predicted.append(row["predicted"])
+        exact.append(row.get("exact_match", row["predicted"] == row["gold"]))
     found: dict[str, Any] = {"examples": len(gold), "order": order.hexdigest()[:16]}
     if len(gold) > _KEPT:
         return found
     if all(isinstance(one, str) for one in predicted):
-        return {**found, "right": bits([one == true for one, true in zip(predicted, gold, strict=True)])}
+        return {**found, "right": bits(exact)}
     if all(isinstance(one, float | int) for one in (*gold, *predicted)):
         return {**found, "gold": gold, "predicted": [float(f"{one:.4g}") for one in predicted]}
     return found

@@ -5,7 +5,7 @@ BERT's recipe (Devlin et al. 2019, section 4.2: learning rate 5e-5, 3 epochs, ba
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,13 @@ from structattn.pretrained import (
     Windows,
     add_heads,
     answer_questions,
+    answer_scores,
     make_windows,
     squad_scores,
 )
 from structattn.pretrained.adapter import config_of, read_config
 from structattn.pretrained.squad import read_squad
-from structattn.syntax.folders import replaced_folder, write_json
+from structattn.syntax.folders import replaced_folder, write_json, write_json_lines
 from structattn.training import machine
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
@@ -60,7 +61,7 @@ class QuestionResult:
 
 
 def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = False) -> QuestionResult:
-    """Train, predict, evaluate, and leave a run folder, with ``predictions.json`` (id and answer).
+    """Train, predict, evaluate, and leave a run folder, with ``predictions.json`` (id and answer) and their scores.
 
     Args:
         run: the configuration.
@@ -110,8 +111,9 @@ def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str
             saved: Any = model
             saved.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
-        named = zip(asked, answers, strict=True)
-        write_json(folder.path / PREDICTIONS, {one.id or str(n): answer for n, (one, answer) in enumerate(named)})
+        names = [one.id or str(number) for number, one in enumerate(asked)]
+        write_json(folder.path / PREDICTIONS, dict(zip(names, answers, strict=True)))
+        write_json_lines(folder.predictions("dev"), _scored(names, asked, answers))
     return {
         "metrics": squad_scores(answers, asked),
         "losses": [row["loss"] for row in history.rows],
@@ -120,6 +122,11 @@ def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str
         "parameters": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
         "seconds": history.last["seconds"],
     }
+
+
+def _scored(names: Sequence[str], asked: Sequence[Question], answers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for name, one, answer in zip(names, asked, answers, strict=True):
+        yield {"id": name, "gold": list(one.answers), "predicted": answer, **answer_scores(answer, one)}
 
 
 def build_model(run: QuestionRun) -> tuple[nn.Module, Any]:
