@@ -1,13 +1,11 @@
 // Additive scores of pairs of words, s_ij = sum_d w_d tanh(a_id + b_jd), and their gradients (Kim et al. 2017, section
 // 4.1). No number is kept for each pair and feature: a tangent is used where it is made, and made again on the way back.
 //
-// The tangents of both parts are known before their pairs are met: tanh(a + b) = (t + u) / (1 + t u) for small parts,
-// and 1 - 2 y with y = 1 / (e^2a e^2b + 1) for others, so that a pair costs one division. The last form, for parts whose
-// product may overflow, raises their sum.
+// A pair costs one division; see tangents.hpp.
 #include <memory>
 
 #include "batch.hpp"
-#include "features.hpp"
+#include "tangents.hpp"
 
 namespace structattn {
 namespace {
@@ -27,50 +25,18 @@ struct Pairs {
   int64_t batch, rows, columns, features;
 };
 
-// tanh(a + b) is made from prepared parts: `bent` of them, and `tangent` of that.
-enum class Form : uint8_t { kTangents, kProduct, kSum };
-
+// The largest exponents of some words, feature by feature of a block.
 template <class T>
-struct Bend {
-  using F = Features<T>;
-  using Vector = typename F::Vector;
-  Vector slope, slope_rest;
-
-  Bend() {
-    const double exact = 2.0 * 1.4426950408889634;
-    slope = F::all(static_cast<T>(exact));
-    slope_rest = F::all(static_cast<T>(exact - static_cast<T>(exact)));
-  }
-
-  // The largest exponent of some words.
-  T top(const T* from, int64_t words, int64_t features, int64_t stride) const {
-    T top = 0;
-    for (int64_t word = 0; word < words; ++word) {
-      for (int64_t feature = 0; feature < features; ++feature) {
-        const T size = std::abs(from[word * stride + feature]) * slope[0];
-        top = size > top ? size : top;
-      }
+typename Features<T>::Vector top_of(const Tangents<T>& tangents, const T* from, int64_t words, int64_t features, int64_t stride) {
+  constexpr int kWidth = Features<T>::count;
+  typename Features<T>::Vector top{};
+  for (int64_t word = 0; word < words; ++word, from += stride) {
+    for (int64_t at = 0; at < features; at += kWidth) {
+      top = tangents.top(top, Features<T>::load(from + at, static_cast<int>(std::min<int64_t>(kWidth, features - at))));
     }
-    return top;
   }
-
-  static Form form_of(T top) {
-    if (!(top <= Format<T>::product_safe)) return Form::kSum;
-    return top > Format<T>::sum_safe ? Form::kProduct : Form::kTangents;
-  }
-
-  STRUCTATTN_INLINE Vector prepared(Vector x, Form form) const {
-    if (form == Form::kTangents) return F::tangent(x, slope, slope_rest);
-    return form == Form::kProduct ? F::power(x, slope, slope_rest) : x;
-  }
-
-  template <Form kForm>
-  STRUCTATTN_INLINE Vector bent(Vector one, Vector other) const {
-    if constexpr (kForm == Form::kTangents) return (one + other) / (one * other + T(1));
-    const Vector power = kForm == Form::kSum ? F::bounded_power(one + other, slope) : one * other;
-    return T(1) / (power + T(1));
-  }
-};
+  return top;
+}
 
 // Scores of some rows of a sentence.
 template <class T>
@@ -103,8 +69,9 @@ class Scoring {
     const T* second = p.second + sentence * p.columns * p.features;
     if (sentence != prepared_sentence) {
       // The form is that of the whole sentence, so that it does not depend on how the rows are shared out.
-      form = bend.form_of(std::max(bend.top(first, p.sizes[2 * sentence], p.features, p.features),
-                                   bend.top(second, columns, p.features, p.features)));
+      const Vector top = top_of(tangents, first, p.sizes[2 * sentence], p.features, p.features);
+      const Vector other = top_of(tangents, second, columns, p.features, p.features);
+      form = Tangents<T>::form_of(other > top ? other : top);
       prepare(second, columns, seconds());
       prepared_sentence = sentence;
     }
@@ -123,7 +90,7 @@ class Scoring {
  private:
   const Pairs<T>& p;
   const int64_t blocks;
-  const Bend<T> bend;
+  const Tangents<T> tangents;
   std::vector<T> memory;
   T* records;
   T all = 0;  // the weights of all features
@@ -139,7 +106,7 @@ class Scoring {
       const int width = static_cast<int>(std::min<int64_t>(kWidth, p.features - block * kWidth));
       for (int64_t word = 0; word < words; ++word) {
         const Vector x = F::load(from + word * p.features + block * kWidth, width);
-        F::store(to + (word * blocks + block) * kWidth, bend.prepared(x, form));
+        F::store(to + (word * blocks + block) * kWidth, tangents.prepared(x, form));
       }
     }
   }
@@ -151,11 +118,11 @@ class Scoring {
       Vector sum{}, more{};
       int64_t at = 0;
       for (; at + 2 * kWidth <= blocks * kWidth; at += 2 * kWidth) {
-        sum += F::load(weight + at) * bend.template bent<kForm>(F::load(one + at), F::load(other + at));
+        sum += F::load(weight + at) * tangents.template bent<kForm>(F::load(one + at), F::load(other + at));
         more += F::load(weight + at + kWidth) *
-                bend.template bent<kForm>(F::load(one + at + kWidth), F::load(other + at + kWidth));
+                tangents.template bent<kForm>(F::load(one + at + kWidth), F::load(other + at + kWidth));
       }
-      if (at < blocks * kWidth) sum += F::load(weight + at) * bend.template bent<kForm>(F::load(one + at), F::load(other + at));
+      if (at < blocks * kWidth) sum += F::load(weight + at) * tangents.template bent<kForm>(F::load(one + at), F::load(other + at));
       sum += more;
       T total = 0;
       for (int lane = 0; lane < kWidth; ++lane) total += sum[lane];
@@ -188,10 +155,12 @@ class Gradients {
     const T* first = p.first + sentence * p.rows * p.features + at;
     const T* second = p.second + sentence * p.columns * p.features + at;
     const Vector weight = F::load(p.weight + at, width);
-    form = bend.form_of(std::max(bend.top(first, rows, width, p.features), bend.top(second, columns, width, p.features)));
+    const Vector top = top_of(tangents, first, rows, width, p.features);
+    const Vector other = top_of(tangents, second, columns, width, p.features);
+    form = Tangents<T>::form_of(other > top ? other : top);
     for (int64_t column = 0; column < columns; ++column) {
       T* record = records + column * kRecord;
-      F::store(record, bend.prepared(F::load(second + column * p.features, width), form));
+      F::store(record, tangents.prepared(F::load(second + column * p.features, width), form));
       F::store(record + kWidth, Vector{});
       F::store(record + 2 * kWidth, Vector{});
     }
@@ -200,7 +169,7 @@ class Gradients {
     for (int64_t row = 0; row < p.rows; ++row) {
       Vector of_row{};
       if (row < rows && columns > 0) {
-        const Vector one = bend.prepared(F::load(first + row * p.features, width), form);
+        const Vector one = tangents.prepared(F::load(first + row * p.features, width), form);
         const T* gradient = p.gradient + (sentence * p.rows + row) * p.columns;
         if (form == Form::kTangents) look<Form::kTangents>(one, gradient, columns, of_row, of_weight);
         else if (form == Form::kProduct) look<Form::kProduct>(one, gradient, columns, of_row, of_weight);
@@ -221,7 +190,7 @@ class Gradients {
 
  private:
   const Pairs<T>& p;
-  const Bend<T> bend;
+  const Tangents<T> tangents;
   std::vector<T> memory;
   T* records;
   Form form = Form::kSum;
@@ -236,20 +205,20 @@ class Gradients {
 
   template <Form kForm>
   STRUCTATTN_INLINE void look(Vector one, const T* gradient, int64_t columns, Vector& of_row, Vector& of_weight) {
-    Vector slopes{}, tangents{};
+    Vector slopes{}, sum{};
     T all = 0;
     T* record = records;
     for (int64_t column = 0; column < columns; ++column, record += kRecord) {
-      const Vector bent = bend.template bent<kForm>(one, F::load(record));
+      const Vector bent = tangents.template bent<kForm>(one, F::load(record));
       // 1 - tanh^2 is 4 y (1 - y).
       const Vector slope = (kForm == Form::kTangents ? T(1) - bent * bent : (bent - bent * bent) * T(4)) * gradient[column];
       slopes += slope;
-      tangents += bent * gradient[column];
+      sum += bent * gradient[column];
       all += gradient[column];
       F::store(record + 2 * kWidth, F::load(record + 2 * kWidth) + slope);
     }
     of_row = slopes;
-    of_weight += kForm == Form::kTangents ? tangents : all - tangents * T(2);
+    of_weight += kForm == Form::kTangents ? sum : all - sum * T(2);
   }
 };
 

@@ -1,10 +1,7 @@
 // Attention with a distribution over the keys for every feature (Shen et al. 2018, DiSAN, equation 10), forward and
 // backward, without a number for every pair of words.
 //
-// A score c tanh((a + b) / c) costs one division: with t = tanh(a / c) and u = tanh(b / c) it is c (t + u) / (1 + t u).
-// Bounded as it is, its exponential needs no maximum. Where parts are so large that opposite ones would cancel in
-// 1 + t u, E = exp(2 (a + b) / c) is the product of a number per query and a number per key, and the tangent
-// 1 - 2 y with y = 1 / (1 + E); where one of them would leave the range of the type, E is made from the sum.
+// A score c tanh((a + b) / c) costs one division; see tangents.hpp. Bounded as it is, its exponential needs no maximum.
 // The inverse of the sum of exponentials is that of exp(score - c).
 //
 // Features do not know of each other. A task is one sentence and so many features that all its keys stay in the cache;
@@ -12,7 +9,7 @@
 #include <memory>
 
 #include "batch.hpp"
-#include "features.hpp"
+#include "tangents.hpp"
 
 namespace structattn {
 namespace {
@@ -33,9 +30,6 @@ struct Pairs {
   T *of_queries, *of_keys, *of_values;
   int64_t batch, num_queries, num_keys, features, allowed_stride;
 };
-
-// How scores are made from the parts of a query and a key; the derivative of a tangent is 1 - t^2 = 4 y (1 - y).
-enum class Form : uint8_t { kTangents, kProduct, kSum };
 
 struct Range {
   int64_t first, last;
@@ -76,10 +70,7 @@ class Worker {
   Worker(const Pairs<T>& pairs, int64_t blocks)
       : p(pairs), ranges_per_query(pairs.num_keys / 2 + 1), memory(blocks * pairs.num_keys * kRecord + kWidth),
         ranges(kQueries * ranges_per_query), num_ranges(kQueries), key_used(pairs.num_keys),
-        query_used(pairs.num_queries), forms(blocks) {
-    const double slope_exact = 2.0 / p.scale * 1.4426950408889634;
-    slope = F::all(static_cast<T>(slope_exact));
-    slope_rest = F::all(static_cast<T>(slope_exact - static_cast<T>(slope_exact)));
+        query_used(pairs.num_queries), forms(blocks), tangents(pairs.scale) {
     height = F::all(static_cast<T>(p.scale * 1.4426950408889634));
     twice = F::all(static_cast<T>(-2.0 * p.scale * 1.4426950408889634));
     lowest = static_cast<T>(std::exp(-p.scale));
@@ -129,7 +120,8 @@ class Worker {
   std::vector<uint8_t> key_used, query_used;
   std::vector<Form> forms;
   const uint8_t* seen = nullptr;
-  Vector slope, slope_rest, height, twice;
+  const Tangents<T> tangents;
+  Vector height, twice;
   T lowest;
 
   static int width_of(int64_t block, int64_t features) {
@@ -153,22 +145,13 @@ class Worker {
   // The first form that is exact for all parts of a block.
   Form form_of(int64_t queries_at, int64_t keys_at, int width) const {
     Vector top{};
-    const auto include = [&](const T* from) {
-      const Vector x = F::load(from, width) * slope, size = x < 0 ? -x : x;
-      top = size > top ? size : top;
-    };
     for (int64_t key = 0; key < p.num_keys; ++key) {
-      if (key_used[key]) include(p.keys + keys_at + key * p.features);
+      if (key_used[key]) top = tangents.top(top, F::load(p.keys + keys_at + key * p.features, width));
     }
     for (int64_t query = 0; query < p.num_queries; ++query) {
-      if (query_used[query]) include(p.queries + queries_at + query * p.features);
+      if (query_used[query]) top = tangents.top(top, F::load(p.queries + queries_at + query * p.features, width));
     }
-    Form form = Form::kTangents;
-    for (int lane = 0; lane < kWidth; ++lane) {
-      if (top[lane] > Format<T>::product_safe) return Form::kSum;
-      if (top[lane] > Format<T>::sum_safe) form = Form::kProduct;
-    }
-    return form;
+    return Tangents<T>::form_of(top);
   }
 
   T* keys_of(int64_t block) { return records + block * p.num_keys * kRecord; }
@@ -177,7 +160,7 @@ class Worker {
     T* record = keys_of(block);
     for (int64_t key = 0; key < p.num_keys; ++key, record += kRecord) {
       const Vector x = F::load(p.keys + keys_at + key * p.features, width);
-      F::store(record, prepared(x, forms[block]));
+      F::store(record, tangents.prepared(x, forms[block]));
       F::store(record + kWidth, F::load(p.values + keys_at + key * p.features, width));
       if (kBackward) {
         F::store(record + 2 * kWidth, Vector{});
@@ -201,24 +184,10 @@ class Worker {
     }
   }
 
-  // The part of a score that a query or a key brings.
-  STRUCTATTN_INLINE Vector prepared(Vector x, Form form) const {
-    if (form == Form::kTangents) return F::tangent(x, slope, slope_rest);
-    return form == Form::kProduct ? F::power(x, slope, slope_rest) : x;
-  }
-
-  // t, or y.
-  template <Form kForm>
-  STRUCTATTN_INLINE Vector curved(Vector query, Vector key) const {
-    if constexpr (kForm == Form::kTangents) return (query + key) / (query * key + T(1));
-    const Vector power = kForm == Form::kSum ? F::bounded_power(query + key, slope) : query * key;
-    return T(1) / (power + T(1));
-  }
-
   template <Form kForm>
   STRUCTATTN_INLINE void look(int64_t block, int64_t row, int64_t at, int width) {
     const Vector x = F::load(p.queries + at, width);
-    const Vector query = prepared(x, kForm);
+    const Vector query = tangents.prepared(x, kForm);
     const Range* range = ranges.data() + row * ranges_per_query;
     const Range* end = range + num_ranges[row];
     if (kBackward) look_back<kForm>(keys_of(block), range, end, query, at, width);
@@ -233,7 +202,7 @@ class Worker {
     for (; range != end; ++range) {
       const T* last = keys + range->last * kRecord;
       for (const T* record = keys + range->first * kRecord; record != last; record += kRecord) {
-        const Vector weight = F::power(curved<kForm>(query, F::load(record)), steepness);
+        const Vector weight = F::power(tangents.template bent<kForm>(query, F::load(record)), steepness);
         total += weight;
         sum += weight * F::load(record + kWidth);
       }
@@ -255,7 +224,7 @@ class Worker {
     for (; range != end; ++range) {
       const T* last = keys + range->last * kRecord;
       for (T* record = keys + range->first * kRecord; record != last; record += kRecord) {
-        const Vector y = curved<kForm>(query, F::load(record));
+        const Vector y = tangents.template bent<kForm>(query, F::load(record));
         const Vector share = F::power(y, steepness) * incoming;
         const Vector derivative = kTangents ? T(1) - y * y : y - y * y;
         const Vector change = share * (F::load(record + kWidth) - attended) * derivative;
