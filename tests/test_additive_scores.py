@@ -96,16 +96,26 @@ def test_parts_without_bound(sign: float) -> None:
 
 
 @pytest.mark.usefixtures("_held")
-def test_what_stands_beyond_the_sizes_has_no_influence() -> None:
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("function", [additive_scores, written_out])
+def test_what_stands_beyond_the_sizes_has_no_influence_on_scores_or_gradients(function: object, twice: bool) -> None:
+    assert callable(function)
     parts, sizes = arguments(1.0)
-    expected = additive_scores(*parts, sizes)
-    gradients = torch.autograd.grad(expected.sum(), parts)
     filled = [part.detach().clone() for part in parts]
     for sentence, (rows, columns) in enumerate(SIZES):
         filled[0][sentence, rows:], filled[1][sentence, columns:] = 1e9, torch.nan
-    torch.testing.assert_close(additive_scores(*filled, sizes), expected, atol=0, rtol=0)
-    assert not gradients[0][2].any()
-    assert not gradients[1][1, 2:].any()
+    found = []
+    for given in (parts, [part.requires_grad_() for part in filled]):
+        scores = function(*given, sizes)
+        gradients = torch.autograd.grad(scores.square().sum(), given, create_graph=twice)
+        if twice:
+            gradients = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), given)
+        found.append([scores, *gradients])
+    for own, other in zip(*found, strict=True):
+        torch.testing.assert_close(own, other, atol=0, rtol=0)
+    of_first, of_second = found[1][1:3]
+    assert not of_first[2].any()
+    assert not of_second[1, 2:].any()
 
 
 def test_threads_change_no_bit() -> None:

@@ -49,6 +49,7 @@ def additive_scores(
 
 def written_out(first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor) -> Tensor:
     """The same as one expression, which holds a number for every pair of words and feature unless it is compiled."""
+    first, second = _filled(first, second, sizes)
     scores = torch.einsum("bijd,d->bij", torch.tanh(first.unsqueeze(2) + second.unsqueeze(1)), weight)
     return scores.masked_fill(~_counted(scores, sizes), 0.0)
 
@@ -63,7 +64,7 @@ class _AdditiveScores(Function):
         if compiled is not None:
             _call(compiled, first, second, weight, sizes, scores)
             return scores
-        for rows, tangents in _tangents(first, second):
+        for rows, tangents in _tangents(*_filled(first, second, sizes)):
             scores[:, rows] = tangents @ weight
         return scores.masked_fill_(~_counted(scores, sizes), 0.0)
 
@@ -82,7 +83,7 @@ class _AdditiveScores(Function):
         gradient = gradient.masked_fill(~_counted(gradient, sizes), 0.0)
         of_second.zero_()
         of_weight.zero_()
-        for rows, tangents in _tangents(first, second):
+        for rows, tangents in _tangents(*_filled(first, second, sizes)):
             shares = gradient[:, rows].unsqueeze(-1)
             of_weight += (tangents * shares).sum((1, 2))
             slopes = tangents.square_().neg_().add_(1.0).mul_(shares)
@@ -95,6 +96,7 @@ def _written_out_gradients(
     first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor, gradient: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``da_id = w_d sum_j g_ij (1 - tanh^2)``, ``db_jd`` likewise, and ``dw_d = sum_ij g_ij tanh``, differentiable."""
+    first, second = _filled(first, second, sizes)
     tangents = torch.tanh(first.unsqueeze(2) + second.unsqueeze(1))
     shares = gradient.masked_fill(~_counted(gradient, sizes), 0.0).unsqueeze(-1)
     slopes = (1.0 - tangents.square()) * shares * weight
@@ -109,10 +111,21 @@ def _tangents(first: Tensor, second: Tensor) -> Iterator[tuple[slice, Tensor]]:
         yield rows, torch.tanh_(first[:, rows].unsqueeze(2) + second.unsqueeze(1))
 
 
+def _filled(first: Tensor, second: Tensor, sizes: Tensor) -> list[Tensor]:
+    """Zeros in place of words that do not count: no gradient of zero makes a NaN harmless that stands there."""
+    words = zip((first, second), sizes.unbind(-1), strict=True)
+    return [part.masked_fill(_beyond(part.shape[1], size).unsqueeze(-1), 0.0) for part, size in words]
+
+
 def _counted(scores: Tensor, sizes: Tensor) -> Tensor:
     """Which pairs of words count."""
-    rows, columns = (torch.arange(size, device=scores.device) for size in scores.shape[-2:])
-    return (rows[:, None] < sizes[:, :1, None]) & (columns < sizes[:, 1:, None])
+    rows, columns = (~_beyond(most, size) for most, size in zip(scores.shape[-2:], sizes.unbind(-1), strict=True))
+    return rows.unsqueeze(2) & columns.unsqueeze(1)
+
+
+def _beyond(most: int, sizes: Tensor) -> Tensor:
+    """Which of ``most`` words of each sentence stand beyond its size."""
+    return torch.arange(most, device=sizes.device) >= sizes.unsqueeze(-1)
 
 
 def _call(compiled: Any, first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor, *others: Tensor) -> None:
