@@ -51,8 +51,9 @@ wheel: .venv/bin/python  ## dist/: the wheel of this machine, with kernels, and 
 release-check: .venv/bin/python  ## everything that must hold before a release, from a clean clone; what was built comes to dist/
 	$(BIN)/python release/check.py
 
-tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records of runs in papers/*/results
+tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records in papers/*/results and benchmarks/results
 	$(BIN)/structattn reproduce tables
+	$(BIN)/python -m benchmarks.pages
 
 ENGLISH := src/structattn/parsing/english
 GOLD = $(wildcard $(EWT)/en_ewt-ud-train.conllu*)
@@ -70,8 +71,8 @@ parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package: from 
 	mkdir $(ENGLISH)/model
 	cp runs/english/best/*.json runs/english/best/*.safetensors $(ENGLISH)/model  # its card is $(ENGLISH)/README.md
 
-bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; tables in runs/benchmarks.md
-	$(BIN)/python -m benchmarks --out runs/benchmarks.md
+bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; records in benchmarks/results
+	$(BIN)/python -m benchmarks
 
 peers: $(COMPILED)  ## an environment with the libraries that bench compares with
 	$(PYTHON) -m venv .venv-peers

@@ -26,6 +26,7 @@ import torch
 from benchmarks.structures import memory, peers, table
 from benchmarks.structures.contest import MODES, Contender, Pace, Result, compete
 from benchmarks.structures.rows import ROWS
+from structattn.reproduction.records import processor
 
 PEERS = ("torch-struct", "SuPar", "pytorch-crf", "SynJax")
 COLUMNS = ("structattn", "structattn, edges", *PEERS)
@@ -61,7 +62,7 @@ def main() -> None:
     start = time.perf_counter()
     left_out = ON_ONE_THREAD if options.names is None and max(options.threads) > 1 else None
     options.names = list(COLUMNS) if options.names is None else options.names
-    print(f"{_cpu()}; torch {torch.__version__}. Medians of at most {options.repeats} turns, milliseconds.")
+    print(f"{processor()}; torch {torch.__version__}. Medians of at most {options.repeats} turns, milliseconds.")
     for reason in filter(None, map(peers.missing, [name for name in PEERS if name in options.names])):
         print(reason)
     if left_out:
@@ -161,14 +162,6 @@ def _weigh(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _present(names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name.startswith("structattn") or peers.missing(name) is None]
-
-
-def _cpu() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return "unknown processor"
 
 
 if __name__ == "__main__":

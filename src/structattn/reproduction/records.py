@@ -280,12 +280,13 @@ def _with_dev(result: Mapping[str, Any]) -> dict[str, int | float]:
 def _machine(environment: Mapping[str, Any]) -> str:
     device = environment.get("device", "cpu")
     if device == "cpu":
-        device = _processor()
+        device = processor()
     threads = environment.get("threads", 1)
     return f"{device}, {threads} thread{'s' if threads != 1 else ''}, torch {environment.get('torch')}"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of this machine's processor."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as stream:
         for line in stream:
             if line.startswith("model name"):

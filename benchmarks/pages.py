@@ -1,0 +1,111 @@
+"""The tables of docs/speed.md, from what benchmarks printed: ``make bench`` keeps it, ``make tables`` writes them.
+
+python -m benchmarks.pages
+"""
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import markdown, records
+from benchmarks.records import Record
+from structattn.reproduction.tables import fill
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.folders import read_yaml
+
+TABLES = Path(__file__).parent / "pages.yaml"
+PAGE = Path(__file__).parent.parent / "docs" / "speed.md"
+
+Line = Mapping[str, str]
+
+
+def page(folder: Path = records.RESULTS, tables: Path = TABLES, path: Path = PAGE) -> str:
+    """The page as it has to be now.
+
+    Raises:
+        ConfigError: if a part has no record, a table or column is not in it, or the page lacks the marks of a table.
+    """
+    text = path.read_text(encoding="utf-8")
+    for name, described in read_yaml(tables).items():
+        record = _record(described, folder)
+        content = f"{_origin(record)}\n\n" + "\n".join(_shown(described, record, f"{tables}, {name}"))
+        text = fill(text, name, content, path)
+    return text
+
+
+def summary(lines: Sequence[Line], by: Sequence[str], of: str) -> list[Line]:
+    """How many times faster ours is: the number of cells, their median, the least, and how many are below 1.
+
+    Args:
+        lines: of a table.
+        by: the columns whose cells tell groups apart.
+        of: the column with ``3.2x``; empty cells do not count.
+
+    Example:
+        >>> lines = [{"n": "1", "faster": "3.0x"}, {"n": "1", "faster": "0.5x"}, {"n": "2", "faster": ""}]
+        >>> summary(lines, ["n"], "faster")
+        [{'n': '1', 'compared': '2', 'median': '1.8x', 'least': '0.5x', 'below 1x': '1'}]
+    """
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for line in lines:
+        if line[of]:
+            groups.setdefault(tuple(line[name] for name in by), []).append(float(line[of].removesuffix("x")))
+    return [
+        dict(zip(by, group, strict=True))
+        | {"compared": str(len(ratios)), "median": f"{statistics.median(ratios):.1f}x", "least": f"{min(ratios):.1f}x"}
+        | {"below 1x": str(sum(ratio < 1 for ratio in ratios))}
+        for group, ratios in groups.items()
+    ]
+
+
+def _record(described: Mapping[str, Any], folder: Path) -> Record:
+    part, threads = described["part"], described.get("threads")
+    found = [one for one in records.read(part, folder) if threads is None or one.threads == (threads,)]
+    if not found:
+        raise ConfigError(f"{folder / part}.json: no record; `python -m benchmarks --parts {part}` makes one")
+    return found[0]
+
+
+def _origin(record: Record) -> str:
+    threads = " and ".join(map(str, record.threads))
+    plural = "" if record.threads == (1,) else "s"
+    return f"`{record.command}`: {record.machine}, {threads} thread{plural}, version {record.version}."
+
+
+def _shown(described: Mapping[str, Any], record: Record, source: str) -> Iterator[str]:
+    tables, number = list(record.tables()), described.get("table", 0)
+    if number >= len(tables):
+        raise ConfigError(f"{source}: table {number} of {len(tables)} that `{record.command}` printed")
+    lines: list[Line] = tables[number]
+    where = described.get("where", {})
+    _check(where, lines, source)
+    lines = [line for line in lines if all(line[name] in cells for name, cells in where.items())]
+    if not lines:
+        raise ConfigError(f"{source}: no line of what `{record.command}` printed is left")
+    if "summary" in described:
+        lines = summary(lines, **described["summary"])
+    columns = described.get("columns", list(lines[0]))
+    _check(columns, lines, source)
+    texts, names = described.get("texts", {}), described.get("names", {})
+    yield markdown.header([names.get(name, name) for name in columns])
+    for line in lines:
+        yield markdown.line([texts.get(name, {}).get(line[name], line[name]) for name in columns])
+
+
+def _check(columns: Iterable[str], lines: Sequence[Line], source: str) -> None:
+    unknown = sorted(set(columns) - set(lines[0]))
+    if unknown:
+        raise ConfigError(f"{source}: expected columns of {', '.join(lines[0])}, not {', '.join(unknown)}")
+
+
+def main() -> None:
+    """Write the page, if it is another one."""
+    text = page()
+    if text != PAGE.read_text(encoding="utf-8"):
+        PAGE.write_text(text, encoding="utf-8")
+        print(PAGE)
+
+
+if __name__ == "__main__":
+    main()
