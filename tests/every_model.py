@@ -40,17 +40,19 @@ def write_backbones(folder: Path) -> Path:
     return folder
 
 
+def encoder_of(name: str, folder: Path) -> sa.encoders.SentenceEncoder:
+    """An encoder of the table, on the small backbone where it needs one."""
+    if not needs_backbone(name):
+        return build(name, vocab_size=len(VOCABULARY), dim=24)
+    known = {"hydra": {"adapter": str(folder / "adapter")}, "injected": {"heads": ["forward/dependency", "none"]}}
+    return build(name, embedder={"folder": str(folder / "backbone")}, **known.get(name, {}))
+
+
 def classifier(name: str, folder: Path) -> tuple[TaskModel, Any]:
     """Single sentences, or pairs where the encoder reads these."""
     combine = "together" if name == "decomposable" else "single"
     task = Task("t", arity=2 if combine == "together" else 1, combine=combine, labels=("no", "yes"))
-    known = {"hydra": {"adapter": str(folder / "adapter")}, "injected": {"heads": ["forward/dependency", "none"]}}
-    options: dict[str, Any] = dict(known.get(name, {}))
-    if needs_backbone(name):
-        options["embedder"] = {"folder": str(folder / "backbone")}
-    else:
-        options |= {"vocab_size": len(VOCABULARY), "dim": 24}
-    model = SentenceModel(build(name, **options), task, vocabulary=VOCABULARY)
+    model = SentenceModel(encoder_of(name, folder), task, vocabulary=VOCABULARY)
     pairs = zip(SENTENCES, SENTENCES[::-1], itertools.cycle(["yes", "no"]), strict=False)
     return model, model.collate([sa.Example((one, other)[: task.arity], label=label) for one, other, label in pairs])
 
@@ -59,26 +61,29 @@ def translator(encoder: str, decoder: str, folder: Path, **options: Any) -> tupl
     """From a sentence to its words in the opposite order."""
     examples = [sa.Example((one,), " ".join(one.words[::-1])) for one in SENTENCES]
     texts = TextProcessor(VOCABULARY, TextVocabulary.from_texts([str(one.label) for one in examples]))
-    reader = build(encoder, vocab_size=len(VOCABULARY), dim=24)
+    reader = encoder_of(encoder, folder)
     writer = build_decoder(decoder, reader, len(texts.target), **options)
     model = SequenceModel(reader, writer, get_task("translation"), texts=texts, label_smoothing=0.1)
     return model, model.collate(examples)
 
 
-def attachment(attention: str, folder: Path) -> tuple[TaskModel, Any]:
-    """Latent trees that are given."""
-    encoder = build("structured", vocab_size=len(VOCABULARY), attention=attention, dim=24)
+def attachment(attention: str, embedder: str, folder: Path) -> tuple[TaskModel, Any]:
+    """Latent trees that are given, above vectors of words or the states of the small backbone."""
+    options: dict[str, Any] = {"vocab_size": len(VOCABULARY)}
+    if embedder == "backbone":
+        options = {"embedder": {"name": "backbone", "folder": str(folder / "backbone")}}
+    encoder = build("structured", attention=attention, dim=24, **options)
     model = AttachmentModel(encoder, get_task("attachment"), vocabulary=VOCABULARY)
     return model, model.collate([sa.Example((one,)) for one in SENTENCES])
 
 
-def tagger(tags: str, folder: Path) -> tuple[TaskModel, Any]:
+def tagger(tags: str, encoder: str, folder: Path) -> tuple[TaskModel, Any]:
     """Spans of two words each, alone or as a chain."""
     examples = [sa.Example((one,), " ".join((["B-a", "I-a"] * len(one))[: len(one)])) for one in SENTENCES]
-    encoder = build("transformer", vocab_size=len(VOCABULARY), dim=24)
     config = ClassifierConfig(tags=tags)  # type: ignore[arg-type]
     labels = ["B-a", "I-a", "O"]
-    model = TaggingModel(encoder, get_task("span_tagging"), labels, vocabulary=VOCABULARY, classifier=config)
+    reader = encoder_of(encoder, folder)
+    model = TaggingModel(reader, get_task("span_tagging"), labels, vocabulary=VOCABULARY, classifier=config)
     return model, model.collate(examples)
 
 
@@ -90,10 +95,12 @@ MODELS: Mapping[str, Callable[[Path], tuple[TaskModel, Any]]] = {
     },
     **{
         f"transformer decoder, {encoder}": partial(translator, encoder, "transformer")
-        for encoder in ("transformer", "tree_transformer")
+        for encoder in ("transformer", "tree_transformer", "backbone")
     },
-    **{f"tags, {tags}": partial(tagger, tags) for tags in ("chain", "independent")},
-    **{f"attachment, {attention}": partial(attachment, attention) for attention in ("projective", "nonprojective")},
+    **{f"tags, {tags}": partial(tagger, tags, "transformer") for tags in ("chain", "independent")},
+    **{f"tags, {encoder}": partial(tagger, "chain", encoder) for encoder in filter(needs_backbone, BUILDERS)},
+    **{f"attachment, {kind}": partial(attachment, kind, "words") for kind in ("projective", "nonprojective")},
+    "attachment, backbone": partial(attachment, "projective", "backbone"),
 }
 
 

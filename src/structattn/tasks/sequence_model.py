@@ -21,6 +21,7 @@ from structattn.data.text_vocabulary import (
     retokenize,
 )
 from structattn.encoders import SentenceEncoder
+from structattn.encoders.backbone import with_word_states
 from structattn.encoders.build import encoder_from_config
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
@@ -116,7 +117,7 @@ class SequenceModel(TaskModel):
         super().__init__()
         if not 0 <= label_smoothing < 1:
             raise ConfigError(f"label_smoothing: expected a share below 1, got {label_smoothing!r}")
-        self.encoder = encoder
+        self.encoder = with_word_states(encoder)
         self.decoder = decoder
         self.task = task
         self.texts = texts
@@ -251,8 +252,9 @@ class SequenceModel(TaskModel):
         # What is read ends before the end: at the last step of a shorter text the end would be read as a token.
         inputs = padded[:, :-1].masked_fill(padded[:, :-1] == END_ID, 0)
         weight = torch.tensor([example.weight for example in examples]) * torch.tensor(labelled)
+        (source,) = self.encoder.prepare(collate(sentences, self.texts.source))
         return SequenceBatch(
-            collate(sentences, self.texts.source),
+            source,
             inputs,
             padded[:, 1:].contiguous(),
             weight,

@@ -20,6 +20,7 @@ from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, col
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
+from structattn.encoders.backbone import with_word_states
 from structattn.encoders.build import encoder_from_config
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure
@@ -113,7 +114,7 @@ class TaggingModel(TaskModel):
         if classifier.combine is not None or classifier.label_smoothing:
             message = "expected no classifier.combine or classifier.label_smoothing, which are for labels of sentences"
             raise ConfigError(f"task {task.name!r}: {message}")
-        self.encoder = encoder
+        self.encoder = with_word_states(encoder)
         self.task = task
         self.labels = tuple(labels)
         self.vocabulary = vocabulary
