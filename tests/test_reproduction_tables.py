@@ -1,6 +1,7 @@
 """Tables of pages from records: their cells, their marks, and the pages as they stand."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,6 +183,17 @@ def test_the_command_writes_and_checks(papers: Path, call: Callable[..., tuple[i
 def test_pages_are_as_their_records_say() -> None:
     for path, text in generated_pages(ROOT / "papers").items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: make tables"
+
+
+@pytest.mark.parametrize("name", ["results.md", "when-structure-helps.md"])
+def test_sentences_say_no_figure_that_no_table_of_the_page_has(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    tables = re.findall(r"<!-- table: .*?<!-- end -->", text, flags=re.DOTALL)
+    sentences = re.sub(r"<!-- table: .*?<!-- end -->|```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
+    known = {figure for table in tables for figure in re.findall(r"\d[\d,]*\.\d+", table)}
+    said = {figure if figure[0] != "." else f"0{figure}" for figure in re.findall(r"(?<![\w.])\d*\.\d+", sentences)}
+    assert len(said) > 20
+    assert not said - known
 
 
 def test_what_is_not_reproduced_says_what_was_tried() -> None:
