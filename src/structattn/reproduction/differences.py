@@ -125,11 +125,16 @@ def _pooled_line(
     known = {key: one for key, one in tests.items() if one is not None}
     adjusted = holm([one.bootstrap_p for one in known.values()])
     texts = [
-        f"{titles[key]} {_in_points(one)}, p = {p:.3f}, {len(pairs[key])} data sets"
+        f"{titles[key]} {_in_points(one)}, {_p(p)}, {len(pairs[key])} data sets"
         for (key, one), p in zip(known.items(), adjusted, strict=True)
     ]
     if texts:
         yield f"- mean over data sets, with p of the stratified bootstrap after Holm: {'; '.join(texts)}"
+
+
+def _p(value: float) -> str:
+    # No resample of some thousands shows a probability of zero.
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _in_points(one: Significance) -> str:
