@@ -1,6 +1,6 @@
-"""The tables of docs/speed.md, from what benchmarks printed: ``make bench`` keeps it, ``make tables`` writes them.
+"""The tables of docs/speed.md, from what benchmarks printed: ``make bench`` keeps it.
 
-python -m benchmarks.pages
+``make tables`` writes them, by ``python -m benchmarks.pages``.
 """
 
 import statistics
@@ -12,6 +12,7 @@ from benchmarks import markdown, records
 from benchmarks.records import Record
 from structattn.reproduction.tables import fill
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.files import replace_text
 from structattn.syntax.folders import read_yaml
 
 TABLES = Path(__file__).parent / "pages.yaml"
@@ -103,7 +104,8 @@ def main() -> None:
     """Write the page, if it is another one."""
     text = page()
     if text != PAGE.read_text(encoding="utf-8"):
-        PAGE.write_text(text, encoding="utf-8")
+        with replace_text(PAGE) as stream:
+            stream.write(text)
         print(PAGE)
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.files import replace_text
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -57,12 +58,9 @@ def save(part: str, record: Record, folder: Path = RESULTS) -> None:
     others = [one for one in read(part, folder) if one.threads != record.threads]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{part}.json"
-    whole = path.with_name(path.name + ".part")
     ordered = sorted([*others, record], key=lambda one: one.threads)
-    whole.write_text(
-        json.dumps([asdict(one) for one in ordered], indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    whole.replace(path)
+    with replace_text(path) as stream:
+        stream.write(json.dumps([asdict(one) for one in ordered], indent=1, ensure_ascii=False) + "\n")
 
 
 def read(part: str, folder: Path = RESULTS) -> list[Record]:

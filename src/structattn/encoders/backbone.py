@@ -3,6 +3,8 @@
 The baseline "BERT" of MS-SAN (Qi et al. 2020, arXiv 2012.14642) and of HYDRA (arXiv 2109.05349) has ``h_CLS`` alone.
 """
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -74,13 +76,7 @@ def cls_encoder(
     embedder: BackboneEmbedding, reader: nn.Module | None = None, *, dropout: float = 0.0
 ) -> SentenceEncoder:
     """An encoder whose sentence vector is the state of the first token, from the backbone or a reader on it."""
-    return SentenceEncoder(
-        embedder.giving("text", reader),
-        NoContext("text"),
-        pooler=MeanPooling(),
-        output_dim=embedder.output_dim,
-        dropout=dropout,
-    )
+    return _encoder_of("text", embedder, reader, dropout)
 
 
 def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
@@ -102,12 +98,19 @@ def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
     embedder = encoder.embedder
     if not isinstance(embedder, BackboneEmbedding) or embedder.nodes != "text":
         return encoder
-    found = SentenceEncoder(
-        embedder.giving("words", embedder.reader),
-        NoContext(),
-        pooler=MeanPooling(),
-        output_dim=encoder.output_dim,
-        dropout=encoder.dropout.p,
-    )
+    found = _encoder_of("words", embedder, embedder.reader, encoder.dropout.p)
     found.description = encoder.description
     return found.train(encoder.training)
+
+
+def _encoder_of(
+    nodes: Literal["words", "text"], embedder: BackboneEmbedding, reader: nn.Module | None, dropout: float
+) -> SentenceEncoder:
+    """States of the nodes as the backbone, or a reader on it, leaves them; their mean is the sentence vector."""
+    return SentenceEncoder(
+        embedder.giving(nodes, reader),
+        NoContext(nodes),
+        pooler=MeanPooling(),
+        output_dim=embedder.output_dim,
+        dropout=dropout,
+    )
