@@ -38,7 +38,7 @@ def command(
         overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    check_sources(config.treebank, config.dev, backbone=config.backbone)
+    check_sources(config.treebank, config.dev, config.test, backbone=config.backbone)
     RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
     found = training.pretrain_heads(config, resume=resume, overwrite=overwrite)
     if not training.is_first_process():
@@ -71,6 +71,7 @@ def _report(found: "Pretraining", out: str) -> dict[str, Any]:
         "loss": found.loss,
         "epochs": list(found.epochs),
         "relations": relation_values(found.relations),
+        "test_relations": relation_values(found.test_relations),
         "sentences": found.sentences,
         "coverage": found.coverage,
         "backbone_unchanged": found.is_backbone_unchanged,
@@ -86,6 +87,9 @@ def _lines(found: "Pretraining", out: str) -> Iterator[str]:
     yield f"{100 * found.coverage:.2f}% of the words have subwords; the backbone is {same}"
     yield ""
     yield from relation_table(found.relations)
+    if found.test_relations:
+        yield "\ntest:"
+        yield from relation_table(found.test_relations)
 
 
 def _size(out: str) -> int:

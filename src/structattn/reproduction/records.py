@@ -258,7 +258,8 @@ def _split(config: Mapping[str, Any]) -> str:
 
 
 def _test_split(config: Mapping[str, Any]) -> str:
-    return "test" if config.get("data", {}).get("train") is not None else "generated test"
+    data = config.get("data")
+    return "generated test" if isinstance(data, Mapping) and data.get("train") is None else "test"
 
 
 def _metrics(result: Mapping[str, Any]) -> dict[str, int | float]:

@@ -23,13 +23,12 @@ def write_run_card(folder: RunFolder, verb: str, config: Mapping[str, Any], resu
     environment = read_json(folder.environment)
     data = config.get("data") or {}
     from_python = str(data.get("train")).startswith(FROM_PYTHON)
-    dev = result.get("metrics") or {"held_out_loss": result["loss"]}
     counted = [result[name] for name in ("examples", "sentences", "questions") if name in result]
     versions = ("structattn", "python", "torch", "transformers", "device")
     trained = Trained(
         None if from_python else f"structattn {verb} --config config.yaml --out again",
         config,
-        scores={"dev": dev, "test": result.get("test", {})},
+        scores={"dev": result["metrics"], "test": result.get("test", {})},
         counts=counted[0],
         checksums=environment["sha256"],
         environment={name: environment[name] for name in versions if environment[name] is not None},

@@ -37,6 +37,8 @@ from structattn.training.sampler import NoisyBatchSampler
 
 LOGGER = logging.getLogger("structattn.training")
 
+_REPORTS = ("relations", "test_relations")
+
 
 @dataclass(frozen=True)
 class Pretraining:
@@ -46,6 +48,7 @@ class Pretraining:
         model: the backbone, in the mode it was in, with the best heads.
         loss: on the held-out sentences.
         relations: a report for each relation, on the held-out sentences.
+        test_relations: the same on the test sentences; empty without any.
         epochs: losses on the held-out sentences, one an epoch; the first is that of fresh heads.
         sentences: how many were trained on, held out, without a tree, and too long.
         coverage: share of the words of all these sentences that have a subword.
@@ -56,6 +59,7 @@ class Pretraining:
     model: HydraModel
     loss: float
     relations: dict[str, RelationReport]
+    test_relations: dict[str, RelationReport]
     epochs: tuple[float, ...]
     sentences: dict[str, int]
     coverage: float
@@ -88,6 +92,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
             config.heads,
             train,
             held_out=held_out,
+            test=[] if config.test is None else list(read_conllu(config.test)),
             optimization=config.optimization,
             max_length=config.max_length,
             keep_states=config.keep_states,
@@ -97,15 +102,23 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
             accelerator=accelerator,
         )
         values = {item.name: getattr(found, item.name) for item in dataclasses.fields(found) if item.name != "model"}
-        reports = {name: dataclasses.asdict(report) for name, report in found.relations.items()}
-        return {**values, "relations": reports, "parser": train[0].metadata.get("parser")}
+        for part in _REPORTS:
+            values[part] = {name: dataclasses.asdict(report) for name, report in values[part].items()}
+        metrics = {"held_out_loss": found.loss, **_metrics(found.relations)}
+        return {
+            **values,
+            "metrics": metrics,
+            "test": _metrics(found.test_relations),
+            "parser": train[0].metadata.get("parser"),
+        }
 
     def read(folder: RunFolder, values: Mapping[str, Any]) -> Pretraining:
         known = {item.name: values[item.name] for item in dataclasses.fields(Pretraining) if item.name in values}
-        known["relations"] = {
-            name: RelationReport(**{**report, "accuracy": tuple(report["accuracy"])})
-            for name, report in values["relations"].items()
-        }
+        for part in _REPORTS:
+            known[part] = {
+                name: RelationReport(**{**report, "accuracy": tuple(report["accuracy"])})
+                for name, report in values[part].items()
+            }
         return Pretraining(add_heads(backbone.model, folder.best), **{**known, "epochs": tuple(values["epochs"])})
 
     return carry_out(
@@ -114,7 +127,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         work,
         read,
         verb="hydra pretrain",
-        files=(config.treebank, config.dev),
+        files=(config.treebank, config.dev, config.test),
         resume=resume,
         overwrite=overwrite,
     )
@@ -144,6 +157,7 @@ def pretrain(
     sentences: Sequence[Sentence],
     *,
     held_out: Sequence[Sentence],
+    test: Sequence[Sentence] = (),
     optimization: OptimizationConfig | None = None,
     max_length: int | None = None,
     keep_states: bool = False,
@@ -159,6 +173,7 @@ def pretrain(
         heads: the heads and their relations.
         sentences: to learn from.
         held_out: choose the best epoch, and are reported on.
+        test: are reported on as well.
         optimization: how; ``heads_optimization()`` if ``None``.
         max_length: as in ``PretrainingConfig``.
         keep_states: as in ``PretrainingConfig``.
@@ -195,11 +210,11 @@ def pretrain(
         reader = backbone_below(backbone, model.hydra_config)
         reader.kept = {} if keep_states else None
         size = optimization.batch_size
-        train, dev = (
+        train, dev, last = (
             RelationBatches(some, reader, model.hydra_config, batch_size=size, max_length=max_length)
-            for some in (sentences, held_out)
+            for some in (sentences, held_out, test)
         )
-        for purpose, source in (("learn from", train), ("choose by", dev)):
+        for purpose, source in (("learn from", train), ("choose by", dev), *([("test on", last)] if test else [])):
             source.require(purpose)
         if control == "shuffled":
             train.sentences = with_other_trees(train.sentences, seed=seed)
@@ -218,6 +233,7 @@ def pretrain(
             content = read_config(folder.best)
             fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
             loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
+            tested = evaluate_heads(model.hydra.heads, model.hydra_config, last.batches())[1] if test else {}
     if history.best["step"] == 0:
         LOGGER.warning(
             "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
@@ -228,12 +244,17 @@ def pretrain(
         model,
         loss,
         reports,
+        tested,
         tuple(row["held_out_loss"] for row in history.rows),
         _counted(train, dev),
         (train.covered + dev.covered) / max(1, train.words + dev.words),
         backbone_fingerprint(model.base) == before,
         history.last["seconds"],
     )
+
+
+def _metrics(reports: Mapping[str, RelationReport]) -> dict[str, float]:
+    return {f"{key}_{name}": value for name, report in reports.items() for key, value in report.metrics().items()}
 
 
 def _counted(train: RelationBatches, dev: RelationBatches) -> dict[str, int]:

@@ -39,6 +39,7 @@ class PretrainingConfig(OnHardware):
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         out: the run folder; the adapter is in its ``best``.
         dev: CoNLL-U file to choose the best epoch by and to report on; a tenth of the treebank is held out if ``None``.
+        test: CoNLL-U file that the best heads are measured on at the end.
         limit: use so many sentences of the treebank only.
         heads: the heads and their relations.
         optimization: optimiser and schedule.
@@ -59,6 +60,7 @@ class PretrainingConfig(OnHardware):
     backbone: str
     out: str
     dev: str | None = None
+    test: str | None = None
     limit: int | None = None
     heads: HydraConfig = field(default_factory=lambda: HydraConfig(num_heads=None))
     optimization: OptimizationConfig = field(default_factory=heads_optimization)
