@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import replace_text
+from structattn.syntax.folders import described_by
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -67,16 +67,14 @@ def read(part: str, folder: Path = RESULTS) -> list[Record]:
     """The records of a part, of few threads first; none if it has not run.
 
     Raises:
-        ConfigError: if the file holds something else.
+        ParseError: if the file holds something else.
     """
     path = folder / f"{part}.json"
     if not path.is_file():
         return []
-    try:
+    with described_by(path, "a list of records of benchmarks"):
         found = json.loads(path.read_text(encoding="utf-8"))
         return [Record(**{**one, "threads": tuple(one["threads"]), "output": tuple(one["output"])}) for one in found]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{path}: expected a list of records of benchmarks ({error})") from None
 
 
 def _unique(names: Sequence[str]) -> list[str]:

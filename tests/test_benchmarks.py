@@ -7,7 +7,7 @@ from benchmarks import pages, records
 from benchmarks.__main__ import PARTS
 from benchmarks.records import Record
 
-from structattn.syntax.errors import ConfigError
+from structattn.syntax.errors import ConfigError, ParseError
 
 PRINTED = (
     "Two tables.",
@@ -103,9 +103,10 @@ def test_what_no_record_has_is_named(folder: Path, described: str, message: str)
 
 
 def test_a_broken_record_is_named(folder: Path) -> None:
-    (folder / "part.json").write_text('[{"command": 1}]', encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"part\.json: expected a list of records"):
-        records.read("part", folder)
+    for text, message in (('[{"command": 1}]', "expected the key 'threads'"), ("[", "expected a list of records")):
+        (folder / "part.json").write_text(text, encoding="utf-8")
+        with pytest.raises(ParseError, match=rf"part\.json: {message}"):
+            records.read("part", folder)
 
 
 def test_the_page_of_speed_is_that_of_the_records() -> None:

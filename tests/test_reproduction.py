@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -21,9 +22,10 @@ from structattn.encoders.table import builder
 from structattn.reproduction import Queue, Row, all_rows, golden_output, parse_places, read_records, read_rows, selected
 from structattn.reproduction.golden import same_output
 from structattn.reproduction.queue import Progress
-from structattn.reproduction.records import Record, append_record, recorded
+from structattn.reproduction.records import Record, append_record, bits, recorded, unpacked
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import check_options
+from structattn.tasks import metric
 
 ROOT = Path(__file__).parent.parent
 ROWS = all_rows(ROOT / "papers")
@@ -151,6 +153,21 @@ def test_a_record_is_of_the_test_data_where_a_run_has_any(place: Place) -> None:
     assert (record.split, record.examples, record.metrics) == ("test", 1, {"accuracy": 0.0, "dev_accuracy": 0.25})
     assert record.is_right is not None
     assert record.is_right.mean() == record.metrics["accuracy"]
+
+
+def test_a_record_keeps_the_counts_of_metrics_of_texts(place: Place) -> None:
+    answers = [("B-NP I-NP O", "B-NP I-NP B-NP"), ("O O", "O O")]
+    rows = [{"id": str(row), "gold": gold, "predicted": one} for row, (gold, one) in enumerate(answers)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (place.path / "data" / "test.jsonl").write_text(text, encoding="utf-8")
+    (place.path / "stub.py").write_text(STUB.replace('{"accuracy": 0.0}', '{"span_f1": 2 / 3}'), encoding="utf-8")
+    place.work("wide")
+    (record,) = read_records(*place.rows("wide"))
+    assert record.counts is not None
+    counts = unpacked(record.counts["span_f1"], 2)
+    assert counts.tolist() == [[2, 3], [0, 0]]
+    assert metric("span_f1").of_counts.value(np.zeros(2), counts) == record.metrics["span_f1"]
+    assert record.right == bits([False, True])
 
 
 def test_a_record_keeps_answers_that_are_numbers(place: Place) -> None:

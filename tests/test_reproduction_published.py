@@ -15,9 +15,11 @@ from structattn.reproduction.differences import can_be_resampled, difference
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.intervals import interval, seed_difference
 from structattn.reproduction.published import reproduction_page, verdict
-from structattn.reproduction.records import Record, append_record, bits
+from structattn.reproduction.records import Record, append_record, bits, packed
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import read_yaml
+from structattn.tasks import metric
+from structattn.training import Answers, bootstrap_pooled
 
 ROOT = Path(__file__).parent.parent
 OPTIONS = {"task": "trec", "encoder": "emb_s2t", "data.train": "{data}/train.txt"}
@@ -178,6 +180,30 @@ def test_correlations_are_resampled_where_records_keep_the_numbers(papers: Path)
     assert difference(found["high"], unknown, "pearson") is None
     assert not can_be_resampled([found["high"], unknown], "pearson")
     assert can_be_resampled([found["high"], None], "spearman")
+
+
+@pytest.mark.parametrize("name", ["bleu", "span_f1", "tag_accuracy"])
+def test_kept_counts_give_the_interval_of_the_texts_themselves(papers: Path, name: str) -> None:
+    if name == "bleu":
+        pytest.importorskip("sacrebleu")
+    generator = np.random.default_rng(3)
+
+    def texts() -> np.ndarray:
+        return np.array([" ".join(generator.choice(["B-NP", "I-NP", "O"], 6)) for _ in range(40)])
+
+    gold, rows = texts(), all_rows(papers)
+    given = {system: [texts() for _ in range(2)] for system in ("low", "high")}
+    count = metric(name).function.counts
+    found = {}
+    for system, answers in given.items():
+        kept = [{name: packed(count(gold, one))} for one in answers]
+        records = [
+            Record(0, "", "", "", {}, "dev", {}, 1.0, "cpu", examples=40, order="ab", counts=one) for one in kept
+        ]
+        found[system] = Recorded(rows[f"mine/{system}"], tuple(records), is_older=False)
+    result = difference(found["high"], found["low"], name)
+    whole = Answers(metric(name), gold, first=given["low"], second=given["high"])
+    assert result == bootstrap_pooled([whole], samples=2_000)
 
 
 def numeric(row: Row, gold: np.ndarray, seeds: list[np.ndarray]) -> Recorded:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from structattn.reproduction.intervals import seed_difference
-from structattn.reproduction.records import ANSWERED, Record, Recorded
+from structattn.reproduction.records import ANSWERED, Record, Recorded, unpacked
 from structattn.tasks import metric
+from structattn.tasks.metrics import Metric
 from structattn.training import Answers, Significance, bootstrap_pooled, holm
 
 _SAMPLES = 2_000
@@ -27,7 +28,7 @@ def difference(found: Recorded, other: Recorded, name: str = "accuracy") -> Sign
     Args:
         found: the row.
         other: the one that it is compared with.
-        name: ``accuracy``, ``exact_match``, ``pearson`` or ``spearman``.
+        name: ``accuracy``, ``exact_match``, ``pearson``, ``spearman``, or a metric whose counts the records keep.
 
     Returns:
         ``None`` where they were not measured on the same examples, or a record does not keep the answers.
@@ -56,6 +57,7 @@ def difference_lines(
     against: str,
     *,
     metrics: Mapping[str, str],
+    scales: Mapping[str, int | float],
     pooled: bool,
 ) -> list[str]:
     """What stands below a table: a line for each row of it, and one for the mean over the rows.
@@ -65,6 +67,7 @@ def difference_lines(
         titles: the title of each column.
         against: the column that the others are compared with.
         metrics: the metric of each row, as for ``difference``.
+        scales: what a metric of 1 is called in each row.
         pooled: whether there is a line for the mean; rows must have no example in common.
 
     Returns:
@@ -80,7 +83,7 @@ def difference_lines(
             result = None if one is None or base is None else difference(one, base, metrics[name])
             if one is not None and base is not None and result is not None:
                 pairs[key].append((one, base, metrics[name]))
-                texts.append(f"{title} {_in_points(result)}")
+                texts.append(f"{title} {_scaled(result, scales[name])}")
         lines += [f"- {name}: {', '.join(texts)}"] if texts else []
     head = f"Above {titles[against]}, 95 % interval of the paired bootstrap over examples and seeds:"
     last = _pooled_line(others, pairs) if pooled else ()
@@ -125,7 +128,7 @@ def _pooled_line(
     known = {key: one for key, one in tests.items() if one is not None}
     adjusted = holm([one.bootstrap_p for one in known.values()])
     texts = [
-        f"{titles[key]} {_in_points(one)}, {_p(p)}, {len(pairs[key])} data sets"
+        f"{titles[key]} {_scaled(one, 100)}, {_p(p)}, {len(pairs[key])} data sets"
         for (key, one), p in zip(known.items(), adjusted, strict=True)
     ]
     if texts:
@@ -137,24 +140,26 @@ def _p(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def _in_points(one: Significance) -> str:
-    return f"{100 * one.difference:+.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"
+def _scaled(one: Significance, scale: int | float) -> str:
+    return f"{scale * one.difference:+.1f} ({scale * one.low:.1f} to {scale * one.high:.1f})"
 
 
 def _answers(found: Recorded, other: Recorded, name: str) -> Answers | None:
     orders = {record.order for one in (found, other) for record in one.records}
     if len(orders) != 1 or not can_be_resampled([found, other], name):
         return None
-    answers = [[_answers_of(record, name) for record in one.records] for one in (other, found)]
-    first, second = ([pair[1] for pair in one if pair is not None] for one in answers)
-    gold = next(pair[0] for pair in answers[0] if pair is not None)
-    return Answers(metric("accuracy" if name in ANSWERED else name), gold, first=first, second=second)
+    first, second = ([_answers_of(record, name) for record in one.records] for one in (other, found))
+    known = [one for one in (*first, *second) if one is not None]
+    predicted = [one[2] for one in known]
+    return Answers(*known[0][:2], first=predicted[: len(first)], second=predicted[len(first) :])
 
 
-def _answers_of(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """The true answers and the given ones, ``None`` if a record does not keep what the metric is made from."""
+def _answers_of(record: Record, name: str) -> tuple[Metric, np.ndarray, np.ndarray] | None:
+    """A metric, the true answers and the given ones; ``None`` if a record does not keep what it is made from."""
     if name in ANSWERED and record.is_right is not None:
-        return np.full(len(record.is_right), "1"), np.where(record.is_right, "1", "0")
+        return metric("accuracy"), np.full(len(record.is_right), "1"), np.where(record.is_right, "1", "0")
     if name in _NUMERIC and record.gold is not None and record.predicted is not None:
-        return np.asarray(record.gold, dtype=float), np.asarray(record.predicted, dtype=float)
+        return metric(name), np.asarray(record.gold, dtype=float), np.asarray(record.predicted, dtype=float)
+    if record.examples is not None and record.counts is not None and name in record.counts:
+        return metric(name).of_counts, np.zeros(record.examples), unpacked(record.counts[name], record.examples)
     return None

@@ -1,5 +1,6 @@
 """Records of finished runs: one line for each in ``papers/<system>/results/<row>.jsonl``."""
 
+import base64
 import contextlib
 import dataclasses
 import fcntl
@@ -8,18 +9,22 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from structattn import __version__
 from structattn.reproduction.golden import same_output
 from structattn.reproduction.rows import Row, symbolic
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import described_by, read_json, read_json_lines, read_yaml
+from structattn.tasks.metrics import METRICS
+from structattn.tasks.sequence_metrics import Counted
 from structattn.training import RunFolder
 
 # Which examples were right is kept for as many at most: a character for four.
@@ -50,6 +55,7 @@ class Record:
         right: which of them were answered correctly, four bits a character; for labels, and answers to questions.
         gold: the true answers, where they are numbers.
         predicted: the predicted numbers, to four digits.
+        counts: for metrics that are made from counts, such as BLEU, those of each example, ``packed``.
         predictions: hash of the file of predictions.
         values: what a study has chosen, for each option of its space.
     """
@@ -69,6 +75,7 @@ class Record:
     right: str | None = None
     gold: Sequence[float | int] | None = None
     predicted: Sequence[float | int] | None = None
+    counts: Mapping[str, str] | None = None
     predictions: str | None = None
     values: Mapping[str, Any] | None = None
 
@@ -114,6 +121,22 @@ def bits(right: Sequence[Any]) -> str:
         '98'
     """
     return np.packbits(np.asarray(right, dtype=bool)).tobytes().hex()[: -(-len(right) // 4)]
+
+
+def packed(counts: Float[np.ndarray, "example count"]) -> str:
+    """Whole numbers below 65,536 as text.
+
+    Example:
+        >>> unpacked(packed(np.array([[1.0, 2.0], [0.0, 400.0]])), 2).tolist()
+        [[1.0, 2.0], [0.0, 400.0]]
+    """
+    return base64.b64encode(zlib.compress(counts.astype("<u2").tobytes(), level=9)).decode()
+
+
+def unpacked(text: str, examples: int) -> Float[np.ndarray, "example count"]:
+    """What ``packed`` was given."""
+    numbers = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
+    return numbers.reshape(examples, -1).astype(np.float64)
 
 
 def read_records(row: Row) -> list[Record]:
@@ -188,15 +211,16 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
     file = next((path / name for name in _PREDICTIONS if (path / name).is_file()), None)
     # Metrics and predictions are of the same examples: of the test data, where a run has any. Folds have means.
     tested = config.get("folds") is None and bool(result.get("test"))
+    metrics = _with_dev(result) if tested else _metrics(result)
     common = common_record(row, seed, config, environment, places)
     return dataclasses.replace(
         common,
         split=_test_split(config) if tested else common.split,
-        metrics=_with_dev(result) if tested else _metrics(result),
+        metrics=metrics,
         seconds=round(float(result.get("seconds", 0.0)), 1),
         golden=golden,
         predictions=None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16],
-        **_answers(file),
+        **_answers(file, metrics),
     )
 
 
@@ -295,7 +319,7 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _answers(file: Path | None) -> dict[str, Any]:
+def _answers(file: Path | None, metrics: Iterable[str]) -> dict[str, Any]:
     """Which examples were answered correctly, for labels and scored texts; for numbers the answers."""
     if file is None or file.suffix != ".jsonl":
         return {}
@@ -309,7 +333,10 @@ def _answers(file: Path | None) -> dict[str, Any]:
     if len(gold) > _KEPT:
         return found
     if all(isinstance(one, str) for one in predicted):
-        return {**found, "right": bits(exact)}
+        known = {name: METRICS[name].function for name in metrics if name in METRICS}
+        texts = np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_)
+        counts = {name: packed(one.counts(*texts)) for name, one in known.items() if isinstance(one, Counted)}
+        return {**found, "right": bits(exact), "counts": counts or None}
     if all(isinstance(one, float | int) for one in (*gold, *predicted)):
         return {**found, "gold": gold, "predicted": [float(f"{one:.4g}") for one in predicted]}
     return found

@@ -170,16 +170,16 @@ class Table:
         found = [
             (line, {key: self._recorded(line, number, evidence) for number, key in enumerate(titles)}) for line in shown
         ]
-        resampled, others, metrics = {}, {}, {}
+        resampled, others, metrics, scales = {}, {}, {}, {}
         for line, records in found:
             name = line.text[0] if line.metric == "accuracy" else ", ".join(line.text)
             if line.metric == "accuracy" or can_be_resampled(records.values(), line.metric):
-                resampled[name], metrics[name] = records, line.metric
+                resampled[name], metrics[name], scales[name] = records, line.metric, line.scale
             else:
                 others[name] = {key: self._values(line, key, one) for key, one in records.items()}
         digits = {", ".join(line.text): line.digits for line in shown}
         return [
-            *difference_lines(resampled, titles, self.against, metrics=metrics, pooled=self.pooled),
+            *difference_lines(resampled, titles, self.against, metrics=metrics, scales=scales, pooled=self.pooled),
             *seed_difference_lines(others, titles, self.against, digits=digits),
         ]
 

@@ -8,7 +8,7 @@ wrong in accuracy and bring a class of F1 zero into macro F1.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,16 @@ from jaxtyping import Float, Int, Shaped
 
 from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.sequence_metrics import bleu_values, has_depth, prefix_values, ratio, span_values, word_values
+from structattn.tasks.sequence_metrics import (
+    BLEU,
+    SPAN_F1,
+    Counted,
+    Counts,
+    has_depth,
+    prefix_values,
+    ratio,
+    words_right,
+)
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
@@ -46,11 +55,31 @@ class Metric:
     function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     concerns: Callable[[np.ndarray], np.ndarray] | None = None
 
+    @property
+    def of_counts(self) -> "Metric":
+        """The same metric of what is counted in each example in place of its predicted answer.
+
+        Raises:
+            TypeError: if it is not ``Counted``.
+
+        Example:
+            >>> import numpy as np
+            >>> found = metric("span_f1")
+            >>> gold, predicted = np.array(["B-NP O", "O"]), np.array(["B-NP O", "B-NP"])
+            >>> counts = found.function.counts(gold, predicted)
+            >>> found.value(gold, predicted) == found.of_counts.value(np.zeros(2), counts)
+            True
+        """
+        if not isinstance(self.function, Counted):
+            raise TypeError(f"{self.name} is not made from counts")
+        score = self.function.score
+        return replace(self, is_numeric=True, function=lambda gold, counts, weights: score(weights @ counts))
+
     def concerns_any(self, gold: Labels | Scores) -> bool:
         """Whether there is an example that it is computed on."""
         return self.concerns is None or bool(self.concerns(np.asarray(gold)).any())
 
-    def value(self, gold: Labels | Scores, predicted: Labels | Scores) -> float:
+    def value(self, gold: Labels | Scores, predicted: Labels | Scores | Counts) -> float:
         """The metric of one system.
 
         Raises:
@@ -58,7 +87,7 @@ class Metric:
         """
         return float(self.values(gold, predicted, weights=np.ones((1, len(gold))))[0])
 
-    def values(self, gold: Labels | Scores, predicted: Labels | Scores, *, weights: Weights) -> Values:
+    def values(self, gold: Labels | Scores, predicted: Labels | Scores | Counts, *, weights: Weights) -> Values:
         """The metric under each row of example weights.
 
         Raises:
@@ -222,10 +251,10 @@ METRICS: Mapping[str, Metric] = {
         Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
         Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
         Metric("mean_squared_error", is_numeric=True, greater_is_better=False, function=_mean_squared_error),
-        Metric("bleu", is_numeric=False, greater_is_better=True, function=bleu_values),
-        Metric("attachment", is_numeric=False, greater_is_better=True, function=partial(word_values, "attachment")),
-        Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=partial(word_values, "tag_accuracy")),
-        Metric("span_f1", is_numeric=False, greater_is_better=True, function=span_values),
+        Metric("bleu", is_numeric=False, greater_is_better=True, function=BLEU),
+        Metric("attachment", is_numeric=False, greater_is_better=True, function=words_right("attachment")),
+        Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=words_right("tag_accuracy")),
+        Metric("span_f1", is_numeric=False, greater_is_better=True, function=SPAN_F1),
         Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=prefix_values),
         *(
             Metric(

@@ -7,6 +7,11 @@ Reference: Papineni et al. (2002), BLEU; Post (2018), A call for clarity in repo
 section 4.1 (the longest correct prefix).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Shaped
 
@@ -17,30 +22,69 @@ from structattn.syntax.errors import require
 Texts = Shaped[np.ndarray, " example"]
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
+Counts = Float[np.ndarray, "example count"]
 
 
-def bleu_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
-    """Corpus BLEU from 0 to 100, as sacrebleu has it: tokenisation ``13a``, cased, exponential smoothing.
+@dataclass(frozen=True)
+class Counted:
+    """A metric of sums over examples.
+
+    Attributes:
+        counts: what is counted in each example, whole numbers: ``(gold, predicted) -> (example, count)``.
+        score: the value of each weighted sum of them.
+
+    Example:
+        >>> gold, predicted = np.array(["B-NP O", "O"]), np.array(["B-NP O", "B-NP"])
+        >>> SPAN_F1.counts(gold, predicted)
+        array([[2., 2.],
+               [0., 1.]])
+        >>> SPAN_F1(gold, predicted, np.array([[1.0, 0.0], [1.0, 1.0]])).tolist()
+        [1.0, 0.6666666666666666]
+    """
+
+    counts: Callable[[Texts, Texts], Counts]
+    score: Callable[[Float[np.ndarray, "sample count"]], Values]
+
+    def __call__(self, gold: Texts, predicted: Texts, weights: Weights) -> Values:
+        """The metric under each row of weights."""
+        return self.score(weights @ self.counts(gold, predicted))
+
+
+def bleu_counts(gold: Texts, predicted: Texts) -> Counts:
+    """What corpus BLEU is made from, as sacrebleu counts it: tokenisation ``13a``, cased.
 
     Raises:
         MissingExtra: if the extra ``mt`` is not installed.
     """
-    metric = require("sacrebleu.metrics", "mt").BLEU(effective_order=True)
+    metric = _bleu()
     rows = []
     for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True):
         # The score of a single sentence is not used, only its counts.
         one = metric.sentence_score(answer, [text])
         rows.append([*one.counts, *one.totals, one.sys_len, one.ref_len])
-    # sacrebleu counts in whole numbers, which the weights of resamples are.
-    totals = np.rint(weights @ np.asarray(rows, dtype=np.float64)).astype(np.int64)
+    return np.asarray(rows, dtype=np.float64)
+
+
+def bleu_score(totals: Float[np.ndarray, "sample count"]) -> Values:
+    """Corpus BLEU from 0 to 100, as sacrebleu has it: exponential smoothing.
+
+    Raises:
+        MissingExtra: if the extra ``mt`` is not installed.
+    """
+    metric = _bleu()
     order = (totals.shape[1] - 2) // 2
+    # sacrebleu counts in whole numbers, which the weights of resamples are.
     scores = [
         metric.compute_bleu(
             row[:order], row[order : 2 * order], row[-2], row[-1], smooth_method="exp", max_ngram_order=order
         ).score
-        for row in totals.tolist()
+        for row in np.rint(totals).astype(np.int64).tolist()
     ]
     return np.asarray(scores, dtype=np.float64)
+
+
+def _bleu() -> Any:
+    return require("sacrebleu.metrics", "mt").BLEU(effective_order=True)
 
 
 def prefix_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
@@ -63,28 +107,27 @@ def correct_prefix(gold: str, predicted: str) -> float:
     return right / len(wanted) if wanted else float(not given)
 
 
-def word_values(name: str, gold: Texts, predicted: Texts, weights: Weights) -> Values:
-    """Share of words whose answer is right, where an answer is one for each word, with spaces between.
+def word_counts(name: str, gold: Texts, predicted: Texts) -> Counts:
+    """Words of each example whose answer is right, and all words; an answer is one for each word, with spaces between.
 
     Args:
         name: of the metric, for the error.
         gold: the right answers.
         predicted: those of a model.
-        weights: of the examples.
 
     Raises:
         ValueError: if an answer is for another number of words than the right one.
     """
     pairs = _by_word(name, gold, predicted)
-    right = np.asarray([sum(one == other for one, other in zip(*pair, strict=True)) for pair in pairs], dtype=float)
-    return ratio(weights @ right, weights @ np.asarray([len(wanted) for wanted, _ in pairs], dtype=float))
+    right = [sum(one == other for one, other in zip(*pair, strict=True)) for pair in pairs]
+    return np.asarray([(own, len(wanted)) for own, (wanted, _) in zip(right, pairs, strict=True)], dtype=float)
 
 
-def span_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
-    """F1 of the spans of all examples, of BIO tags with spaces between: ``2 right / (2 right + wrong + missed)``.
+def span_counts(gold: Texts, predicted: Texts) -> Counts:
+    """Twice the spans of each example that are right, and the spans of both, of BIO tags with spaces between.
 
     A span counts as right if start, end and label are those of a right one, as in CoNLL-2000 (Tjong Kim Sang and
-    Buchholz 2000). Where there are no spans, right or predicted, it is zero.
+    Buchholz 2000). Their quotient is F1: ``2 right / (2 right + wrong + missed)``.
 
     Raises:
         ValueError: if an answer is for another number of words than the right one.
@@ -93,8 +136,7 @@ def span_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
     for pair in _by_word("span_f1", gold, predicted):
         wanted, found = (set(spans_of(tags)) for tags in pair)
         counts.append((2 * len(wanted & found), len(wanted) + len(found)))
-    right, both = (weights @ np.asarray(counts, dtype=float)).T
-    return ratio(right, both)
+    return np.asarray(counts, dtype=float)
 
 
 def _by_word(name: str, gold: Texts, predicted: Texts) -> list[tuple[list[str], list[str]]]:
@@ -121,3 +163,20 @@ def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     above, below = np.broadcast_arrays(np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64))
     quotient: np.ndarray = np.divide(above, below, out=np.zeros(above.shape), where=below > 0)
     return quotient
+
+
+def _share(totals: Float[np.ndarray, "sample count"]) -> Values:
+    """The first count of the second; zero where there is nothing to count."""
+    return ratio(totals[:, 0], totals[:, 1])
+
+
+BLEU = Counted(bleu_counts, bleu_score)
+"""Papineni et al. (2002); ``bleu_counts`` and ``bleu_score``."""
+
+SPAN_F1 = Counted(span_counts, _share)
+"""F1 of the spans of all examples."""
+
+
+def words_right(name: str) -> Counted:
+    """The share of words whose answer is right, under the name of a metric."""
+    return Counted(partial(word_counts, name), _share)
