@@ -2,17 +2,22 @@
 
 Structures and readers run in the environment of the peers if there is one (``make peers``), the rest in this one. All
 parts together take about a quarter of an hour on two quiet cores; what was left out for that is said above the tables.
-``make tables`` shows the records on docs/speed.md.
+``make tables`` shows the records on docs/speed.md and docs/rates.md. Readers and parsers measure treebanks if any are
+given, and the server needs a run.
 
     python -m benchmarks [--parts structures token2token] [--threads 1 2] [--results benchmarks/results]
+        [--treebanks en_ewt-ud-dev.conllu.gz en_gum-ud-dev.conllu.gz] [--run demo/runs/transformer]
 """
 
 import argparse
+import importlib.util
 import os
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,20 +25,63 @@ from benchmarks import records
 from benchmarks.records import Record
 from structattn.reproduction.records import code_version, processor
 
-# Part: what it is, its options, and those of every run but the first; None where one number of threads is enough.
-PARTS: dict[str, tuple[str, list[str], list[str] | None]] = {
-    "token2token": ("DiSAN's token2token attention", ["--repeats", "2"], ["--no-memory"]),
-    "additive_scores": ("Additive scores of pairs", [], None),
-    "hierarchical_accumulation": ("Hierarchical accumulation", ["--repeats", "2"], ["--leaves", "30", "60", "120"]),
-    "collate": ("Sentences to batches", [], None),
-    "readers": ("Treebanks from disk", [], None),
-    "parsers": ("Parsers on the prose of the pages", [], None),
-    "training_step": ("A training step of the encoders", [], None),
-    "text_memory": ("Memory of long texts", ["--pictures", "docs/figures"], None),
-    "ms_san_sep": ("MS-SAN and separate directions", [], None),
-    "structured_step": ("A training step with structured attention", [], None),
+
+@dataclass(frozen=True)
+class Part:
+    """A program of this folder with options.
+
+    Attributes:
+        title: what it measures.
+        options: of every run.
+        later: further ones of every run but the first; ``None`` where one number of threads is enough.
+        program: its name, where that is not the part's.
+        reads: which of the files it reads, of ``Part.inputs``.
+        needs: a package that it is left out without.
+    """
+
+    title: str
+    options: Sequence[str] = ()
+    later: Sequence[str] | None = None
+    program: str | None = None
+    reads: str | None = None
+    needs: str | None = None
+
+    def lacks(self, options: argparse.Namespace) -> str | None:
+        """What it would need to run here."""
+        if self.reads == "run" and options.run is None:
+            return "--run"
+        return self.needs if self.needs is not None and importlib.util.find_spec(self.needs) is None else None
+
+    def inputs(self, options: argparse.Namespace) -> list[str]:
+        """The files that it is measured on."""
+        treebanks = list(options.treebanks)
+        known = {"treebank": treebanks[:1], "treebanks": treebanks, "run": [options.run]}
+        return known[self.reads] if self.reads is not None else []
+
+
+PARTS: dict[str, Part] = {
+    "token2token": Part("DiSAN's token2token attention", ["--repeats", "2"], later=["--no-memory"]),
+    "additive_scores": Part("Additive scores of pairs"),
+    "hierarchical_accumulation": Part(
+        "Hierarchical accumulation", ["--repeats", "2"], later=["--leaves", "30", "60", "120"]
+    ),
+    "collate": Part("Sentences to batches"),
+    "readers": Part("Treebanks from disk", ["--sentences", "12544"], reads="treebank"),
+    "parsers": Part("Parsers", ["--turns", "7"], reads="treebanks"),
+    "parsers-bf16": Part(
+        "Parsers in bfloat16",
+        ["--turns", "7", "--mixed_precision", "bf16"],
+        program="parsers",
+        reads="treebanks",
+    ),
+    "training_step": Part("A training step of the encoders"),
+    "text_memory": Part("Memory of long texts", ["--pictures", "docs/figures"]),
+    "ms_san_sep": Part("MS-SAN and separate directions"),
+    "structured_step": Part("A training step with structured attention"),
+    "serve": Part("Requests to a server", ["--requests", "480"], reads="run"),
+    "explorer": Part("Edits in the explorer", ["--edits", "15"], needs="playwright"),
 }
-STRUCTURES = "Structured distributions"
+STRUCTURES = Part("Structured distributions")
 PEERS = ("structures", "readers")
 
 
@@ -42,33 +90,41 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=records.RESULTS, help="the folder of records")
     parser.add_argument("--parts", nargs="+", choices=["structures", *PARTS], default=["structures", *PARTS])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--treebanks", nargs="*", default=[], help="that parsers read, and readers the first of them")
+    parser.add_argument("--run", help="that is served")
     parser.add_argument("--peers", default=_peers(), metavar="PYTHON", help="the Python that structures run with")
     options = parser.parse_args()
     start = time.perf_counter()
-    for part in options.parts:
-        if part == "structures":
-            print(f"\n## {STRUCTURES}\n", flush=True)
-            _run(part, ["--threads", *map(str, options.threads)], options.threads, options)
+    for name in options.parts:
+        if name == "structures":
+            print(f"\n## {STRUCTURES.title}\n", flush=True)
+            _run(name, STRUCTURES, options.threads, options)
             continue
-        title, given, later = PARTS[part]
-        for threads in options.threads if later is not None else options.threads[:1]:
-            print(f"\n## {title}, {threads} {'thread' if threads == 1 else 'threads'}\n", flush=True)
-            more = later or [] if threads != options.threads[0] else []
-            _run(part, ["--threads", str(threads), *given, *more], [threads], options)
+        part = PARTS[name]
+        if lacking := part.lacks(options):
+            print(f"\n{name}: left out, as it needs {lacking}")
+            continue
+        for threads in options.threads if part.later is not None else options.threads[:1]:
+            print(f"\n## {part.title}, {threads} {'thread' if threads == 1 else 'threads'}\n", flush=True)
+            _run(name, part, [threads], options)
     print(f"\n{time.perf_counter() - start:.0f} seconds in all.")
 
 
-def _run(part: str, given: list[str], threads: list[int], options: argparse.Namespace) -> None:
+def _run(name: str, part: Part, threads: list[int], options: argparse.Namespace) -> None:
     """Run a part, pass on what it prints, and keep it.
 
     Raises:
         SystemExit: if the part fails.
     """
-    command = [options.peers if part in PEERS else sys.executable, "-m", f"benchmarks.{part}", *given]
+    inputs = part.inputs(options)
+    later = part.later or () if threads != options.threads[:1] else ()
+    given = ["--threads", *map(str, threads), *part.options, *later]
+    python = options.peers if name in PEERS else sys.executable
+    command = ["-m", f"benchmarks.{part.program or name}", *inputs, *given]
     # Without passive waiting two threads can stall each other for seconds on a machine that does something else.
     environment = os.environ | {"OMP_NUM_THREADS": str(max(threads)), "OMP_WAIT_POLICY": "passive"}
     start, before, output = time.perf_counter(), _processor_time(), []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([python, *command], stdout=subprocess.PIPE, text=True, env=environment) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             output.append(line.rstrip())
@@ -76,10 +132,10 @@ def _run(part: str, given: list[str], threads: list[int], options: argparse.Name
         raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
     seconds = round(time.perf_counter() - start, 1)
     print(f"\n({seconds:.0f} seconds, {_processor_time() - before:.0f} of processor time)", flush=True)
-    shown = " ".join(["python", *command[1:]])
+    shown = " ".join(["python", *command[:2], *(Path(file).name for file in inputs), *given])
     machine = f"{processor()}, torch {version('torch')}"
     record = Record(shown, tuple(threads), code_version(), machine, seconds, tuple(output))
-    records.save(part, record, options.results)
+    records.save(name, record, options.results)
 
 
 def _processor_time() -> float:

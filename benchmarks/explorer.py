@@ -3,7 +3,7 @@
 An edit is a word moved in the page, the request to the server of ``structattn explore``, MS-SAN's six heads, the reply,
 and the frame after the one that draws it. Words hang on random heads; influence is switched off.
 
-    python -m benchmarks.explorer [--words 20 30 60 200 256] [--edits 9]
+    python -m benchmarks.explorer [--words 20 30 60 200 256] [--edits 9] [--threads 1]
 """
 
 import argparse
@@ -38,7 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--words", type=int, nargs="+", default=[20, 30, 60, 200, 256])
     parser.add_argument("--edits", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     answers = {count: Answers({f"model {i}": _model() for i in range(count)}) for count in (1, 2)}
     print(header(["words", "models", "edit to redraw, ms", "longest", "frozen page, KB", "made in, s"]), flush=True)

@@ -1,4 +1,4 @@
-"""The tables of docs/speed.md, from what benchmarks printed: ``make bench`` keeps it.
+"""The tables of docs/speed.md and docs/rates.md, from what benchmarks printed: ``make bench`` keeps it.
 
 ``make tables`` writes them, by ``python -m benchmarks.pages``.
 """
@@ -16,23 +16,26 @@ from structattn.syntax.files import replace_text
 from structattn.syntax.folders import read_yaml
 
 TABLES = Path(__file__).parent / "pages.yaml"
-PAGE = Path(__file__).parent.parent / "docs" / "speed.md"
+ROOT = Path(__file__).parent.parent
 
 Line = Mapping[str, str]
 
 
-def page(folder: Path = records.RESULTS, tables: Path = TABLES, path: Path = PAGE) -> str:
-    """The page as it has to be now.
+def pages(folder: Path = records.RESULTS, tables: Path = TABLES, root: Path = ROOT) -> dict[Path, str]:
+    """The pages as they have to be now.
 
     Raises:
-        ConfigError: if a part has no record, a table or column is not in it, or the page lacks the marks of a table.
+        ConfigError: if a part has no record, a table or column is not in it, or a page lacks the marks of a table.
     """
-    text = path.read_text(encoding="utf-8")
-    for name, described in read_yaml(tables).items():
-        record = _record(described, folder)
-        content = f"{_origin(record)}\n\n" + "\n".join(_shown(described, record, f"{tables}, {name}"))
-        text = fill(text, name, content, path)
-    return text
+    found: dict[Path, str] = {}
+    for path, described in read_yaml(tables).items():
+        page = root / path
+        found[page] = page.read_text(encoding="utf-8")
+        for name, table in described.items():
+            record = _record(table, folder)
+            content = f"{_origin(record)}\n\n" + "\n".join(_shown(table, record, f"{tables}, {name}"))
+            found[page] = fill(found[page], name, content, page)
+    return found
 
 
 def summary(lines: Sequence[Line], by: Sequence[str], of: str) -> list[Line]:
@@ -101,12 +104,12 @@ def _check(columns: Iterable[str], lines: Sequence[Line], source: str) -> None:
 
 
 def main() -> None:
-    """Write the page, if it is another one."""
-    text = page()
-    if text != PAGE.read_text(encoding="utf-8"):
-        with replace_text(PAGE) as stream:
-            stream.write(text)
-        print(PAGE)
+    """Write the pages that are other ones."""
+    for path, text in pages().items():
+        if text != path.read_text(encoding="utf-8"):
+            with replace_text(path) as stream:
+                stream.write(text)
+            print(path)
 
 
 if __name__ == "__main__":

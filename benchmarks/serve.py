@@ -4,12 +4,13 @@ The server is a process of its own. Each client is a thread that asks one text a
 as many requests are under way as there are clients; the texts are words by chance. Requests that are refused with 503
 are counted, and not asked again.
 
-    python -m benchmarks.serve RUN [--clients 1 8 32] [--requests 500] [--path /predict]
+    python -m benchmarks.serve RUN [--clients 1 8 32] [--requests 500] [--threads 1] [--path /predict]
 """
 
 import argparse
 import http.client
 import json
+import os
 import random
 import signal
 import statistics
@@ -27,10 +28,11 @@ COLUMNS = ("batches", "clients", "requests a second", "p50, ms", "p99, ms", "ref
 
 
 @contextmanager
-def served(run: str, options: list[str]) -> Iterator[tuple[str, str]]:
-    """The address and the token of a server of this run."""
+def served(run: str, options: list[str], *, threads: int) -> Iterator[tuple[str, str]]:
+    """The address and the token of a server of this run, whose model has so many threads."""
     command = [sys.executable, "-m", "structattn", "serve", run, "--device", "cpu", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         printed = json.loads(process.stdout.readline())
         try:
@@ -84,11 +86,12 @@ def main() -> None:
     parser.add_argument("run")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--threads", type=int, default=1, help="of the model")
     parser.add_argument("--path", default="/predict", choices=["/predict", "/parse", "/attention"])
     options = parser.parse_args()
     print(markdown.header(COLUMNS), flush=True)
     for name, given in (("on", []), ("off", ["--max_batch", "1"])):
-        with served(options.run, given) as (address, token):
+        with served(options.run, given, threads=options.threads) as (address, token):
             load(address, token, path=options.path, clients=4, requests=40)
             for clients in options.clients:
                 asked = {"path": options.path, "clients": clients, "requests": options.requests}

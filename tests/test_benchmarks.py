@@ -38,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
 
 def shown(folder: Path, described: str) -> list[str]:
     """The lines of the table."""
-    (folder / "pages.yaml").write_text(f"speed: {described}", encoding="utf-8")
-    page = pages.page(folder, folder / "pages.yaml", folder / "page.md")
+    (folder / "pages.yaml").write_text(f"page.md: {{speed: {described}}}", encoding="utf-8")
+    (page,) = pages.pages(folder, folder / "pages.yaml", folder).values()
     before, table, after = page.partition("<!-- table: speed -->")[0], page, page.rpartition("<!-- end -->")[2]
     assert (before, after) == ("before\n", "\nafter\n")
     return [line for line in table.splitlines() if line.startswith("|")]
@@ -47,11 +47,13 @@ def shown(folder: Path, described: str) -> list[str]:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_has_the_options_that_it_is_given(part: str) -> None:
-    program = (Path(__file__).parent.parent / "benchmarks" / f"{part}.py").read_text(encoding="utf-8")
-    for option in ("--threads", *PARTS[part][1], *(PARTS[part][2] or ())):
+    described = PARTS[part]
+    program = Path(__file__).parent.parent / "benchmarks" / f"{described.program or part}.py"
+    text = program.read_text(encoding="utf-8")
+    for option in ("--threads", *described.options, *(described.later or ())):
         if option.startswith("--"):
             # `--no-memory` switches `--memory` off.
-            assert f'"{option.replace("--no-", "--")}"' in program
+            assert f'"{option.replace("--no-", "--")}"' in text
 
 
 def test_printed_tables_are_read_cell_by_cell() -> None:
@@ -109,5 +111,6 @@ def test_a_broken_record_is_named(folder: Path) -> None:
             records.read("part", folder)
 
 
-def test_the_page_of_speed_is_that_of_the_records() -> None:
-    assert pages.page() == pages.PAGE.read_text(encoding="utf-8"), "run `make tables`"
+def test_pages_of_speed_and_rates_are_those_of_the_records() -> None:
+    for path, text in pages.pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `make tables`"
