@@ -72,7 +72,7 @@ parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package: from 
 	cp runs/english/best/*.json runs/english/best/*.safetensors $(ENGLISH)/model  # its card is $(ENGLISH)/README.md
 
 bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; records in benchmarks/results
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(BENCH)
 
 peers: $(COMPILED)  ## an environment with the libraries that bench compares with
 	$(PYTHON) -m venv .venv-peers

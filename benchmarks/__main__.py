@@ -2,8 +2,8 @@
 
 Structures and readers run in the environment of the peers if there is one (``make peers``), the rest in this one. All
 parts together take about a quarter of an hour on two quiet cores; what was left out for that is said above the tables.
-``make tables`` shows the records on docs/speed.md and docs/rates.md. Readers and parsers measure treebanks if any are
-given, and the server needs a run.
+``make tables`` shows the records on docs/speed.md and docs/rates.md. Readers, parsers and the server are left out if
+no treebanks or no run is given.
 
     python -m benchmarks [--parts structures token2token] [--threads 1 2] [--results benchmarks/results]
         [--treebanks en_ewt-ud-dev.conllu.gz en_gum-ud-dev.conllu.gz] [--run demo/runs/transformer]
@@ -48,14 +48,14 @@ class Part:
 
     def lacks(self, options: argparse.Namespace) -> str | None:
         """What it would need to run here."""
-        if self.reads == "run" and options.run is None:
-            return "--run"
+        if self.reads is not None and not self.inputs(options):
+            return f"--{'run' if self.reads == 'run' else 'treebanks'}"
         return self.needs if self.needs is not None and importlib.util.find_spec(self.needs) is None else None
 
     def inputs(self, options: argparse.Namespace) -> list[str]:
         """The files that it is measured on."""
         treebanks = list(options.treebanks)
-        known = {"treebank": treebanks[:1], "treebanks": treebanks, "run": [options.run]}
+        known = {"treebank": treebanks[:1], "treebanks": treebanks, "run": [options.run] if options.run else []}
         return known[self.reads] if self.reads is not None else []
 
 
