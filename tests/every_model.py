@@ -27,6 +27,7 @@ from structattn.tasks import (
     build_decoder,
     get_task,
 )
+from structattn.tasks.lstm_decoder import ATTENTIONS
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=1), 6)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((one,)) for one in SENTENCES])
@@ -91,7 +92,7 @@ MODELS: Mapping[str, Callable[[Path], tuple[TaskModel, Any]]] = {
     **{name: partial(classifier, name) for name in BUILDERS},
     **{
         f"lstm decoder, {attention}": partial(translator, "lstm", "lstm", attention=attention)
-        for attention in ("none", "simple", "sigmoid", "segmentation")
+        for attention in ATTENTIONS
     },
     **{
         f"transformer decoder, {encoder}": partial(translator, encoder, "transformer")

@@ -22,6 +22,7 @@ from structattn.encoders import ConcatContext, latent_trees
 from structattn.encoders.table import needs_backbone
 from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
 from structattn.tasks import DecoderConfig, SequenceModel, TextProcessor, build_decoder, get_task, metric
+from structattn.tasks.lstm_decoder import ATTENTIONS
 from structattn.tasks.sequence_metrics import correct_prefix
 from structattn.training import (
     DataConfig,
@@ -249,7 +250,7 @@ def model_of(encoder: str = "lstm", *, beam: int = 3, smoothing: float = 0.0, **
     ).eval()
 
 
-@pytest.mark.parametrize("attention", ["none", "simple", "sigmoid", "segmentation"])
+@pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("initial", ["vector", "zero"])
 def test_step_by_step_is_all_steps_at_once(attention: str, initial: str) -> None:
     model = model_of(attention=attention, initial=initial, num_layers=2, dim=5)
@@ -262,15 +263,18 @@ def test_step_by_step_is_all_steps_at_once(attention: str, initial: str) -> None
         assert torch.allclose(found[real], scores[real, number], atol=1e-5)
 
 
-@pytest.mark.parametrize("encoder", ["lstm", "structured", "bilstm", "ms_san"])
-def test_padding_and_company_change_nothing(encoder: str) -> None:
+@pytest.mark.parametrize(
+    ("encoder", "attention"),
+    [*((encoder, "segmentation") for encoder in ("lstm", "structured", "bilstm", "ms_san")), ("lstm", "window")],
+)
+def test_padding_and_company_change_nothing(encoder: str, attention: str) -> None:
     options = {"missing_trees": "word"} if encoder == "ms_san" else {}
     torch.manual_seed(0)
     texts = TextProcessor(
         Vocabulary.from_examples(PAIRS), TextVocabulary.from_texts([str(pair.label) for pair in PAIRS])
     )
     reader = sa.encoders.build(encoder, vocab_size=len(texts.source), dim=12, **options)
-    writer = build_decoder("lstm", reader, len(texts.target), attention="segmentation")
+    writer = build_decoder("lstm", reader, len(texts.target), attention=attention)
     model = SequenceModel(reader, writer, get_task("translation"), texts=texts).eval()
     together = model.collate(PAIRS)
     scores = model(together)
@@ -332,6 +336,9 @@ def test_bad_models_and_items_are_refused() -> None:
         model_of(heads=3)
     with pytest.raises(ConfigError, match="attention expects one of none, simple, sigmoid, segmentation"):
         model_of(attention="hard")
+    for attention in ("none", "window"):
+        with pytest.raises(ConfigError, match=f"total concerns words that are selected; attention is '{attention}'"):
+            model_of(attention=attention, total=1.0)
     with pytest.raises(ConfigError, match="unknown decoder 'gru'; known: "):
         build_decoder("gru", model.encoder, 5)
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from structattn.layers.tree_cross_attention import TreeCrossAttention
     from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
     from structattn.layers.tree_order import Children, TreeOrder
+    from structattn.layers.window_attention import WindowAttention
 
 __all__ = [
     "LSTM",
@@ -120,6 +121,7 @@ __all__ = [
     "TreeCrossAttention",
     "TreeOrder",
     "TwoStateChain",
+    "WindowAttention",
     "WordEmbedding",
     "XLPosition",
     "bidirectional_lstm",

@@ -1,4 +1,4 @@
-"""An LSTM decoder with any attention to the source: softmax, sigmoid, segmentation, or none.
+"""An LSTM decoder with any attention to the source: softmax, sigmoid, segmentation, a moving window, or none.
 
 No input feeding: the LSTM reads the tokens alone, so all steps run at once, and their attention is one batch of
 queries.
@@ -22,12 +22,13 @@ from structattn.layers import (
     SoftmaxSelection,
     StructuredAttention,
     TwoStateChain,
+    WindowAttention,
     glorot_linear,
 )
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.search import State
 
-ATTENTIONS = ("none", "simple", "sigmoid", "segmentation")
+ATTENTIONS = ("none", "simple", "sigmoid", "segmentation", "window")
 
 
 class LSTMDecoder(nn.Module):
@@ -37,8 +38,8 @@ class LSTMDecoder(nn.Module):
         vocab_size: number of tokens.
         dim: width of the tokens and of the states.
         source_dim: width of the states that are attended to.
-        attention: module ``(states, mask, queries=...)`` to ``(context, weights)``, queries of width ``dim``; no
-            attention if ``None``.
+        attention: module ``(states, mask, queries=...)`` to ``(context, weights)``, queries of width ``dim``; a
+            `WindowAttention` goes on from its last position; no attention if ``None``.
         vector_dim: width of the sentence vector that the LSTM starts from; it starts from zeros if ``None``.
         num_layers: number of layers.
         dropout: on the tokens, between the layers and before the scores.
@@ -92,22 +93,30 @@ class LSTMDecoder(nn.Module):
             both = encoding.states.new_zeros(rows, 2, self.num_layers, self.dim)
         else:
             both = torch.tanh(self.bridge(encoding.vector)).unflatten(-1, (2, self.num_layers, self.dim))
-        return {"states": encoding.states, "mask": encoding.mask, "hidden": both[:, 0], "cell": both[:, 1]}
+        state = {"states": encoding.states, "mask": encoding.mask, "hidden": both[:, 0], "cell": both[:, 1]}
+        if isinstance(self.attention, WindowAttention):
+            state["position"] = both.new_zeros(rows, dtype=torch.promote_types(both.dtype, torch.float32))
+        return state
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
         """Logits of the next token, and the next state."""
-        scores, (hidden, cell) = self._read(last.unsqueeze(1), state)
-        return scores.squeeze(1), {**state, "hidden": hidden, "cell": cell}
+        scores, state = self._read(last.unsqueeze(1), state)
+        return scores.squeeze(1), state
 
-    def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         memory = (state["hidden"].transpose(0, 1).contiguous(), state["cell"].transpose(0, 1).contiguous())
         read, (hidden, cell) = self.lstm.read_on(self.dropout(self.embedding(tokens)), memory)
+        state = {**state, "hidden": hidden.transpose(0, 1), "cell": cell.transpose(0, 1)}
         found = read
         if self.attention is not None:
-            context, _ = self.attention(state["states"], state["mask"], queries=read)
+            places = {}
+            if isinstance(self.attention, WindowAttention):
+                places["positions"] = self.attention.positions(read, state["position"])
+                state["position"] = places["positions"][:, -1]
+            context, _ = self.attention(state["states"], state["mask"], queries=read, **places)
             found = torch.cat([context, read], -1)
         scores: Tensor = self.scores(self.dropout(torch.tanh(self.mix(found))))
-        return scores, (hidden.transpose(0, 1), cell.transpose(0, 1))
+        return scores, state
 
 
 def lstm_decoder(
@@ -128,9 +137,10 @@ def lstm_decoder(
         vocab_size: number of tokens.
         dim: width of the tokens and of the states; that of the encoder's states if ``None``.
         num_layers: number of layers.
-        attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a two-state chain).
+        attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a two-state chain); ``window``, which
+            moves along the source from left to right.
         total: the sum that the weights of a step are scaled to; 2 for segmentation if ``None``, as in the paper
-            (lambda), and unscaled for the others.
+            (lambda), and unscaled for the others; a window's weights sum to one.
         initial: whether the LSTM starts from the sentence ``vector`` or from ``zero``.
         dropout: on the tokens, between the layers and before the scores.
 
@@ -145,8 +155,10 @@ def lstm_decoder(
     width = source_dim if dim is None else dim
     if width < 1 or num_layers < 1:
         raise ConfigError(f"dim and num_layers expect at least 1, got {width} and {num_layers}")
-    layer: nn.Module | None = None
-    if attention != "none":
+    if total is not None and attention in ("none", "window"):
+        raise ConfigError(f"total concerns words that are selected; attention is {attention!r}")
+    layer: nn.Module | None = WindowAttention(width) if attention == "window" else None
+    if attention not in ("none", "window"):
         selection = {"simple": SoftmaxSelection, "sigmoid": SigmoidSelection, "segmentation": TwoStateChain}[attention]
         scorer = SegmentationScorer(source_dim, width, selection=selection())
         chosen = 2.0 if total is None and attention == "segmentation" else total
