@@ -534,8 +534,9 @@ def test_resamples_are_drawn_in_blocks_that_fit_into_memory(
 ) -> None:
     """An extreme difference is never reached by chance: its p-value counts the resamples."""
     monkeypatch.setattr(significance, "_CELLS", cells)
-    for draw in (significance._resamples, significance._swaps):
-        blocks = list(draw(5, samples, np.random.default_rng(0)))
+    swaps = significance._swaps(5, samples, np.random.default_rng(0))
+    for drawn in (significance._resamples(5, samples, (0, 0)), swaps):
+        blocks = list(drawn)
         assert [block.shape[1] for block in blocks] == [5] * len(blocks)
         assert sum(len(block) for block in blocks) == samples
         rows = max(1, cells // 5)

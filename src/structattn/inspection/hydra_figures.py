@@ -141,7 +141,7 @@ def pretraining_figure(found: Pretraining) -> str:
         >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
         >>> report = {"arc": RelationReport(0.1, 0.2, 0.15, 0.9, None, None, (0.5, 0.5))}
         >>> model = HydraModel(backbone, HydraConfig(num_heads=2))
-        >>> found = Pretraining(model, 0.1, report, (0.3, 0.1), {}, 1.0, True, 1.0)
+        >>> found = Pretraining(model, 0.1, report, {}, (0.3, 0.1), {}, 1.0, True, 1.0)
         >>> "best constant" in pretraining_figure(found)
         True
     """

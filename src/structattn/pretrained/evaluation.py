@@ -50,8 +50,8 @@ class RelationReport:
         """What is known, by its name; the accuracy is the mean over heads.
 
         Example:
-            >>> RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6, 0.7)).metrics()["accuracy"]
-            0.65
+            >>> RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6, 0.8)).metrics()["accuracy"]
+            0.7
         """
         values = {**vars(self), "accuracy": fmean(self.accuracy) if self.accuracy else None}
         return {name: value for name, value in values.items() if value is not None and not math.isnan(value)}

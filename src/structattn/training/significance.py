@@ -18,7 +18,8 @@ A resample is a row of example weights and a metric takes many rows at once (``s
 here loops over resamples.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -180,7 +181,7 @@ def _drawn(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray,
     # Apart from the generator of the examples, so that the same examples are drawn for any number of seeds.
     seeds = _generator(seed, 2)
     blocks = []
-    for weights in _resamples(len(one.gold), samples, _generator(seed, 0)):
+    for weights in _resamples(len(one.gold), samples, tuple(seed)):
         second, first = (
             _resampled_mean(one.metric, one.gold, answers, weights, seeds) for answers in (one.second, one.first)
         )
@@ -239,17 +240,25 @@ def _p_value(as_extreme: np.ndarray) -> float:
     return float((1 + as_extreme.sum()) / (1 + len(as_extreme)))
 
 
-def _resamples(
-    examples: int, samples: int, generator: np.random.Generator
-) -> Iterator[Float[np.ndarray, "sample example"]]:
-    """How often each example was drawn."""
+def _resamples(examples: int, samples: int, seed: tuple[int, ...]) -> Iterable[Float[np.ndarray, "sample example"]]:
+    """How often each example was drawn, which is the same for all systems on as many examples."""
+    if examples * samples <= _CELLS:
+        return [_drawn_at_once(examples, samples, seed)]
+    generator = _generator(seed, 0)
+    return _in_blocks(lambda rows: _draw(rows, examples, generator), examples, samples)
 
-    def draw(rows: int) -> np.ndarray:
-        chosen = generator.integers(examples, size=(rows, examples)) + examples * np.arange(rows)[:, None]
-        counts = np.bincount(chosen.ravel(), minlength=rows * examples)
-        return counts.reshape(rows, examples).astype(np.float64)
 
-    return _in_blocks(draw, examples, samples)
+@functools.lru_cache(maxsize=1)
+def _drawn_at_once(examples: int, samples: int, seed: tuple[int, ...]) -> Float[np.ndarray, "sample example"]:
+    drawn = _draw(samples, examples, _generator(seed, 0))
+    drawn.flags.writeable = False
+    return drawn
+
+
+def _draw(rows: int, examples: int, generator: np.random.Generator) -> Float[np.ndarray, "row example"]:
+    chosen = generator.integers(examples, size=(rows, examples)) + examples * np.arange(rows)[:, None]
+    counts = np.bincount(chosen.ravel(), minlength=rows * examples)
+    return counts.reshape(rows, examples).astype(np.float64)
 
 
 def _swaps(
