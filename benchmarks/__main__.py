@@ -119,12 +119,12 @@ def _run(name: str, part: Part, threads: list[int], options: argparse.Namespace)
     inputs = part.inputs(options)
     later = part.later or () if threads != options.threads[:1] else ()
     given = ["--threads", *map(str, threads), *part.options, *later]
-    python = options.peers if name in PEERS else sys.executable
-    command = ["-m", f"benchmarks.{part.program or name}", *inputs, *given]
+    program = ["-m", f"benchmarks.{part.program or name}"]
+    command = [options.peers if name in PEERS else sys.executable, *program, *inputs, *given]
     # Without passive waiting two threads can stall each other for seconds on a machine that does something else.
     environment = os.environ | {"OMP_NUM_THREADS": str(max(threads)), "OMP_WAIT_POLICY": "passive"}
     start, before, output = time.perf_counter(), _processor_time(), []
-    with subprocess.Popen([python, *command], stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             output.append(line.rstrip())
@@ -132,7 +132,7 @@ def _run(name: str, part: Part, threads: list[int], options: argparse.Namespace)
         raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
     seconds = round(time.perf_counter() - start, 1)
     print(f"\n({seconds:.0f} seconds, {_processor_time() - before:.0f} of processor time)", flush=True)
-    shown = " ".join(["python", *command[:2], *(Path(file).name for file in inputs), *given])
+    shown = " ".join(["python", *program, *(Path(file).name for file in inputs), *given])
     machine = f"{processor()}, torch {version('torch')}"
     record = Record(shown, tuple(threads), code_version(), machine, seconds, tuple(output))
     records.save(name, record, options.results)

@@ -10,6 +10,7 @@ section 4.1 (the longest correct prefix).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -119,8 +120,7 @@ def word_counts(name: str, gold: Texts, predicted: Texts) -> Counts:
         ValueError: if an answer is for another number of words than the right one.
     """
     pairs = _by_word(name, gold, predicted)
-    right = [sum(one == other for one, other in zip(*pair, strict=True)) for pair in pairs]
-    return np.asarray([(own, len(wanted)) for own, (wanted, _) in zip(right, pairs, strict=True)], dtype=float)
+    return np.asarray([(sum(map(eq, wanted, found)), len(wanted)) for wanted, found in pairs], dtype=float)
 
 
 def span_counts(gold: Texts, predicted: Texts) -> Counts:
