@@ -101,6 +101,17 @@ def test_the_best_of_a_column_and_a_page_that_is_right_already(papers: Path) -> 
     assert page(papers) == text
 
 
+def test_a_transposed_table_is_the_same_with_its_rows_as_columns(papers: Path) -> None:
+    lines = [line for line in page(papers).splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    describe(papers, {**TABLE, "transposed": True})
+    lines = [line for line in page(papers).splitlines() if line.startswith("| ")]
+    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines] == [
+        list(column) for column in zip(*cells, strict=True)
+    ]
+    assert "| tree | **62.5** (1) | 2.00 (1) |" in lines
+
+
 def test_folds_of_one_seed_have_a_deviation(papers: Path) -> None:
     add(papers, "none", {1: (0.8, 0.5)}, spread=0.02)
     assert "| TREC | 60.0 ± 14.1 (2) | 62.5 (1) | **80.0** ± 2.0 |" in page(papers)

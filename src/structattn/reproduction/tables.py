@@ -106,6 +106,7 @@ class Table:
             seeds where the records keep the answer to each example, elsewhere over seeds.
         pooled: whether their mean over the rows stands there too, for rows that have no example in common.
         curve: a file for a picture of the table, a line for each column over the rows, and what it is called.
+        transposed: whether it is written with its rows as columns, for when these are the fewer.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Table:
     against: str | None = None
     pooled: bool = False
     curve: Mapping[str, str] | None = None
+    transposed: bool = False
 
     def markdown(self, evidence: Evidence) -> str:
         """The table, with what its records say now."""
@@ -134,7 +136,8 @@ class Table:
             ]
             for row, (line, figures) in enumerate(shown)
         ]
-        text = "\n".join(_lines([titles, ["---"] * len(titles), *rows]))
+        first, *others = zip(titles, *rows, strict=True) if self.transposed else (titles, *rows)
+        text = "\n".join(_lines([first, ["---"] * len(first), *others]))
         is_older = any(one is not None and one.is_older for _, figures in shown for one in figures)
         differences = self._differences([line for line, _ in shown], evidence)
         picture = (
