@@ -366,6 +366,22 @@ def test_a_finished_run_is_only_read(files: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+@pytest.mark.parametrize("storage", ["float32", "int8"])
+def test_the_stored_parser_is_measured_on_test_sentences(files: Path, tmp_path: Path, storage: str) -> None:
+    sentences = treebank(90)[60:]
+    sa.write_conllu(tmp_path / "test.conllu", sentences)
+    told = {"storage": storage, "optimization": {"learning_rate": 0.01}}
+    result = train_parser(config(files, tmp_path / "run", test=str(tmp_path / "test.conllu"), **told))
+    found = attachment(sentences, load_parser(result.folder).parse(sentences))
+    assert result.test == {name: getattr(found, name) for name in ("uas", "las", "las_universal", "tags")}
+    assert 0.0 < result.test["las"] < 1.0
+    assert result.sentences == {"train": 40, "dev": 20, "test": 30}
+    # It chooses nothing: dev scores and parser are those of a run without it.
+    without = train_parser(config(files, tmp_path / "without", **told))
+    assert (without.metrics, without.test) == (result.metrics, {})
+    assert fingerprint(without.folder) == fingerprint(result.folder)
+
+
 HUSH = "1\thush\t_\tINTJ\t_\t_\t0\troot\t_\t_\n\n"
 
 

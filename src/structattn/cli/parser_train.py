@@ -23,7 +23,7 @@ def command(
         overwrite: replace the run in --out.
         json: print one JSON object.
     """
-    check_sources(config.treebank, config.dev, backbone=config.backbone)
+    check_sources(config.treebank, config.dev, config.test, backbone=config.backbone)
     RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
     result = training.train_parser(config, resume=resume, overwrite=overwrite)
     if not training.is_first_process():
@@ -32,3 +32,5 @@ def command(
         yield jsonlib.dumps(dataclasses.asdict(result), default=str)
     else:
         yield f"{result.folder}  {figures(result.metrics)}  epoch {result.epoch}  {result.seconds:.0f} s"
+        if result.test:
+            yield f"{config.test}  {figures(result.test)}"

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from structattn.parsing.evaluation import attachment
 from structattn.parsing.files import read_gold
-from structattn.parsing.saved import build_parser
+from structattn.parsing.saved import build_parser, load_parser
 from structattn.parsing.treecrf import GoldBatch, TreeCRF
 from structattn.syntax import Sentence
 from structattn.tasks import metric
+from structattn.training import machine
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
 from structattn.training.loop import Measured, fit
@@ -36,7 +37,8 @@ class ParserResult:
         epoch: the epoch of the best parser.
         seconds: training time.
         sentences_per_second: how fast the best parser read dev when it was measured.
-        sentences: how many were trained on, and how many chose the best parser.
+        sentences: how many were trained on, how many chose the best parser, and how many it was tested on.
+        test: the same metrics on the test sentences, if there are any, of the parser as it was stored.
     """
 
     folder: Path
@@ -45,6 +47,7 @@ class ParserResult:
     seconds: float
     sentences_per_second: float
     sentences: Mapping[str, int] = field(default_factory=dict)
+    test: Mapping[str, float] = field(default_factory=dict)
 
 
 def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool = False) -> ParserResult:
@@ -69,7 +72,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         functools.partial(_train, config),
         lambda folder, values: ParserResult(folder.path, **values),
         verb="parser train",
-        files=(config.treebank, config.dev),
+        files=(config.treebank, config.dev, config.test),
         resume=resume,
         overwrite=overwrite,
     )
@@ -77,6 +80,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
 
 def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:
     train, dev = read_gold(config.treebank), read_gold(config.dev)
+    test = [] if config.test is None else read_gold(config.test)
     torch.manual_seed(config.seed)
     parser = build_parser(
         train,
@@ -104,8 +108,18 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         "epoch": int(best["epoch"]),
         "seconds": history.last["seconds"],
         "sentences_per_second": best["sentences_per_second"],
-        "sentences": {"train": len(train), "dev": len(dev)},
+        "sentences": {name: len(part) for name, part in (("train", train), ("dev", dev), ("test", test)) if part},
+        "test": machine.from_first(lambda: _test(folder, test, accelerator.device)) if test else {},
     }
+
+
+def _test(folder: RunFolder, gold: Sequence[Sentence], device: torch.device) -> dict[str, float]:
+    return _scores(gold, load_parser(folder.best).to(device))
+
+
+def _scores(gold: Sequence[Sentence], parser: TreeCRF) -> dict[str, float]:
+    found = attachment(gold, parser.parse(gold))
+    return {name: getattr(found, name) for name in _METRICS}
 
 
 class _ParserLearner:
@@ -131,8 +145,7 @@ class _ParserLearner:
 
     def measure(self) -> Measured:
         begun = time.perf_counter()
-        found = attachment(self.dev, self.parser.parse(self.dev))
+        metrics = _scores(self.dev, self.parser)
         speed = len(self.dev) / (time.perf_counter() - begun)
-        metrics = {name: getattr(found, name) for name in _METRICS}
         notes = {"sentences_per_second": round(speed, 1)}
         return Measured(metrics, notes, self.keep)

@@ -41,6 +41,7 @@ class ParserConfig(OnHardware):
     Attributes:
         treebank: CoNLL-U file to learn from.
         dev: CoNLL-U file that chooses the best parser by its LAS, punctuation included.
+        test: CoNLL-U file that the best parser, as it was stored, is measured on at the end.
         out: the run folder; the parser is in its ``best``.
         backbone: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
         trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
@@ -62,6 +63,7 @@ class ParserConfig(OnHardware):
     treebank: str
     dev: str
     out: str
+    test: str | None = None
     backbone: str | None = None
     trees: Trees = "all"
     loss: Loss = "trees"
