@@ -103,18 +103,15 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         metric=dataclasses.replace(metric("accuracy"), name="las"),
     )
     best = history.best
+    tested = machine.from_first(lambda: _scores(test, load_parser(folder.best).to(accelerator.device))) if test else {}
     return {
         "metrics": {name: best[name] for name in _METRICS},
         "epoch": int(best["epoch"]),
         "seconds": history.last["seconds"],
         "sentences_per_second": best["sentences_per_second"],
         "sentences": {name: len(part) for name, part in (("train", train), ("dev", dev), ("test", test)) if part},
-        "test": machine.from_first(lambda: _test(folder, test, accelerator.device)) if test else {},
+        "test": tested,
     }
-
-
-def _test(folder: RunFolder, gold: Sequence[Sentence], device: torch.device) -> dict[str, float]:
-    return _scores(gold, load_parser(folder.best).to(device))
 
 
 def _scores(gold: Sequence[Sentence], parser: TreeCRF) -> dict[str, float]:
