@@ -5,6 +5,7 @@ vectors, and read two fixed examples with trees. A pretrained backbone is replac
 heads that another row trains. A record keeps the numbers of its time.
 """
 
+import contextlib
 import functools
 import json
 import math
@@ -166,16 +167,21 @@ def _of_parser(row: Row) -> list[float]:
     from structattn.parsing.saved import build_parser
 
     config, treebank = row.config(), golden_treebank()
-    parser = build_parser(
-        treebank,
-        encoder=config["encoder"],
-        scorer=config["scorer"],
-        parser={name: config[name] for name in ("trees", "loss")},
-        min_count=1,
-    ).eval()
-    batch = parser.collate(treebank)
-    scores = parser(batch.given)
-    return _numbers(parser.loss_of(scores, batch), scores, parser.parameters())
+    with contextlib.ExitStack() as folders:
+        backbone = None
+        if config["backbone"] is not None:
+            backbone, _ = folders.enter_context(golden_backbone())
+        parser = build_parser(
+            treebank,
+            backbone=backbone,
+            encoder=config["encoder"],
+            scorer=config["scorer"],
+            parser={name: config[name] for name in ("trees", "loss")},
+            min_count=1,
+        ).eval()
+        batch = parser.collate(treebank)
+        scores = parser(batch.given)
+        return _numbers(parser.loss_of(scores, batch), scores, parser.parameters())
 
 
 _MAKERS: Mapping[str, Callable[[Row], list[float]]] = {
