@@ -167,10 +167,8 @@ def _of_parser(row: Row) -> list[float]:
     from structattn.parsing.saved import build_parser
 
     config, treebank = row.config(), golden_treebank()
-    with contextlib.ExitStack() as folders:
-        backbone = None
-        if config["backbone"] is not None:
-            backbone, _ = folders.enter_context(golden_backbone())
+    small = golden_backbone() if config["backbone"] is not None else contextlib.nullcontext((None, None))
+    with small as (backbone, _):
         parser = build_parser(
             treebank,
             backbone=backbone,
