@@ -101,6 +101,23 @@ def test_the_function_is_the_equation(has_mask: bool, has_bias: bool, need_weigh
         assert weights is None
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_no_row_that_reaches_a_fused_kernel_is_closed(has_bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels disagree about such rows, and the gradients of cuDNN's are NaN."""
+    given: list[Tensor] = []
+
+    def fused(queries: Tensor, keys: Tensor, values: Tensor, *, attn_mask: Tensor, dropout_p: float) -> Tensor:
+        given.append(attn_mask)
+        return torch.ones(2, 3, 5, 7, dtype=torch.float64)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fused)
+    allowed = (torch.arange(6) % 3 != 1) & (torch.arange(5) != 2)[:, None]
+    attended, _ = attention(*arguments(), allowed, torch.ones(5, 6, dtype=torch.float64) if has_bias else None)
+    (mask,) = given
+    assert torch.equal(mask.amax(-1), torch.full((5,), float(has_bias), dtype=torch.float64))
+    assert torch.equal(attended[0, 0, :, 0], (torch.arange(5) != 2).double()), "what it answers there is not used"
+
+
 def test_dropout_leaves_the_weights_that_are_returned() -> None:
     queries, keys, values = arguments()
     torch.manual_seed(0)

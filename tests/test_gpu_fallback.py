@@ -49,6 +49,31 @@ def test_without_triton_one_line_says_so(monkeypatch: pytest.MonkeyPatch, caplog
             torch.testing.assert_close(own, twin, atol=1e-12, rtol=0)
 
 
+def test_one_line_says_that_triton_is_too_old(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = SimpleNamespace(__version__="3.6.0+git1a2b")
+    monkeypatch.setattr(gpu, "importlib", SimpleNamespace(import_module=lambda name: module))
+    with caplog.at_level(logging.WARNING, logger="structattn"):
+        answers()
+    assert len(caplog.records) == 1
+    assert "exact but slower: the kernels need Triton 3.7 or newer, not 3.6.0+git1a2b" in caplog.text
+    assert gpu.status() == "plain torch: the kernels need Triton 3.7 or newer, not 3.6.0+git1a2b"
+
+
+def test_what_a_compiler_says_is_what_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any) -> None:
+        try:
+            raise TypeError("at 13:8:\n    return (None, 0)\n    ^\ncannot convert None to tensor")
+        except TypeError as error:
+            raise RuntimeError("at 4:11:\n    form = distances(plane)") from error
+
+    module = SimpleNamespace(__version__="9.9", marginals=broken, hvp=broken, argmax=broken)
+    monkeypatch.setattr(gpu, "importlib", SimpleNamespace(import_module=lambda name: module))
+    answers()
+    assert set(gpu._FAILED.values()) == {"cannot convert None to tensor"}
+
+
 def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

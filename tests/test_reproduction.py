@@ -170,6 +170,20 @@ def test_a_record_keeps_the_counts_of_metrics_of_texts(place: Place) -> None:
     assert record.right == bits([False, True])
 
 
+def test_a_record_of_questions_keeps_which_were_answered(place: Place) -> None:
+    rows = [
+        {"id": "0", "gold": ["cats", "the cats"], "predicted": "the cats", "exact_match": True},
+        {"id": "1", "gold": ["dogs"], "predicted": "cats", "exact_match": False},
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (place.path / "data" / "test.jsonl").write_text(text, encoding="utf-8")
+    (place.path / "stub.py").write_text(STUB.replace('{"accuracy": 0.0}', '{"exact_match": 50.0}'), encoding="utf-8")
+    (progress,) = place.work("wide")
+    assert progress.failure is None
+    (record,) = read_records(*place.rows("wide"))
+    assert (record.right, record.counts) == (bits([True, False]), None)
+
+
 def test_a_record_keeps_answers_that_are_numbers(place: Place) -> None:
     lines = ['{"id": "0", "gold": 3.6, "predicted": 3.26397}', '{"id": "1", "gold": 4, "predicted": 0.000123456}']
     (place.path / "data" / "test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")

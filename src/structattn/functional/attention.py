@@ -56,7 +56,12 @@ def attention(
         dropped = F.dropout(weights, dropout)
         attended, more = dropped @ values, None if term is None else term(dropped)
         return attended if more is None else attended + more, weights if need_weights else None
-    mask = additive_mask(allowed, bias, queries.dtype)
+    if allowed is None:
+        mask = additive_mask(None, bias, queries.dtype)
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout), None
+    # A query without any key attends to all of them, and gets zero below: the log-sum-exp of a row of very negative
+    # numbers is one too, and the gradients that cuDNN makes of it are NaN (https://github.com/pytorch/pytorch/issues/196678).
+    has_none = ~allowed.any(-1, keepdim=True)
+    mask = additive_mask(allowed | has_none, bias, queries.dtype)
     attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
-    # The kernel makes a row without any allowed key uniform.
-    return attended if allowed is None else attended.masked_fill(~allowed.any(-1, keepdim=True), 0.0), None
+    return attended.masked_fill(has_none, 0.0), None

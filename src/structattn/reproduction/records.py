@@ -334,8 +334,10 @@ def _answers(file: Path | None, metrics: Iterable[str]) -> dict[str, Any]:
         return found
     if all(isinstance(one, str) for one in predicted):
         known = {name: METRICS[name].function for name in metrics if name in METRICS}
-        texts = np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_)
-        counts = {name: packed(one.counts(*texts)) for name, one in known.items() if isinstance(one, Counted)}
+        counted = {name: one for name, one in known.items() if isinstance(one, Counted)}
+        # Questions have several answers, and no such metric.
+        texts = (np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_)) if counted else ()
+        counts = {name: packed(one.counts(*texts)) for name, one in counted.items()}
         return {**found, "right": bits(exact), "counts": counts or None}
     if all(isinstance(one, float | int) for one in (*gold, *predicted)):
         return {**found, "gold": gold, "predicted": [float(f"{one:.4g}") for one in predicted]}

@@ -9,6 +9,7 @@ interpreter on the CPU, orders of magnitude slower than anything else: this is h
 import importlib
 import logging
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
@@ -27,6 +28,8 @@ if _INTERPRETED := _CHOICE == "interpret":
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Doubles are added fast enough from Turing on; older devices have no compiler any more.
 _CAPABILITY = (7, 5)
+# Functions of kernels return None for what a number does not have, of which older versions try to make a tensor.
+_OLDEST = (3, 7)
 _SUMS = ("marginals", "hvp")
 _CHOICES = ("argmax", "sample")
 # What there is, in a module for each family and other operator.
@@ -120,7 +123,7 @@ def _guarded(name: str, launch: Callable[..., None]) -> Function:
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # of the compiler, of ptxas, of the driver: their types are many
-                _FAILED[name] = str(error).strip().split("\n")[0]
+                _FAILED[name] = _reason(error)
                 _LOGGER.warning("%s runs in plain torch, exact but slower: %s", name, _FAILED[name])
         if name in _FAILED:
             for result in results:
@@ -129,6 +132,14 @@ def _guarded(name: str, launch: Callable[..., None]) -> Function:
         return name not in _FAILED
 
     return call
+
+
+def _reason(error: BaseException) -> str:
+    """In one line: Triton's compiler begins with where, and says what at the end, in the error that led to the others."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().split("\n")
+    return lines[-1] if re.fullmatch(r"at \d+:\d+:", lines[0]) else lines[0]
 
 
 @lru_cache(maxsize=16)
@@ -147,6 +158,10 @@ def _triton(device: torch.device) -> Any:
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < _CAPABILITY:
         raise _UnusableError(f"{torch.cuda.get_device_name(device)} is older than the kernels support")
     try:
-        return importlib.import_module("triton")
+        triton = importlib.import_module("triton")
     except ImportError:
         raise _UnusableError("Triton is not installed: pip install 'structattn[gpu]'") from None
+    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise _UnusableError(f"the kernels need Triton {oldest} or newer, not {triton.__version__}")
+    return triton
