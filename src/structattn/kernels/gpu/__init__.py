@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from structattn.kernels import native
+from structattn.kernels.gpu.older import let_functions_return_none
 
 _LOGGER = logging.getLogger("structattn")
 _CHOICE = os.environ.get("STRUCTATTN_TRITON", "")
@@ -28,8 +29,6 @@ if _INTERPRETED := _CHOICE == "interpret":
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Doubles are added fast enough from Turing on; older devices have no compiler any more.
 _CAPABILITY = (7, 5)
-# Functions of kernels return None for what a number does not have, of which older versions try to make a tensor.
-_OLDEST = (3, 7)
 _SUMS = ("marginals", "hvp")
 _CHOICES = ("argmax", "sample")
 # What there is, in a module for each family and other operator.
@@ -135,7 +134,7 @@ def _guarded(name: str, launch: Callable[..., None]) -> Function:
 
 
 def _reason(error: BaseException) -> str:
-    """In one line: Triton's compiler begins with where, and says what at the end, in the error that led to the others."""
+    """In one line: Triton's compiler begins with the place, and says what is wrong at the end, of the first error."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().split("\n")
@@ -161,7 +160,7 @@ def _triton(device: torch.device) -> Any:
         triton = importlib.import_module("triton")
     except ImportError:
         raise _UnusableError("Triton is not installed: pip install 'structattn[gpu]'") from None
-    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < _OLDEST:
-        oldest = ".".join(map(str, _OLDEST))
-        raise _UnusableError(f"the kernels need Triton {oldest} or newer, not {triton.__version__}")
+    if triton.__version__.startswith("3.6."):
+        generator = importlib.import_module("triton.compiler.code_generator").CodeGenerator
+        let_functions_return_none(generator, triton.language.constexpr)
     return triton

@@ -1,0 +1,33 @@
+"""What Triton 3.6, which PyTorch 2.11 has, lacks of the language that the kernels are written in."""
+
+import functools
+from typing import Any
+
+
+def let_functions_return_none(generator: Any, constant: type) -> None:
+    """Let functions of kernels return None for what there is not, as Triton 3.7 does.
+
+    Triton 3.6 makes a tensor of every constant that a function returns, and fails at None. No program that it compiles
+    comes out different.
+
+    Args:
+        generator: Triton's ``CodeGenerator``.
+        constant: Triton's ``constexpr``.
+    """
+    compiled = generator.visit_Return
+
+    @functools.wraps(compiled)
+    def visit_return(self: Any, node: Any) -> Any:
+        to_tensor = self.semantic.to_tensor
+
+        def unless_none(value: Any, *options: Any, **named: Any) -> Any:
+            is_none = isinstance(value, constant) and value.value is None  # type: ignore[attr-defined]  # of constexpr
+            return value if is_none else to_tensor(value, *options, **named)
+
+        self.semantic.to_tensor = unless_none
+        try:
+            return compiled(self, node)
+        finally:
+            self.semantic.to_tensor = to_tensor
+
+    generator.visit_Return = visit_return
