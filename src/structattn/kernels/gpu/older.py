@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 
+@functools.cache  # once for each process, whatever number of devices it has
 def let_functions_return_none(generator: Any, constant: type) -> None:
     """Let functions of kernels return None for what there is not, as Triton 3.7 does.
 
