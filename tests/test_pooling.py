@@ -12,7 +12,16 @@ import pytest
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import write_json
 from structattn.tasks import metric
-from structattn.training import Answers, RunFolder, bootstrap_pooled, compare_answers, compare_pooled, holm, pool
+from structattn.training import (
+    Answers,
+    RunFolder,
+    bootstrap_family,
+    bootstrap_pooled,
+    compare_answers,
+    compare_pooled,
+    holm,
+    pool,
+)
 from test_compare import coins, write_run
 
 ACCURACY = metric("accuracy")
@@ -88,6 +97,14 @@ def test_one_data_set_is_the_test_of_one_data_set() -> None:
     alone = compare_answers(ACCURACY, one.gold, first=one.first, second=one.second, samples=500, seed=3)
     assert compare_pooled([one], samples=500, seed=3) == alone
     assert bootstrap_pooled([one], samples=500, seed=3) == dataclasses.replace(alone, randomisation_p=None)
+
+
+def test_a_family_says_of_each_comparison_what_is_said_of_it_alone() -> None:
+    short = answers("ab", first=["aa"], second=["ab"])
+    family = [[sampled(0)], [sampled(1), short], [short, sampled(2, 0.9)], [sampled(3)]]
+    found = bootstrap_family(family, samples=500, seed=3)
+    assert found == [bootstrap_pooled(data_sets, samples=500, seed=3) for data_sets in family]
+    assert len(set(found)) == len(family)
 
 
 def test_a_data_set_without_a_difference_halves_the_other() -> None:

@@ -8,12 +8,15 @@ from structattn.reproduction.intervals import seed_difference
 from structattn.reproduction.records import ANSWERED, Record, Recorded, unpacked
 from structattn.tasks import metric
 from structattn.tasks.metrics import Metric
-from structattn.training import Answers, Significance, bootstrap_pooled, holm
+from structattn.training import Answers, Significance, bootstrap_family, holm
 
 _SAMPLES = 2_000
 # Of the pooled test the page prints p as well, to three digits.
 _POOLED_SAMPLES = 10_000
 _NUMERIC = ("pearson", "spearman")
+
+# The row, the one that it is compared with, and the metric, as for ``difference``.
+_Pair = tuple[Recorded, Recorded, str]
 
 
 def can_be_resampled(records: Iterable[Recorded | None], name: str) -> bool:
@@ -33,22 +36,7 @@ def difference(found: Recorded, other: Recorded, name: str = "accuracy") -> Sign
     Returns:
         ``None`` where they were not measured on the same examples, or a record does not keep the answers.
     """
-    return pooled_difference([(found, other, name)])
-
-
-def pooled_difference(pairs: Sequence[tuple[Recorded, Recorded, str]]) -> Significance | None:
-    """The mean of such differences over several data sets, by the stratified bootstrap of ``bootstrap_pooled``.
-
-    Args:
-        pairs: for each data set the row, the one that it is compared with, and the metric.
-
-    Returns:
-        ``None`` where there are none, or the two rows of a pair cannot be compared.
-    """
-    data_sets = [_answers(*pair) for pair in pairs]
-    known = [one for one in data_sets if one is not None]
-    samples = _SAMPLES if len(known) == 1 else _POOLED_SAMPLES
-    return bootstrap_pooled(known, samples=samples) if known and len(known) == len(data_sets) else None
+    return _differences({name: [(found, other, name)]}, _SAMPLES).get(name)
 
 
 def difference_lines(
@@ -74,16 +62,17 @@ def difference_lines(
         A heading and a list of lines; nothing where no two columns can be compared.
     """
     others = {key: title for key, title in titles.items() if key != against}
-    pairs: dict[str, list[tuple[Recorded, Recorded, str]]] = {key: [] for key in others}
+    pairs: dict[str, list[_Pair]] = {key: [] for key in others}
     lines = []
     for name, found in rows.items():
-        base, texts = found[against], []
-        for key, title in others.items():
-            one = found[key]
-            result = None if one is None or base is None else difference(one, base, metrics[name])
-            if one is not None and base is not None and result is not None:
-                pairs[key].append((one, base, metrics[name]))
-                texts.append(f"{title} {_scaled(result, scales[name])}")
+        base = found[against]
+        own: dict[str, list[_Pair]] = {
+            key: [(one, base, metrics[name])] for key in others if (one := found[key]) is not None and base is not None
+        }
+        tests = _differences(own, _SAMPLES)
+        for key in tests:
+            pairs[key] += own[key]
+        texts = [f"{others[key]} {_scaled(one, scales[name])}" for key, one in tests.items()]
         lines += [f"- {name}: {', '.join(texts)}"] if texts else []
     head = f"Above {titles[against]}, 95 % interval of the paired bootstrap over examples and seeds:"
     last = _pooled_line(others, pairs) if pooled else ()
@@ -121,11 +110,15 @@ def seed_difference_lines(
     return [head, "\n".join(lines)] if lines else []
 
 
-def _pooled_line(
-    titles: Mapping[str, str], pairs: Mapping[str, Sequence[tuple[Recorded, Recorded, str]]]
-) -> Iterator[str]:
-    tests = {key: pooled_difference(some) for key, some in pairs.items() if len(some) > 1}
-    known = {key: one for key, one in tests.items() if one is not None}
+def _differences(pairs: Mapping[str, Sequence[_Pair]], samples: int) -> dict[str, Significance]:
+    """For each name the mean of the differences over its data sets, where the two rows of all pairs can be compared."""
+    data_sets = {key: [_answers(*pair) for pair in some] for key, some in pairs.items()}
+    known = {key: [one for one in some if one is not None] for key, some in data_sets.items() if None not in some}
+    return dict(zip(known, bootstrap_family(list(known.values()), samples=samples), strict=True))
+
+
+def _pooled_line(titles: Mapping[str, str], pairs: Mapping[str, Sequence[_Pair]]) -> Iterator[str]:
+    known = _differences({key: some for key, some in pairs.items() if len(some) > 1}, _POOLED_SAMPLES)
     adjusted = holm([one.bootstrap_p for one in known.values()])
     texts = [
         f"{titles[key]} {_scaled(one, 100)}, {_p(p)}, {len(pairs[key])} data sets"

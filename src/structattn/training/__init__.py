@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from structattn.training.significance import (
         Answers,
         Significance,
+        bootstrap_family,
         bootstrap_pooled,
         compare_answers,
         compare_pooled,
@@ -60,6 +61,7 @@ __all__ = [
     "StructAttnConfig",
     "StructAttnForSequenceClassification",
     "Trial",
+    "bootstrap_family",
     "bootstrap_pooled",
     "compare",
     "compare_answers",

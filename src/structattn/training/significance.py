@@ -156,6 +156,48 @@ def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, see
         >>> (result.difference, result.bootstrap_p, result.randomisation_p)
         (0.5, 0.001, None)
     """
+    (tested,) = bootstrap_family([data_sets], samples=samples, seed=seed)
+    return tested
+
+
+def bootstrap_family(
+    comparisons: Sequence[Sequence[Answers]], *, samples: int = 10_000, seed: int = 0
+) -> list[Significance]:
+    """``bootstrap_pooled`` of several comparisons, whose examples are drawn once for all of them.
+
+    Args:
+        comparisons: for each the answers of its two systems on every data set.
+        samples: number of resamples.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: as for ``bootstrap_pooled``.
+
+    Example:
+        >>> from structattn.tasks import metric
+        >>> gold = np.array(["a", "b"] * 50)
+        >>> systems = [np.full(100, "b"), gold]
+        >>> base = [np.full(100, "a")]
+        >>> family = [[Answers(metric("accuracy"), gold, first=base, second=[system])] for system in systems]
+        >>> [result.difference for result in bootstrap_family(family, samples=999)]
+        [0.0, 0.5]
+    """
+    for data_sets in comparisons:
+        _check(data_sets, samples)
+    # Examples depend on the place of a data set in its comparison and on how many there are, and on nothing else.
+    together: dict[tuple[int, int], list[tuple[int, Answers]]] = {}
+    for index, data_sets in enumerate(comparisons):
+        for number, one in enumerate(data_sets):
+            together.setdefault((number, len(one.gold)), []).append((index, one))
+    found = [[np.zeros(0)] * len(data_sets) for data_sets in comparisons]
+    for (number, _), members in together.items():
+        drawn = _drawn([one for _, one in members], samples, [seed, number])
+        for (index, _), differences in zip(members, drawn, strict=True):
+            found[index][number] = differences
+    return [_tested(data_sets, np.mean(drawn, axis=0)) for data_sets, drawn in zip(comparisons, found, strict=True)]
+
+
+def _check(data_sets: Sequence[Answers], samples: int) -> None:
     for one in data_sets:
         if not one.first or not one.second or samples < 1:
             counts = f"{len(one.first)}, {len(one.second)}, {samples}"
@@ -163,8 +205,11 @@ def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, see
     if len({one.metric.greater_is_better for one in data_sets}) != 1:
         names = ", ".join(one.metric.name for one in data_sets)
         raise ValueError(f"expected data sets whose metrics are all better when greater, or all worse, got {names}")
+
+
+def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -> Significance:
+    """Of the differences on drawn examples, their mean over the data sets."""
     difference = float(np.mean([one.difference for one in data_sets]))
-    drawn = np.mean([_drawn(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
     low, high = np.quantile(drawn, [0.025, 0.975])
     # Under the null hypothesis the bootstrap's differences would scatter around zero, not around the one observed.
     bootstrap_p = _p_value(np.abs(drawn - difference) >= _extreme(difference))
@@ -176,17 +221,19 @@ def _extreme(difference: float) -> float:
     return abs(difference) - 1e-12 * (1 + abs(difference))
 
 
-def _drawn(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
-    """Differences on drawn examples, with drawn seeds."""
+def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[Float[np.ndarray, " sample"]]:
+    """Differences on drawn examples, the same for all comparisons on as many of them, with drawn seeds."""
     # Apart from the generator of the examples, so that the same examples are drawn for any number of seeds.
-    seeds = _generator(seed, 2)
-    blocks = []
-    for weights in _resamples(len(one.gold), samples, tuple(seed)):
-        second, first = (
-            _resampled_mean(one.metric, one.gold, answers, weights, seeds) for answers in (one.second, one.first)
-        )
-        blocks.append(second - first)
-    return np.concatenate(blocks)
+    generators = [_generator(seed, 2) for _ in many]
+    blocks: list[list[np.ndarray]] = [[] for _ in many]
+    for weights in _resamples(len(many[0].gold), samples, tuple(seed)):
+        for one, generator, found in zip(many, generators, blocks, strict=True):
+            second, first = (
+                _resampled_mean(one.metric, one.gold, answers, weights, generator)
+                for answers in (one.second, one.first)
+            )
+            found.append(second - first)
+    return [np.concatenate(found) for found in blocks]
 
 
 def _swapped(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
