@@ -59,8 +59,8 @@ def attention(
     if allowed is None:
         mask = additive_mask(None, bias, queries.dtype)
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout), None
-    # A query without any key attends to all of them, and gets zero below: the log-sum-exp of a row of very negative
-    # numbers is one too, and the gradients that cuDNN makes of it are NaN (https://github.com/pytorch/pytorch/issues/196678).
+    # A query without any key attends to all of them, and gets zero below. A row of very negative numbers has such a
+    # log-sum-exp as well, of which cuDNN can make NaN gradients: https://github.com/pytorch/pytorch/issues/196678.
     has_none = ~allowed.any(-1, keepdim=True)
     mask = additive_mask(allowed | has_none, bias, queries.dtype)
     attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
