@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(
 # What is not there where charts are filled to choose from, and in marginals of a chain.
 ONLY_CHARTS = dict.fromkeys(("vector", "log_partition", "parts", "transition_parts"))
 ONE_VECTOR = dict.fromkeys(("vector", "transition_vector"))
+ONLY_STATES = ONE_VECTOR | dict.fromkeys(("log_partition", "transition_parts"))
 # All that is done for a sentence at a time, or a tile of its chart up and down.
 ALONE, IN_TILES = {"STEPS": 15, "EXTENT": 0}, {"EXTENT": 32}
 UP, DOWN = {"STEPS": 2, **IN_TILES}, {"STEPS": 8, **IN_TILES}
@@ -51,6 +52,8 @@ VARIANTS: list[tuple[str, int, dict[str, Any]]] = [
     ("constituency.constituency_descent", 80, {"EXTENDED": False, "streams": None}),
     ("constituency.constituency_descent", 90, {"EXTENDED": True}),
     ("chain", 90, {"PER_POSITION": False, "DUAL": True, "BEST": False, "COLUMNS": 64, "log_partition": None}),
+    ("chain", 90, {"PER_POSITION": False, "BEST": False, "COLUMNS": 4, "DUAL": False, **ONE_VECTOR}),
+    ("chain", 80, {"PER_POSITION": True, "BEST": False, "COLUMNS": 8, "DUAL": False, **ONLY_STATES}),
     ("chain", 80, {"PER_POSITION": True, "BEST": False, "COLUMNS": 8, "DUAL": False, **ONE_VECTOR}),
     ("chain", 90, {"PER_POSITION": True, "BEST": True, "COLUMNS": 64, "DUAL": False, **ONE_VECTOR, **ONLY_CHARTS}),
     ("chain.chain_descent", 90, {"PER_POSITION": True, "COLUMNS": 64}),

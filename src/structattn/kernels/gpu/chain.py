@@ -122,25 +122,25 @@ def chain_kernel(
         tl.store(place, rounded(numbers.log(sum_of_sequences) + total, log_partition))
     if parts is not None:
         clear(parts + length * states, (words - length) * states, ROWS * COLUMNS)
-        # Counts of the transitions that all positions share are added up in float64 first.
-        found = transition_parts
+        # A tuple takes None from an argument, not from a variable.
+        results = (parts, transition_parts, unit if DUAL else 1.0)
         if transition_parts is not None:
             if PER_POSITION:
                 written = tl.maximum(length - 1, 0) * square
                 clear(transition_parts + written, own_parts - written, ROWS * COLUMNS)
             else:
-                found = counts
+                # Counts of the transitions that all positions share are added up in float64 first.
+                results = (parts, counts, unit if DUAL else 1.0)
                 clear(counts, own_parts, ROWS * COLUMNS)
             numbers.barrier()
         goal = numbers.reciprocal(sum_of_sequences)
-        results = (parts, found, unit if DUAL else 1.0)
         go_back(tables, goal, own, steps, results, length, states, PER_POSITION, ROWS, COLUMNS)
         if transition_parts is not None:
             if not PER_POSITION:
                 for first in range(0, own_parts, ROWS * COLUMNS):
-                    place = first + tl.arange(0, ROWS * COLUMNS)
-                    count = tl.load(counts + place, mask=place < own_parts, other=0.0)
-                    tl.store(transition_parts + place, rounded(count, transition_parts), mask=place < own_parts)
+                    entry = first + tl.arange(0, ROWS * COLUMNS)
+                    count = tl.load(counts + entry, mask=entry < own_parts, other=0.0)
+                    tl.store(transition_parts + entry, rounded(count, transition_parts), mask=entry < own_parts)
 
 
 @triton.jit(do_not_specialize=["batch", "words", "states", "transition_stride"])
