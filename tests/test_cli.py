@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import importlib.metadata
 import io
 import json
 import os
@@ -760,6 +761,19 @@ def test_doctor(call: Call) -> None:
     assert code == 0
     assert {"python", "torch", "threads", "devices", "kernels"} <= {line.split()[0] for line in out.splitlines()}
     assert json.loads(call("doctor", "--json")[1])["extras"]["train"] is True
+
+
+def test_doctor_runs_from_sources_that_are_not_installed(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def requires(name: str) -> list[str]:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.requires", requires)
+    code, out, _ = call("doctor")
+    assert code == 0
+    assert out.splitlines()[-1].split(maxsplit=1) == [
+        "extras",
+        "unknown, as structattn itself is not installed: pip install structattn",
+    ]
 
 
 def test_doctor_says_how_to_install_what_is_missing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

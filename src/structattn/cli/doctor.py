@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Iterator
 
+from structattn import __version__
+
 _MARKER = re.compile(
     r"^([\w.-]+).*;\s*(?:sys_platform\s*==\s*['\"](\w+)['\"]\s*and\s*)?extra\s*==\s*['\"]([\w-]+)['\"]"
 )
@@ -26,6 +28,8 @@ def command(*, json: bool = False) -> Iterator[str]:
         return
     rows = [(name.replace("_", " "), str(value)) for name, value in facts.items()]
     rows += [(f"extra {extra}", _verdict(extra, missing)) for extra, missing in extras.items()]
+    if not extras:
+        rows.append(("extras", "unknown, as structattn itself is not installed: pip install structattn"))
     width = max(len(name) for name, _ in rows)
     yield from (f"{name:<{width}}  {value}" for name, value in rows)
 
@@ -35,8 +39,9 @@ def _verdict(extra: str, missing: list[str]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    packages = {name: importlib.metadata.version(name) for name in ("structattn", "torch", "numpy", "jsonargparse")}
-    return {"python": platform.python_version(), "platform": platform.platform(terse=True), **packages}
+    packages = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "jsonargparse")}
+    own = {"python": platform.python_version(), "platform": platform.platform(terse=True), "structattn": __version__}
+    return own | packages
 
 
 def _devices() -> dict[str, object]:
@@ -87,9 +92,13 @@ def _gpu_kernels() -> str:
 
 
 def _extras() -> dict[str, list[str]]:
-    """Each extra of this package and the distributions it brings, read from the package's own metadata."""
+    """Each extra of this package and the distributions it brings, from its metadata; none if it is not installed."""
     found: dict[str, list[str]] = {}
-    for requirement in importlib.metadata.requires("structattn") or []:
+    try:
+        requirements = importlib.metadata.requires("structattn") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    for requirement in requirements:
         match = _MARKER.match(requirement)
         if match and match[1] != "structattn" and match[2] in (None, sys.platform):
             found.setdefault(match[3], []).append(match[1])
