@@ -24,7 +24,7 @@ from structattn.reproduction.rows import Row, symbolic
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import described_by, read_json, read_json_lines, read_yaml
 from structattn.tasks.metrics import METRICS
-from structattn.tasks.sequence_metrics import Counted
+from structattn.tasks.sums import Counted
 from structattn.training import RunFolder
 
 # Which examples were right is kept for as many at most: a character for four.

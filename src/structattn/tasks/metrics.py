@@ -12,20 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 
 from structattn.data.formulas import TESTED_ON
 from structattn.syntax.errors import ConfigError
-from structattn.tasks.sequence_metrics import (
-    BLEU,
-    SPAN_F1,
-    Counted,
-    Counts,
-    has_depth,
-    prefix_values,
-    ratio,
-    words_right,
-)
+from structattn.tasks.sequence_metrics import BLEU, PREFIX, SPAN_F1, has_depth, words_right
+from structattn.tasks.sums import Counted, Counts, Sums, ratio, share
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
@@ -41,7 +33,7 @@ class Metric:
         name: its key in every table of results.
         is_numeric: whether it compares numbers; otherwise it compares labels.
         greater_is_better: whether a larger value is a better one.
-        function: ``(gold, predicted, weights) -> values``, one value for each row of weights.
+        function: ``(gold, predicted, weights) -> values``, one value for each row of weights; most are ``Sums``.
         concerns: which examples it is computed on, by their gold answers; all if ``None``.
 
     Example:
@@ -72,8 +64,8 @@ class Metric:
         """
         if not isinstance(self.function, Counted):
             raise TypeError(f"{self.name} is not made from counts")
-        score = self.function.score
-        return replace(self, is_numeric=True, function=lambda gold, counts, weights: score(weights @ counts))
+        given = Sums(lambda gold, counts: counts, self.function.score)
+        return replace(self, is_numeric=True, function=given)
 
     def concerns_any(self, gold: Labels | Scores) -> bool:
         """Whether there is an example that it is computed on."""
@@ -93,15 +85,42 @@ class Metric:
         Raises:
             ValueError: if there are no examples, or not as many answers as questions.
         """
-        if len(gold) != len(predicted):
-            raise ValueError(f"{self.name} expects one answer per example, got {len(predicted)} for {len(gold)}")
+        (values,) = self.of_systems(gold, [predicted])(weights)
+        return values
+
+    def of_systems(
+        self, gold: Labels | Scores, systems: Sequence[Labels | Scores | Counts]
+    ) -> Callable[[Weights], Sequence[Values]]:
+        """The metric of several systems on the same examples, to be asked for under many weights.
+
+        Returns:
+            ``weights -> [values of a system, ...]``, as ``values`` has them. What does not depend on the weights is
+            computed once, and ``Sums`` of all systems are one product of matrices.
+
+        Raises:
+            ValueError: if there are no examples, or not as many answers as questions.
+
+        Example:
+            >>> measured = metric("accuracy").of_systems(["a", "b"], [["a", "a"], ["a", "b"]])
+            >>> [values.tolist() for values in measured(np.array([[1.0, 1.0], [0.0, 2.0]]))]
+            [[0.5, 0.0], [1.0, 1.0]]
+        """
+        for predicted in systems:
+            if len(gold) != len(predicted):
+                raise ValueError(f"{self.name} expects one answer per example, got {len(predicted)} for {len(gold)}")
         if len(gold) == 0:
             raise ValueError(f"{self.name} expects at least one example, got none")
         kind = np.float64 if self.is_numeric else np.str_
-        true = np.asarray(gold, dtype=kind)
-        if self.concerns is not None:
-            weights = weights * self.concerns(true)
-        return self.function(true, np.asarray(predicted, dtype=kind), weights)
+        true, answers = np.asarray(gold, dtype=kind), [np.asarray(one, dtype=kind) for one in systems]
+        concerned = None if self.concerns is None else self.concerns(true)
+        if isinstance(self.function, Sums):
+            return self.function.of_systems(true, answers, concerned)
+
+        def measured(weights: Weights) -> list[Values]:
+            own = weights if concerned is None else weights * concerned
+            return [self.function(true, one, own) for one in answers]
+
+        return measured
 
 
 def metric(name: str) -> Metric:
@@ -175,23 +194,43 @@ def mean_squared_error(gold: Scores, predicted: Scores) -> float:
     return METRICS["mean_squared_error"].value(gold, predicted)
 
 
-def _accuracy(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return ratio(weights @ (gold == predicted), weights.sum(1))
+def _right(gold: np.ndarray, predicted: np.ndarray) -> Counts:
+    return _averaged(gold == predicted)
 
 
-def _macro_f1(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    right, in_gold, in_predicted = _label_counts(gold, predicted, weights)
+def _squared_errors(gold: np.ndarray, predicted: np.ndarray) -> Counts:
+    return _averaged((gold - predicted) ** 2)
+
+
+def _averaged(values: np.ndarray) -> Counts:
+    """Of a mean over examples, what is added up above and below the line."""
+    return np.stack([values, np.ones(len(values))], axis=1)
+
+
+def _macro_f1(totals: Float[np.ndarray, "sample count"]) -> Values:
+    right, in_gold, in_predicted = _by_label(totals)
     either = in_gold + in_predicted
     # A resample may lack a label altogether; then it has no F1 and leaves the mean.
     return ratio(ratio(2 * right, either).sum(1), (either > 0).sum(1))
 
 
-def _matthews(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    right, in_gold, in_predicted = _label_counts(gold, predicted, weights)
-    total = weights.sum(1)
+def _matthews(totals: Float[np.ndarray, "sample count"]) -> Values:
+    right, in_gold, in_predicted = _by_label(totals)
+    total = in_gold.sum(1)
     covariance = total * right.sum(1) - (in_gold * in_predicted).sum(1)
     spread = (total**2 - (in_gold**2).sum(1)) * (total**2 - (in_predicted**2).sum(1))
     return ratio(covariance, np.sqrt(np.maximum(spread, 0.0)))
+
+
+def _label_counts(gold: np.ndarray, predicted: np.ndarray) -> Counts:
+    """Whether an example is right and has the label, has it, and was given it; for each label."""
+    labels, ids = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
+    has, given = (side[:, None] == np.arange(len(labels)) for side in (ids[: len(gold)], ids[len(gold) :]))
+    return np.concatenate([has & given, has, given], axis=1).astype(np.float64)
+
+
+def _by_label(totals: Float[np.ndarray, "sample count"]) -> Sequence[Float[np.ndarray, "sample label"]]:
+    return np.split(totals, 3, axis=1)
 
 
 def _pearson(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -200,21 +239,6 @@ def _pearson(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np
 
 def _spearman(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return _correlation(_ranks(gold, weights), _ranks(predicted, weights), weights)
-
-
-def _mean_squared_error(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return ratio(weights @ (gold - predicted) ** 2, weights.sum(1))
-
-
-def _label_counts(
-    gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray
-) -> tuple[Float[np.ndarray, "sample label"], Float[np.ndarray, "sample label"], Float[np.ndarray, "sample label"]]:
-    """Weight of the examples that are right, that have the label, and that were given it; for each label."""
-    labels, ids = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
-    gold_ids: Int[np.ndarray, " example"] = ids[: len(gold)]
-    predicted_ids: Int[np.ndarray, " example"] = ids[len(gold) :]
-    has, given = (side[:, None] == np.arange(len(labels)) for side in (gold_ids, predicted_ids))
-    return weights @ (has & given), weights @ has, weights @ given
 
 
 def _correlation(first: np.ndarray, second: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -245,23 +269,28 @@ def _ranks(series: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "sample
 METRICS: Mapping[str, Metric] = {
     found.name: found
     for found in (
-        Metric("accuracy", is_numeric=False, greater_is_better=True, function=_accuracy),
-        Metric("macro_f1", is_numeric=False, greater_is_better=True, function=_macro_f1),
-        Metric("matthews", is_numeric=False, greater_is_better=True, function=_matthews),
+        Metric("accuracy", is_numeric=False, greater_is_better=True, function=Sums(_right, share)),
+        Metric("macro_f1", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _macro_f1)),
+        Metric("matthews", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _matthews)),
         Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
         Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
-        Metric("mean_squared_error", is_numeric=True, greater_is_better=False, function=_mean_squared_error),
+        Metric(
+            "mean_squared_error",
+            is_numeric=True,
+            greater_is_better=False,
+            function=Sums(_squared_errors, share),
+        ),
         Metric("bleu", is_numeric=False, greater_is_better=True, function=BLEU),
         Metric("attachment", is_numeric=False, greater_is_better=True, function=words_right("attachment")),
         Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=words_right("tag_accuracy")),
         Metric("span_f1", is_numeric=False, greater_is_better=True, function=SPAN_F1),
-        Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=prefix_values),
+        Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=PREFIX),
         *(
             Metric(
                 f"correct_prefix_depth{depth}",
                 is_numeric=False,
                 greater_is_better=True,
-                function=prefix_values,
+                function=PREFIX,
                 concerns=partial(has_depth, depth),
             )
             for depth in TESTED_ON

@@ -7,8 +7,6 @@ Reference: Papineni et al. (2002), BLEU; Post (2018), A call for clarity in repo
 section 4.1 (the longest correct prefix).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from operator import eq
 from typing import Any
@@ -19,36 +17,9 @@ from jaxtyping import Float, Shaped
 from structattn.data.formulas import depth_of
 from structattn.data.span_tags import spans_of
 from structattn.syntax.errors import require
+from structattn.tasks.sums import Counted, Counts, Sums, Values, share
 
 Texts = Shaped[np.ndarray, " example"]
-Weights = Float[np.ndarray, "sample example"]
-Values = Float[np.ndarray, " sample"]
-Counts = Float[np.ndarray, "example count"]
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A metric of sums over examples.
-
-    Attributes:
-        counts: what is counted in each example, whole numbers: ``(gold, predicted) -> (example, count)``.
-        score: the value of each weighted sum of them.
-
-    Example:
-        >>> gold, predicted = np.array(["B-NP O", "O"]), np.array(["B-NP O", "B-NP"])
-        >>> SPAN_F1.counts(gold, predicted)
-        array([[2., 2.],
-               [0., 1.]])
-        >>> SPAN_F1(gold, predicted, np.array([[1.0, 0.0], [1.0, 1.0]])).tolist()
-        [1.0, 0.6666666666666666]
-    """
-
-    counts: Callable[[Texts, Texts], Counts]
-    score: Callable[[Float[np.ndarray, "sample count"]], Values]
-
-    def __call__(self, gold: Texts, predicted: Texts, weights: Weights) -> Values:
-        """The metric under each row of weights."""
-        return self.score(weights @ self.counts(gold, predicted))
 
 
 def bleu_counts(gold: Texts, predicted: Texts) -> Counts:
@@ -88,10 +59,10 @@ def _bleu() -> Any:
     return require("sacrebleu.metrics", "mt").BLEU(effective_order=True)
 
 
-def prefix_values(gold: Texts, predicted: Texts, weights: Weights) -> Values:
-    """Mean share of a text that is right before the first mistake: Kim et al. (2017), section 4.1; words by spaces."""
+def prefix_shares(gold: Texts, predicted: Texts) -> Counts:
+    """Of each text the share before the first mistake, and one: Kim et al. (2017), section 4.1; words by spaces."""
     shares = [correct_prefix(text, answer) for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True)]
-    return ratio(weights @ np.asarray(shares), weights.sum(1))
+    return np.stack([shares, np.ones(len(shares))], axis=1)
 
 
 def correct_prefix(gold: str, predicted: str) -> float:
@@ -158,25 +129,16 @@ def has_depth(depth: int, gold: Texts) -> Shaped[np.ndarray, " example"]:
     return np.asarray([depth_of(text) == depth for text in gold.tolist()], dtype=np.bool_)
 
 
-def ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Quotient; zero where there is nothing to divide by."""
-    above, below = np.broadcast_arrays(np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64))
-    quotient: np.ndarray = np.divide(above, below, out=np.zeros(above.shape), where=below > 0)
-    return quotient
-
-
-def _share(totals: Float[np.ndarray, "sample count"]) -> Values:
-    """The first count of the second; zero where there is nothing to count."""
-    return ratio(totals[:, 0], totals[:, 1])
-
-
 BLEU = Counted(bleu_counts, bleu_score)
 """Papineni et al. (2002); ``bleu_counts`` and ``bleu_score``."""
 
-SPAN_F1 = Counted(span_counts, _share)
+SPAN_F1 = Counted(span_counts, share)
 """F1 of the spans of all examples."""
+
+PREFIX = Sums(prefix_shares, share)
+"""Mean share of a text that is right before the first mistake."""
 
 
 def words_right(name: str) -> Counted:
     """The share of words whose answer is right, under the name of a metric."""
-    return Counted(partial(word_counts, name), _share)
+    return Counted(partial(word_counts, name), share)

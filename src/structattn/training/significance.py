@@ -29,6 +29,8 @@ from structattn.tasks.metrics import Metric
 
 # Weights held at a time: samples x examples.
 _CELLS = 4_000_000
+# Examples drawn at a time.
+_CACHED = 65_536
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ class Answers:
     @property
     def difference(self) -> float:
         """Second minus first, mean over seeds."""
-        whole = np.ones((1, len(self.gold)))
-        second, first = (_mean(self.metric, self.gold, one, whole)[0] for one in (self.second, self.first))
+        second, first = (
+            np.mean([self.metric.value(self.gold, answers) for answers in one]) for one in (self.second, self.first)
+        )
         return float(second - first)
 
 
@@ -225,21 +228,30 @@ def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[F
     """Differences on drawn examples, the same for all comparisons on as many of them, with drawn seeds."""
     # Apart from the generator of the examples, so that the same examples are drawn for any number of seeds.
     generators = [_generator(seed, 2) for _ in many]
+    measured = [one.metric.of_systems(one.gold, [*one.second, *one.first]) for one in many]
     blocks: list[list[np.ndarray]] = [[] for _ in many]
     for weights in _resamples(len(many[0].gold), samples, tuple(seed)):
-        for one, generator, found in zip(many, generators, blocks, strict=True):
+        for one, generator, values_of, found in zip(many, generators, measured, blocks, strict=True):
+            values = values_of(weights)
             second, first = (
-                _resampled_mean(one.metric, one.gold, answers, weights, generator)
-                for answers in (one.second, one.first)
+                _resampled_mean(some, generator) for some in (values[: len(one.second)], values[len(one.second) :])
             )
             found.append(second - first)
     return [np.concatenate(found) for found in blocks]
 
 
 def _swapped(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
-    """Differences after exchanging the answers to a random half of the examples."""
-    swaps = _swaps(len(one.gold), samples, _generator(seed, 1))
-    return np.concatenate([_swapped_difference(one.metric, one.gold, one.first, one.second, swap) for swap in swaps])
+    """Differences after exchanging the answers to a random half of the examples.
+
+    Both systems' answers stand behind each other; weights choose one answer of the two for every example.
+    """
+    both = [np.concatenate(pair) for pair in zip(one.first, one.second, strict=True)]
+    values_of = one.metric.of_systems(np.concatenate([one.gold, one.gold]), both)
+    blocks = []
+    for swap in _swaps(len(one.gold), samples, _generator(seed, 1)):
+        kept, taken = np.concatenate([1 - swap, swap], axis=1), np.concatenate([swap, 1 - swap], axis=1)
+        blocks.append(np.mean(values_of(taken), axis=0) - np.mean(values_of(kept), axis=0))
+    return np.concatenate(blocks)
 
 
 def _generator(seed: Sequence[int], purpose: int) -> np.random.Generator:
@@ -248,38 +260,14 @@ def _generator(seed: Sequence[int], purpose: int) -> np.random.Generator:
     return np.random.default_rng([first, purpose, data_set])
 
 
-def _mean(metric: Metric, gold: np.ndarray, answers: Sequence[np.ndarray], weights: np.ndarray) -> np.ndarray:
-    means: np.ndarray = np.mean([metric.values(gold, answer, weights=weights) for answer in answers], axis=0)
-    return means
-
-
 def _resampled_mean(
-    metric: Metric,
-    gold: np.ndarray,
-    answers: Sequence[np.ndarray],
-    weights: Float[np.ndarray, "sample example"],
-    generator: np.random.Generator,
+    values: Sequence[Float[np.ndarray, " sample"]], generator: np.random.Generator
 ) -> Float[np.ndarray, " sample"]:
-    """The mean over as many seeds as there are, drawn with replacement for each row of weights."""
-    values = np.stack([metric.values(gold, answer, weights=weights) for answer in answers], axis=1)
-    drawn = generator.integers(len(answers), size=values.shape)
-    mean: np.ndarray = np.take_along_axis(values, drawn, axis=1).mean(1)
+    """The mean over as many seeds as there are, drawn with replacement for each sample."""
+    by_seed = np.stack(values, axis=1)
+    drawn = generator.integers(len(values), size=by_seed.shape)
+    mean: np.ndarray = np.take_along_axis(by_seed, drawn, axis=1).mean(1)
     return mean
-
-
-def _swapped_difference(
-    metric: Metric,
-    gold: np.ndarray,
-    first: Sequence[np.ndarray],
-    second: Sequence[np.ndarray],
-    swap: Float[np.ndarray, "sample example"],
-) -> np.ndarray:
-    """Both systems' answers stand behind each other; weights choose one answer of the two for every example."""
-    twice = np.concatenate([gold, gold])
-    both = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
-    kept, taken = np.concatenate([1 - swap, swap], axis=1), np.concatenate([swap, 1 - swap], axis=1)
-    difference: np.ndarray = _mean(metric, twice, both, taken) - _mean(metric, twice, both, kept)
-    return difference
 
 
 def _p_value(as_extreme: np.ndarray) -> float:
@@ -303,9 +291,15 @@ def _drawn_at_once(examples: int, samples: int, seed: tuple[int, ...]) -> Float[
 
 
 def _draw(rows: int, examples: int, generator: np.random.Generator) -> Float[np.ndarray, "row example"]:
-    chosen = generator.integers(examples, size=(rows, examples)) + examples * np.arange(rows)[:, None]
-    counts = np.bincount(chosen.ravel(), minlength=rows * examples)
-    return counts.reshape(rows, examples).astype(np.float64)
+    counts = np.empty((rows, examples))
+    # Some rows at a time, that what lies between stays in the processor's cache.
+    step = max(1, _CACHED // examples)
+    offsets = examples * np.arange(step)[:, None]
+    for start in range(0, rows, step):
+        chosen = generator.integers(examples, size=(min(step, rows - start), examples))
+        chosen += offsets[: len(chosen)]
+        counts[start : start + step] = np.bincount(chosen.ravel(), minlength=chosen.size).reshape(chosen.shape)
+    return counts
 
 
 def _swaps(
