@@ -10,11 +10,12 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn.encoders.table import needs_backbone
 from structattn.reproduction.golden_inputs import golden_backbone, golden_examples, golden_treebank
-from structattn.reproduction.reading import read_rows
+from structattn.reproduction.reading import ROWS, read_rows
 from structattn.reproduction.rows import Row
 from structattn.syntax.errors import ConfigError
 from structattn.tasks import Task, get_task, model_class
@@ -195,10 +196,17 @@ def _heads_of(row: Row) -> dict[str, Any] | None:
     address = {**row.config(), **row.config().get("options", {})}.get("adapter")
     if address is None:
         return None
-    found = read_rows(row.records.parent.parent / "rows.yaml")
+    file = row.folder / ROWS
+    found = _rows_of(file, file.stat().st_mtime_ns)
     (name,) = (name for name in row.needs if f"{{run:{name}}}" in str(address))
     heads: dict[str, Any] = found[name].config()["heads"]
     return heads
+
+
+@functools.lru_cache(maxsize=8)
+def _rows_of(file: Path, changed: int) -> Mapping[str, Row]:
+    """The rows of a file, read again when it has changed."""
+    return read_rows(file)
 
 
 def _numbers(loss: "Tensor", scores: object, parameters: "Iterable[nn.Parameter]") -> list[float]:

@@ -1,5 +1,6 @@
 """Rows of results as runs: the command behind each, its configuration, and a hash of it."""
 
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -114,6 +115,10 @@ class Row:
         Raises:
             ConfigError: if the preset cannot be read, or for an option that the command does not have.
         """
+        return copy.deepcopy(self._config)
+
+    @functools.cached_property
+    def _config(self) -> dict[str, Any]:
         given: dict[str, Any] = {} if self.preset is None else dict(read_yaml(self.folder / self.preset))
         search: dict[str, Any] = {}
         if self.space is not None:
@@ -140,7 +145,7 @@ class Row:
     @functools.cached_property
     def digest(self) -> str:
         """A hash of the resolved configuration: runs of a row are repeated where it has changed."""
-        return self.digest_of(self.config())
+        return self.digest_of(self._config)
 
     def digest_of(self, config: Mapping[str, Any], places: Mapping[str, str] | None = None) -> str:
         """The hash of a configuration of the row's command, such as the ``config.yaml`` of a run folder.

@@ -27,6 +27,7 @@ MAX_YAML_VALUES = 1_000
 MAX_LAYERS = 1_000
 """Layers, or steps, of a model that a file describes."""
 _LONGEST_REASON = 500
+_TOO_DEEP = "expected keys and values, it is nested too deeply"
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -110,9 +111,14 @@ def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES
     import yaml
 
     try:
-        values = yaml.safe_load(yaml_text(path, max_values=max_values))
+        loader = yaml.SafeLoader(_yaml_text(path, max_values))
+        root = loader.get_single_node()
+        _check_size(root, path, max_values)
+        values = None if root is None else loader.construct_document(root)
     except ConfigError:
         raise
+    except RecursionError:
+        raise ConfigError(f"{path}: {_TOO_DEEP}") from None
     except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
         raise ConfigError(f"{path}: expected YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
@@ -143,20 +149,27 @@ def yaml_text(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES
     """
     import yaml
 
+    text = _yaml_text(path, max_values)
     try:
-        text = read_text(path, max_bytes=max_values * MAX_YAML // MAX_YAML_VALUES)
-    except ParseError as error:
-        raise ConfigError(f"{path}: {error.message.removeprefix('cannot read this file: ')}") from None
-    try:
-        # Nodes share what an alias stands for; only values made of them would be as many as the aliases ask for.
-        root = yaml.compose(text, yaml.SafeLoader)
-        if root is not None and _num_values(root, {}, max_values) > max_values:
-            raise ConfigError(f"{path}: expected at most {max_values:,} values, aliases included, got more")
+        _check_size(yaml.compose(text, yaml.SafeLoader), path, max_values)
     except RecursionError:
-        raise ConfigError(f"{path}: expected keys and values, it is nested too deeply") from None
+        raise ConfigError(f"{path}: {_TOO_DEEP}") from None
     except yaml.YAMLError:
         return text  # whose reader says what is wrong with it
     return text
+
+
+def _yaml_text(path: str | os.PathLike[str], max_values: int) -> str:
+    try:
+        return read_text(path, max_bytes=max_values * MAX_YAML // MAX_YAML_VALUES)
+    except ParseError as error:
+        raise ConfigError(f"{path}: {error.message.removeprefix('cannot read this file: ')}") from None
+
+
+def _check_size(root: Any, path: str | os.PathLike[str], max_values: int) -> None:
+    """Nodes share what an alias stands for; only values made of them would be as many as the aliases ask for."""
+    if root is not None and _num_values(root, {}, max_values) > max_values:
+        raise ConfigError(f"{path}: expected at most {max_values:,} values, aliases included, got more")
 
 
 def _num_values(node: Any, known: dict[int, int], most: int) -> int:
