@@ -12,6 +12,8 @@ from structattn.syntax import ConfigError
 from structattn.tasks import METRICS, accuracy, macro_f1, matthews, mean_squared_error, metric, pearson, spearman
 
 LABELS = ["a", "b", "c"]
+FORMULAS = ["1 + 2", "( 1 + 2 ) * 3", "1 + ( 2 * ( 3 + 4 ) )"]
+TAGS = ["O", "B-NP", "B-VP"]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,24 @@ def test_weights_are_repetitions(name: str) -> None:
     for value, count in zip(values, counts.astype(int), strict=True):
         written_out = found.value(np.repeat(gold, count).tolist(), np.repeat(predicted, count).tolist())
         assert value == pytest.approx(written_out, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_systems_are_measured_together_as_each_alone(name: str) -> None:
+    """Systems that give different labels, of which there are then different numbers of counts."""
+    found = metric(name)
+    generator = np.random.default_rng(1)
+    known = TAGS if name in ("attachment", "span_f1", "tag_accuracy") else FORMULAS
+    gold, *systems = (
+        generator.normal(size=20).round(1) if found.is_numeric else generator.choice(some, 20)
+        for some in (known, known[:2], known, known[1:])
+    )
+    weights = generator.integers(0, 4, size=(30, 20)).astype(float)
+    together = found.of_systems(gold, systems)(weights)
+    for values, predicted in zip(together, systems, strict=True):
+        alone = [found.value(np.repeat(gold, count), np.repeat(predicted, count)) for count in weights.astype(int)]
+        np.testing.assert_allclose(values, alone, rtol=0, atol=1e-9)
+    assert len({tuple(values.tolist()) for values in together}) == (3 if found.concerns_any(gold) else 1)
 
 
 @pytest.mark.parametrize("name", METRICS)
