@@ -49,6 +49,7 @@ def figures(model: Any) -> dict[str, str]:
         "constituency_tree": pictures.constituency_tree(["a"], sa.ConstituencyTree(["a"], [("X", 0, 1)])),
         "bar_chart": pictures.bar_chart(["a"], [pictures.Series("s", [], [1.0])]),
         "line_chart": pictures.line_chart([pictures.Series("s", [0, 1], [1.0, 2.0])]),
+        "line_panels": pictures.line_panels([pictures.Series("s", [0], [1.0])], pictures.Series("t", [0], [2.0])),
         "gate_image": pictures.gate_image(["a"], [[0.5, 0.25]]),
         "stack": pictures.stack([pictures.heatmap(["a"], ["b"], [[1]])] * 2),
     }

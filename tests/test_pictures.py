@@ -243,6 +243,8 @@ def test_tensors_and_arrays_are_drawn_like_lists() -> None:
         (lambda: Series("s", [1], [1, 2]), "series 's' has 2 values but 1 places"),
         (lambda: Series("s", [1], [math.nan]), "series 's' contains nan"),
         (lambda: pictures.line_chart([]), "at least one place"),
+        (lambda: pictures.line_panels([], Series("s", [1], [1])), "at least one series and one column, got 0 and 3"),
+        (lambda: pictures.line_panels([Series("s", [1], [1])], Series("t", [], [1])), "at least one place"),
         (lambda: pictures.line_chart([Series("s", [1], [1])], counts=[1, 2]), "2 counts for the 1 places of 's'"),
         (lambda: pictures.bar_chart(["a"], [Series("s", [], [1, 2])]), "'s' has 2 values for 1 labels"),
         (lambda: pictures.table([["a"], ["b", "c"]]), "row 1 of the table has 2 cells; expected 1"),
@@ -402,6 +404,33 @@ def test_bands_reach_as_far_as_the_errors() -> None:
     assert corners[2][1] - circles[1] == pytest.approx(up / 2, abs=0.02)
     edges = [float(corner.split()[1]) for corner in re.split("[MLZ]", flat[0].attrib["d"]) if corner]
     assert edges == pytest.approx([edges[0], edges[1], edges[1], edges[0]])
+
+
+@pytest.mark.parametrize(("panels", "columns"), [(1, 3), (3, 3), (4, 3), (5, 2), (2, 1)])
+def test_panels_share_one_scale_and_the_line_of_the_baseline(panels: int, columns: int) -> None:
+    baseline = Series("plain", [0, 1, 2], [0.5, 0.6, 0.7], errors=[0.1, 0.1, 0.1])
+    series = [Series(f"system {i}", [0, 1, 2], [0.5, 0.6 + i / 10, 0.7], errors=[0.1] * 3) for i in range(panels)]
+    root = ET.fromstring(pictures.line_panels(series, baseline, x_names=["100", "300", "all"], columns=columns))
+    found = _of_class(root, "sa-panel")
+    assert len(found) == panels
+    corners = []
+    for one, panel in zip(series, found, strict=True):
+        grey, blue = (path for path in panel.iter(f"{SVG}path") if path.attrib.get("stroke-linejoin") == "round")
+        points, others = (
+            [tuple(map(float, at.split())) for at in re.split("[ML]", path.attrib["d"])[1:]] for path in (grey, blue)
+        )
+        corners.append(points[0])
+        # The first and the last values are those of the baseline, the middle one is as much higher as in the numbers.
+        assert others[::2] == points[::2]
+        tenth = points[0][1] - points[1][1]
+        assert points[1][1] - others[1][1] == pytest.approx((one.y[1] - 0.6) * 10 * tenth, abs=0.05)
+        bands = [part for part in panel if part.attrib.get("class") == "sa-band"]
+        assert len(bands) == 2
+    assert len({x for x, _ in corners}) == min(panels, columns)
+    assert len({y for _, y in corners}) == -(-panels // columns)
+    # What the places are called stands once below each column, the values once beside each row.
+    assert [text.text for text in root.iter(f"{SVG}text")].count("300") == min(panels, columns)
+    assert "plain, in every panel" in [text.text for text in root.iter(f"{SVG}text")]
 
 
 def test_bars_of_shares_end_at_all_and_nothing() -> None:

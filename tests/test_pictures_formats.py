@@ -27,6 +27,7 @@ DRAWN = {
     "gate": pictures.gate_image(WORDS, [[0.5] * 30] * 8),
     "bars": pictures.bar_chart(WORDS, [Series("weight", [], [0.5] * 8)]),
     "lines": pictures.line_chart([Series("dev", [0, 1], [0.5, 0.75]), Series("test", [0, 1], [0.1, 0.2])]),
+    "panels": pictures.line_panels([Series("dev", [0, 1], [0.5, 0.75])] * 4, Series("base", [0, 1], [0.1, 0.2])),
     "nothing": pictures.heatmap([], [], []),
 }
 

@@ -169,6 +169,10 @@ def test_a_table_with_a_picture_of_its_columns_over_its_rows(papers: Path) -> No
     assert "plain, 0: 60 ± 14.1" in picture
     assert "tree, 0: 62.5<" in picture
     assert ">more<" in picture
+    describe(papers, {**TABLE, "rows": [TABLE["rows"][0], other], "curve": curve, "against": "tree"})  # type: ignore[index]
+    panels = generated_pages(papers)[papers.parent / "docs" / "figures" / "curve.svg"]
+    assert panels.count('class="sa-panel"') == 1
+    assert "tree, in every panel" in panels
     describe(papers, {**TABLE, "columns": {"none": "none"}, "rows": TABLE["rows"][:1], "curve": curve})  # type: ignore[index]
     assert list(generated_pages(papers)) == [papers.parent / "docs" / "page.md"]
 

@@ -16,6 +16,7 @@ from structattn.pictures.gates import gate_image
 from structattn.pictures.heatmap import Names, heatmap, heatmap_grid
 from structattn.pictures.lines import line_chart
 from structattn.pictures.page import Section, page, table
+from structattn.pictures.panels import line_panels
 from structattn.pictures.sides import Arc
 from structattn.pictures.stacking import stack
 
@@ -35,6 +36,7 @@ __all__ = [
     "heatmap",
     "heatmap_grid",
     "line_chart",
+    "line_panels",
     "page",
     "save",
     "stack",

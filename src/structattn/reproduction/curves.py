@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 
-from structattn.pictures import Series, line_chart
+from structattn.pictures import Series, line_chart, line_panels
 from structattn.reproduction.figures import Figure
 
 
@@ -12,6 +12,7 @@ def learning_curve(
     places: Sequence[str],
     *,
     title: str,
+    against: str | None = None,
     x_label: str = "training examples",
     y_label: str = "accuracy, per cent",
 ) -> str:
@@ -21,6 +22,7 @@ def learning_curve(
         lines: for each system its figure at each place; where there is none, the line goes straight to the next.
         places: what the places are called.
         title: a heading.
+        against: the system that the others are compared with, each in a panel of its own; ``None`` for one chart.
         x_label: name of the horizontal axis.
         y_label: name of the vertical axis.
 
@@ -32,11 +34,16 @@ def learning_curve(
         >>> learning_curve(lines, ["100", "300"], title="TREC").count('class="sa-point"')
         3
     """
-    series = []
+    series = {}
     for name, figures in lines.items():
         known = {place: one for place, one in figures.items() if one is not None}
         if known:
             deviations = [stdev(one.values) if len(one.values) > 1 else 0.0 for one in known.values()]
             means = [mean(one.values) for one in known.values()]
-            series.append(Series(name.replace("`", ""), list(known), means, errors=deviations))
-    return line_chart(series, title=title, x_names=places, x_label=x_label, y_label=y_label, bands=True)
+            series[name] = Series(name.replace("`", ""), list(known), means, errors=deviations)
+    baseline = series.pop(against) if against in series and len(series) > 1 else None
+    drawn = list(series.values())
+    if baseline is None:
+        return line_chart(drawn, title=title, x_names=places, x_label=x_label, y_label=y_label, bands=True)
+    columns = 2 if len(drawn) == 4 else 3
+    return line_panels(drawn, baseline, title=title, x_names=places, x_label=x_label, y_label=y_label, columns=columns)

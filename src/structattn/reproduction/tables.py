@@ -157,7 +157,8 @@ class Table:
             for column, title in enumerate(self.columns)
         }
         named = {key: self.curve[key] for key in ("title", "x_label", "y_label") if key in self.curve}
-        return learning_curve(lines, [line.text[0] for line, _ in shown], **named)
+        against = next((title for title, key in self.columns.items() if key == self.against), None)
+        return learning_curve(lines, [line.text[0] for line, _ in shown], against=against, **named)
 
     def _shown(self, evidence: Evidence) -> list[tuple[_Line, list["Figure | None"]]]:
         """The rows with a record, and their figures."""

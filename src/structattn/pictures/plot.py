@@ -1,0 +1,110 @@
+"""The field that lines are drawn in: its axes, and the lines, markers and bands of series in it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from structattn.pictures.axes import Series, ink, line_style, marker, with_errors
+from structattn.pictures.numbers import Number, rounded
+from structattn.pictures.svg import element, fill, number, stroke, text, tooltip
+
+
+class Plot(NamedTuple):
+    """Its corner and size, the values at its ends with what is left free beyond them, and the vertical axis."""
+
+    left: Number
+    top: Number
+    width: Number
+    height: Number
+    low: Number
+    high: Number
+    spare: Number
+    ticks: Sequence[Number]
+
+    @property
+    def bottom(self) -> Number:
+        """The height of the horizontal axis on the page."""
+        return self.top + self.height
+
+    def at_x(self, value: Number) -> Number:
+        """How far to the right a place stands on the page."""
+        beyond = value - self.low + self.spare
+        return self.left + self.width * beyond / (self.high - self.low + 2 * self.spare)
+
+    def at_y(self, value: Number) -> Number:
+        """How far down a value stands on the page; values beyond the axis stand at its end."""
+        inside = min(max(value, self.ticks[0]), self.ticks[-1])
+        return self.bottom - self.height * (inside - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
+
+    def rules(self) -> list[str]:
+        """A rule at each tick of the vertical axis."""
+        rule = stroke("rule", 0.8)
+        heights = [number(self.at_y(value)) for value in self.ticks]
+        return [element("path", d=f"M{number(self.left)} {y}h{number(self.width)}", **rule) for y in heights]
+
+    def values(self, *, percent: bool) -> list[str]:
+        """The values at the ticks of the vertical axis."""
+        x, body = self.left - 7, []
+        for value in self.ticks:
+            written = rounded(value, percent=percent)
+            body.append(text(x, self.at_y(value) + 4, written, size=11, anchor="end", role="soft"))
+        return body
+
+    def below(self, places: Sequence[Number], notes: Sequence[str], distance: Number, *, size: Number) -> list[str]:
+        """What is written under places of the horizontal axis."""
+        return [
+            text(self.at_x(place), self.bottom + distance, note, size=size, anchor="middle", role="soft")
+            for place, note in zip(places, notes, strict=True)
+        ]
+
+
+def reach(series: Sequence[Series], *, percent: bool) -> list[Number]:
+    """What the vertical axis has to cover.
+
+    Raises:
+        ValueError: if there is nothing to draw, or a series has no place for each value.
+    """
+    values = [value for one in series for value in one.reach()]
+    if not values or any(len(one.x) != len(one.y) for one in series):
+        raise ValueError("a line chart needs series with at least one place and one value for each")
+    if percent and all(0 <= value <= 1 for one in series for value in one.y):
+        # Shares: a bar ends where there are none beyond.
+        values = [min(max(value, 0.0), 1.0) for value in values]
+    return values
+
+
+def ends(places: Sequence[Number], ticks: Sequence[Number], *, has_names: bool) -> tuple[Number, Number, Number]:
+    """The first and the last place of the horizontal axis, and what is left free beyond them."""
+    low, high = float(min([*places, *ticks])), float(max([*places, *ticks]))
+    return low, high, (high - low or 1.0) * (0.5 / max(len(ticks), 1) if has_names else 0.03)
+
+
+def band(one: Series, plot: Plot, *, role: str) -> str:
+    """What lies within the errors of a series, shaded."""
+    at_y = plot.at_y
+    reached = sorted(zip(map(plot.at_x, one.x), one.ends(), strict=True))
+    edge = [(x, at_y(high)) for x, (_, high) in reached] + [(x, at_y(low)) for x, (low, _) in reversed(reached)]
+    path = "L".join(f"{number(x)} {number(y)}" for x, y in edge)
+    return element("g", element("path", d=f"M{path}Z", **fill(role)), class_="sa-band", opacity=0.15)
+
+
+def path_of(one: Series, plot: Plot, *, shift: Number = 0.0) -> str:
+    """The way of a line from place to place, from the left."""
+    points = sorted((plot.at_x(x) + shift, plot.at_y(value)) for x, value in zip(one.x, one.y, strict=True))
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
+
+
+def line(
+    one: Series, index: int, plot: Plot, *, shift: Number = 0.0, percent: bool = False, whiskers: bool = False
+) -> list[str]:
+    """A line with a marker at each place, and its error bars if ``whiskers``."""
+    parts = [element("path", d=path_of(one, plot, shift=shift), **line_style(index))]
+    for place, value, reached in zip(one.x, one.y, one.ends(), strict=True):
+        x, y = plot.at_x(place) + shift, plot.at_y(value)
+        whisker = ""
+        if reached[0] < reached[1] and whiskers:
+            low, high = (number(plot.at_y(end)) for end in reached)
+            caps = f"M{number(x - 4)} {low}h8M{number(x - 4)} {high}h8M{number(x)} {low}V{high}"
+            whisker = element("path", d=caps, **stroke(ink(index), 1.2))
+        hint = f"{one.name}, {rounded(place)}: {with_errors(value, reached, percent=percent)}"
+        parts.append(element("g", tooltip(hint) + whisker + marker(index, x, y), class_="sa-point"))
+    return parts
