@@ -123,7 +123,7 @@ def test_a_table_shows_the_differences_from_a_column(papers: Path) -> None:
     *_, head, _, line, _, _ = generated_pages(papers)[page].splitlines()
     assert head.startswith("Above `low`, 95 % interval")
     # Fifty against sixty per cent of 400, of which 120 are right in both: 10 and about 1.96 times sqrt(.5 - .01) / 20.
-    found = re.fullmatch(r"- TREC: `high` \+10\.0 \((\d\.\d) to (\d+\.\d)\)", line)
+    found = re.fullmatch(r"- TREC: \*\*`high` \+10\.0 \((\d\.\d) to (\d+\.\d)\)\*\*", line)
     assert found is not None, line
     assert (float(found[1]), float(found[2])) == pytest.approx((10 - 6.9, 10 + 6.9), abs=0.8)
 
@@ -144,7 +144,7 @@ def test_a_table_pools_the_differences_of_its_rows(papers: Path) -> None:
     (papers / "tables.yaml").write_text(yaml.safe_dump({"one": table}, sort_keys=False), encoding="utf-8")
     *_, line, _, _ = generated_pages(papers)[page].splitlines()
     # Of two data sets with 6.9 on either side, the mean has 6.9 / sqrt(2) = 4.9.
-    found = re.search(r": high \+10\.0 \((\d\.\d) to (\d+\.\d)\), p < 0\.001, 2 data sets$", line)
+    found = re.search(r": \*\*high \+10\.0 \((\d\.\d) to (\d+\.\d)\)\*\*, p < 0\.001, 2 data sets$", line)
     assert found is not None, line
     assert (float(found[1]), float(found[2])) == pytest.approx((10 - 4.9, 10 + 4.9), abs=0.6)
     table["pooled"] = False

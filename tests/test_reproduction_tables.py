@@ -217,10 +217,14 @@ def test_the_page_of_published_rows_is_as_its_records_say(evidence: Evidence) ->
     assert reproduction_page(ROOT / "papers", evidence) == page.read_text(encoding="utf-8"), "make tables"
 
 
+def _tables(page: str) -> list[str]:
+    return re.findall(r"<!-- table: .*?<!-- end -->", page, flags=re.DOTALL)
+
+
 @pytest.mark.parametrize("name", ["results.md", "when-structure-helps.md", "backbone-results.md"])
 def test_sentences_say_no_figure_that_no_table_of_the_page_has(name: str) -> None:
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    tables = re.findall(r"<!-- table: .*?<!-- end -->", text, flags=re.DOTALL)
+    tables = _tables(text)
     sentences = re.sub(r"<!-- table: .*?<!-- end -->|```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
     known = {figure for table in tables for figure in re.findall(r"\d[\d,]*\.\d+", table)}
     said = {figure if figure[0] != "." else f"0{figure}" for figure in re.findall(r"(?<![\w.])\d*\.\d+", sentences)}
@@ -262,3 +266,14 @@ def test_every_row_is_shown_in_a_table_or_read_by_another() -> None:
     read = {f"{row.folder.name}/{name}" for row in rows.values() for name in row.needs}
     studies = {name for name, row in rows.items() if row.space is not None}
     assert set(rows) == asked | (read & set(rows)) | studies
+
+
+@pytest.mark.parametrize("name", ["results.md", "when-structure-helps.md", "backbone-results.md"])
+def test_differences_are_bold_where_zero_is_not_in_their_interval(name: str) -> None:
+    tables = "".join(_tables((ROOT / "docs" / name).read_text(encoding="utf-8")))
+    said = re.findall(r" [+-][\d.]+ \((-?\d+\.\d+) to (-?\d+\.\d+)\)(\*\*)?", tables)
+    assert said
+    for low, high, bold in said:
+        # An end that is printed as zero may lie on either side of it.
+        if 0 not in (float(low), float(high)):
+            assert bool(bold) == (float(low) > 0 or float(high) < 0), (low, high)

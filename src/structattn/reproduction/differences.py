@@ -13,6 +13,7 @@ from structattn.training import Answers, Significance, bootstrap_family, holm
 _SAMPLES = 2_000
 # Of the pooled test the page prints p as well, to three digits.
 _POOLED_SAMPLES = 10_000
+_BOLD = "bold where zero is not in it"
 _NUMERIC = ("pearson", "spearman")
 
 # The row, the one that it is compared with, and the metric, as for ``difference``.
@@ -72,9 +73,9 @@ def difference_lines(
         tests = _differences(own, _SAMPLES)
         for key in tests:
             pairs[key] += own[key]
-        texts = [f"{others[key]} {_scaled(one, scales[name])}" for key, one in tests.items()]
-        lines += [f"- {name}: {', '.join(texts)}"] if texts else []
-    head = f"Above {titles[against]}, 95 % interval of the paired bootstrap over examples and seeds:"
+        texts = [_scaled(others[key], one, scales[name]) for key, one in tests.items()]
+        lines += [f"- {name}: {'; '.join(texts)}"] if texts else []
+    head = f"Above {titles[against]}, 95 % interval of the paired bootstrap over examples and seeds, {_BOLD}:"
     last = _pooled_line(others, pairs) if pooled else ()
     return [head, "\n".join([*lines, *last])] if lines else []
 
@@ -100,13 +101,9 @@ def seed_difference_lines(
     lines = []
     for name, values in rows.items():
         found = {key: seed_difference(values[against], values[key]) for key in titles if key != against}
-        texts = [
-            "{0} {2:+.{1}f} ({3:.{1}f} to {4:.{1}f})".format(titles[key], digits[name], *one)
-            for key, one in found.items()
-            if one is not None
-        ]
-        lines += [f"- {name}: {', '.join(texts)}"] if texts else []
-    head = f"Above {titles[against]}, 95 % interval over seeds (Welch's t):"
+        texts = [_said(titles[key], *one, digits[name]) for key, one in found.items() if one is not None]
+        lines += [f"- {name}: {'; '.join(texts)}"] if texts else []
+    head = f"Above {titles[against]}, 95 % interval over seeds (Welch's t), {_BOLD}:"
     return [head, "\n".join(lines)] if lines else []
 
 
@@ -121,7 +118,7 @@ def _pooled_line(titles: Mapping[str, str], pairs: Mapping[str, Sequence[_Pair]]
     known = _differences({key: some for key, some in pairs.items() if len(some) > 1}, _POOLED_SAMPLES)
     adjusted = holm([one.bootstrap_p for one in known.values()])
     texts = [
-        f"{titles[key]} {_scaled(one, 100)}, {_p(p)}, {len(pairs[key])} data sets"
+        f"{_scaled(titles[key], one, 100)}, {_p(p)}, {len(pairs[key])} data sets"
         for (key, one), p in zip(known.items(), adjusted, strict=True)
     ]
     if texts:
@@ -133,8 +130,14 @@ def _p(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def _scaled(one: Significance, scale: int | float) -> str:
-    return f"{scale * one.difference:+.1f} ({scale * one.low:.1f} to {scale * one.high:.1f})"
+def _scaled(title: str, one: Significance, scale: int | float) -> str:
+    return _said(title, scale * one.difference, scale * one.low, scale * one.high, 1)
+
+
+def _said(title: str, difference: float, low: float, high: float, digits: int) -> str:
+    """A difference with its interval, bold where zero is not in it."""
+    text = f"{title} {difference:+.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    return f"**{text}**" if low > 0 or high < 0 else text
 
 
 def _answers(found: Recorded, other: Recorded, name: str) -> Answers | None:
