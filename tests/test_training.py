@@ -492,7 +492,8 @@ def test_folds_part_the_data(data: DataConfig) -> None:
 def test_phrases_are_for_training_only(tmp_path: Path) -> None:
     path = tmp_path / "trees.txt"
     words = [f"{first}{second}" for first in "abcde" for second in "xy"]
-    path.write_text("".join(f"(3 (2 very) (4 (2 so) (3 {word})))\n" for word in words), encoding="utf-8")
+    rows = [f"({1 if word.endswith('x') else 3} (2 very) (4 (2 so) (3 {word})))\n" for word in words]
+    path.write_text("".join(rows), encoding="utf-8")
     for phrases, number in (("none", 9), ("all", 45), ("unique", 27 + 2), ("weighted", 27 + 2)):
         data = DataConfig(str(path), phrases=phrases)
         split = split_of(data, task="sst5")
@@ -705,3 +706,28 @@ def test_cross_validation_summarises_its_folds(data: DataConfig, tmp_path: Path)
     assert run(config, resume=True) == result
     again = load_config(result.folder / "fold02" / "config.yaml")
     assert (again.folds, again.fold) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "message"),
+    [
+        (
+            "1 good\n7 bad\n",
+            "1 good\n",
+            "train.txt: task 'sst5': training example 1 has unknown label '7'; known: 0, 1, 2",
+        ),
+        ("1 good\n1 bad\n", "1 good\n", "train.txt: task 'sst5': all 2 training examples have the label '1'"),
+    ],
+)
+def test_what_is_wrong_with_labels_is_said_with_the_file(tmp_path: Path, train: str, dev: str, message: str) -> None:
+    for name, text in (("train.txt", train), ("dev.txt", dev)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    data = DataConfig(str(tmp_path / "train.txt"), dev=str(tmp_path / "dev.txt"))
+    with pytest.raises(ConfigError) as caught:
+        split_of(data, task="sst5")
+    assert f"{tmp_path}{os.sep}{message}" in str(caught.value)
+
+
+def test_what_is_wrong_with_labels_of_objects_names_no_file() -> None:
+    with pytest.raises(ConfigError, match=r"^the given data: task 'sst5': training example 1 has unknown label '7'"):
+        sa.train([("good", "1"), ("bad", "7")], [("good", "1")], task="sst5", encoder="ms_san")

@@ -7,6 +7,8 @@ import importlib
 import io
 import reprlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -66,6 +68,22 @@ def source_name(source: object) -> str:
 
 class ConfigError(StructAttnError, ValueError):
     """An option or a name that the library does not know; the message lists what it knows."""
+
+
+@contextmanager
+def naming(source: object) -> Iterator[None]:
+    """Begin the message of a ``ConfigError`` that is raised within with the file that it is about.
+
+    Example:
+        >>> with naming("train.tsv"):
+        ...     raise ConfigError("example 3 has no label")
+        Traceback (most recent call last):
+        structattn.syntax.errors.ConfigError: train.tsv: example 3 has no label
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{source_name(source)}: {error}") from None
 
 
 _HINTS = {

@@ -12,7 +12,7 @@ from typing import Any
 
 from structattn.data import Example
 from structattn.data.readers import FORMATS, Phrases, matching_files, read_examples, recognise_format
-from structattn.syntax.errors import ConfigError, ParseError
+from structattn.syntax.errors import ConfigError, ParseError, naming
 from structattn.syntax.files import Source
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
@@ -145,7 +145,8 @@ class Task:
             default = "score" if self.is_regression else "class"
             target = self.target if format == self.format and self.target is not None else default
         options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
-        yield from self.prepare(read_examples(path, format, **options), published=format == self.format)
+        with naming(path):
+            yield from self.prepare(read_examples(path, format, **options), published=format == self.format)
 
     def format_of(self, path: Source) -> str:
         """The data format of a file, or of the first one of a pattern: the task's own where no other is recognised.

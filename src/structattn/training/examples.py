@@ -24,7 +24,7 @@ from structattn.data.readers.reading import all_files_of, check_format
 from structattn.data.summary import DataSummary, summarise
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders.table import check_embedder, with_default_embedder
-from structattn.syntax.errors import ConfigError, ParseError, source_name
+from structattn.syntax.errors import ConfigError, ParseError, naming, source_name
 from structattn.syntax.files import Source, check_readable, is_pipe
 from structattn.tasks import Task
 from structattn.tasks.table import check_decoder, get_task, model_kind
@@ -158,14 +158,20 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         train, dev = rest, list(part("dev", data.dev))
     else:
         train, dev = _held_out(rest, data.holdout)
-    for name, measured in (("dev", dev), ("test", test)):
+    for name, path, measured in (("dev", data.dev or data.train, dev), ("test", data.test or data.train, test)):
         for example in measured:
             if example.label is None:
-                raise ConfigError(f"example {example.id!r} of the {name} data has no label to compare with")
+                raise ConfigError(
+                    f"{_place(path)}: example {example.id!r} of the {name} data has no label to compare with"
+                )
     if streamed is not None:
         return Split(streamed, streamed, dev, test)
     train = _sampled(train, config)
-    return Split(_with_phrases(task, data, train), train, dev, test)
+    learnt = _with_phrases(task, data, train)
+    if task.answer == "label":
+        with naming(_place(data.train)):
+            task.labels_of(learnt)
+    return Split(learnt, train, dev, test)
 
 
 def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummary]:
@@ -258,6 +264,11 @@ def generator_of(config: RunConfig, task: Task) -> str:
     if data.dev is not None or data.test is not None or config.folds is not None:
         raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
     return task.generated
+
+
+def _place(path: str) -> str:
+    """What messages call the data of a run."""
+    return "the given data" if path.startswith(FROM_PYTHON) else path
 
 
 def _generated(config: RunConfig, task: Task) -> Split:
