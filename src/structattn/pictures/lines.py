@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks, series_legend
-from structattn.pictures.numbers import Number, rounded
-from structattn.pictures.plot import Plot, band, ends, line, reach
-from structattn.pictures.svg import MARGIN, element, number, picture, text, text_width, top_of
+from structattn.pictures.axes import Series, ink, line_style, marker, series_legend
+from structattn.pictures.numbers import Number
+from structattn.pictures.plot import axes_of, axis_labels, band, line
+from structattn.pictures.svg import MARGIN, element, number, picture, top_of
 
 
 def line_chart(
@@ -47,18 +47,13 @@ def line_chart(
     """
     if counts is not None and series and len(counts) != len(series[0].x):
         raise ValueError(f"got {len(counts)} counts for the {len(series[0].x)} places of {series[0].name!r}")
-    covered = reach(series, percent=percent)
-    y_ticks = nice_ticks(min([0.0, *covered]) if from_zero else min(covered), max(covered))
-    left = MARGIN + (18 if y_label else 0) + max(text_width(rounded(t, percent=percent), 11) for t in y_ticks) + 8
+    axes = axes_of(series, x_names=x_names, y_label=y_label, percent=percent, from_zero=from_zero)
+    left = axes.left
     legend = series_legend(series, left, top_of(title) + 14, room=width, indent=32, sample=_sample)
     top = top_of(title) + (24 + legend.below if legend.body else 4)
-    places = [x for one in series for x in one.x]
-    x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
-    plot = Plot(left, top, width, height, *ends(places, x_ticks, has_names=x_names is not None), y_ticks)
+    plot = axes.plot(left, top, width, height)
 
-    body = [*plot.rules(), *plot.values(percent=percent)]
-    names = x_names if x_names is not None else [rounded(value) for value in x_ticks]
-    body += plot.below(x_ticks, names, 17, size=11)
+    body = [*plot.rules(), *plot.values(percent=percent), *plot.below(axes.x_ticks, axes.x_names, 17, size=11)]
     if counts is not None:
         notes = [f"n = {count}" if len(counts) < 13 else str(count) for count in counts]
         body += plot.below(series[0].x, notes, 31, size=9.5)
@@ -72,12 +67,8 @@ def line_chart(
         body += line(one, index, plot, shift=shift, percent=percent, whiskers=not bands)
     body += legend.body
     floor = plot.bottom + (34 if counts is not None else 20)
-    if x_label:
-        floor += 20
-        body.append(text(left + width / 2, floor - 2, x_label, size=11.5, anchor="middle", role="soft"))
-    if y_label:
-        place = (MARGIN + 9, top + height / 2)
-        body.append(text(*place, y_label, size=11.5, anchor="middle", role="soft", rotate=-90))
+    body += axis_labels(x_label, y_label, middle=(left + width / 2, top + height / 2), floor=floor)
+    floor += 20 if x_label else 0
     label = title or y_label or "line chart"
     return picture(max(left + width, legend.right) + MARGIN, floor + 12, body, label=label, title=title)
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from structattn.pictures.axes import Series, ink, nice_ticks
-from structattn.pictures.numbers import Number, rounded
-from structattn.pictures.plot import Plot, band, ends, line, path_of, reach
-from structattn.pictures.svg import MARGIN, element, number, picture, stroke, text, text_width, tooltip, top_of
+from structattn.pictures.axes import Series, ink
+from structattn.pictures.numbers import Number
+from structattn.pictures.plot import Plot, axes_of, axis_labels, band, line, path_of
+from structattn.pictures.svg import MARGIN, element, number, picture, stroke, text, tooltip, top_of
 
 _GAP = 26.0
 _HEADING = 20.0
@@ -53,13 +53,8 @@ def line_panels(
     """
     if not series or columns < 1:
         raise ValueError(f"expected at least one series and one column, got {len(series)} and {columns}")
-    covered = reach([baseline, *series], percent=percent)
-    y_ticks = nice_ticks(min(covered), max(covered))
-    places = [x for one in (baseline, *series) for x in one.x]
-    x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
-    names = x_names if x_names is not None else [rounded(value) for value in x_ticks]
-    across = ends(places, x_ticks, has_names=x_names is not None)
-    left = MARGIN + (18 if y_label else 0) + max(text_width(rounded(t, percent=percent), 11) for t in y_ticks) + 8
+    axes = axes_of([baseline, *series], x_names=x_names, y_label=y_label, percent=percent)
+    left = axes.left
     top = top_of(title) + _KEY
     rows = -(-len(series) // columns)
 
@@ -67,21 +62,18 @@ def line_panels(
     for index, one in enumerate(series):
         row, column = divmod(index, columns)
         corner = (left + column * (width + _GAP), top + row * (height + _HEADING + _GAP) + _HEADING)
-        plot = Plot(*corner, width, height, *across, y_ticks)
+        plot = axes.plot(*corner, width, height)
         drawn = [*plot.rules(), *(plot.values(percent=percent) if column == 0 else ())]
         # The places stand below the last panel of each column.
-        drawn += plot.below(x_ticks, names, 15, size=9.5) if index + columns >= len(series) else []
+        drawn += plot.below(axes.x_ticks, axes.x_names, 15, size=9.5) if index + columns >= len(series) else []
         drawn += [text(plot.left, plot.top - 7, one.name, size=11.5, width=width)]
         drawn += [band(baseline, plot, role="soft"), band(one, plot, role=ink(0)), _grey(baseline, plot)]
         body.append(element("g", "".join([*drawn, *line(one, 0, plot, percent=percent)]), class_="sa-panel"))
     floor = top + rows * (height + _HEADING + _GAP) - _GAP + 18
     right = left + min(columns, len(series)) * (width + _GAP) - _GAP
-    if x_label:
-        floor += 20
-        body.append(text((left + right) / 2, floor - 2, x_label, size=11.5, anchor="middle", role="soft"))
-    if y_label:
-        middle = (MARGIN + 9, top + rows * (height + _HEADING + _GAP) / 2)
-        body.append(text(*middle, y_label, size=11.5, anchor="middle", role="soft", rotate=-90))
+    middle = ((left + right) / 2, top + rows * (height + _HEADING + _GAP) / 2)
+    body += axis_labels(x_label, y_label, middle=middle, floor=floor)
+    floor += 20 if x_label else 0
     return picture(right + MARGIN, floor + 12, body, label=title or y_label or "line charts", title=title)
 
 

@@ -1,11 +1,12 @@
 """The field that lines are drawn in: its axes, and the lines, markers and bands of series in it."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
-from structattn.pictures.axes import Series, ink, line_style, marker, with_errors
+from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks, with_errors
 from structattn.pictures.numbers import Number, rounded
-from structattn.pictures.svg import element, fill, number, stroke, text, tooltip
+from structattn.pictures.svg import MARGIN, element, fill, number, stroke, text, text_width, tooltip
 
 
 class Plot(NamedTuple):
@@ -57,12 +58,51 @@ class Plot(NamedTuple):
         ]
 
 
-def reach(series: Sequence[Series], *, percent: bool) -> list[Number]:
-    """What the vertical axis has to cover.
+class Axes(NamedTuple):
+    """What plots on the same scale share: where the first begins, both axes' ticks and the names of the places."""
+
+    left: Number
+    x_ticks: Sequence[Number]
+    x_names: Sequence[str]
+    y_ticks: Sequence[Number]
+    low: Number
+    high: Number
+    spare: Number
+
+    def plot(self, left: Number, top: Number, width: Number, height: Number) -> Plot:
+        """A field with these axes."""
+        return Plot(left, top, width, height, self.low, self.high, self.spare, self.y_ticks)
+
+
+def axes_of(
+    series: Sequence[Series], *, x_names: Sequence[str] | None, y_label: str, percent: bool, from_zero: bool = False
+) -> Axes:
+    """The axes that cover all series; the vertical one has its values and its name on its left.
 
     Raises:
         ValueError: if there is nothing to draw, or a series has no place for each value.
     """
+    covered = _reach(series, percent=percent)
+    y_ticks = nice_ticks(min([0.0, *covered]) if from_zero else min(covered), max(covered))
+    left = MARGIN + (18 if y_label else 0) + max(text_width(rounded(t, percent=percent), 11) for t in y_ticks) + 8
+    places = [x for one in series for x in one.x]
+    x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
+    names = x_names if x_names is not None else [rounded(value) for value in x_ticks]
+    low, high = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
+    # What is left free beyond the first and the last place.
+    spare = (high - low or 1.0) * (0.5 / max(len(x_ticks), 1) if x_names is not None else 0.03)
+    return Axes(left, x_ticks, names, y_ticks, low, high, spare)
+
+
+def axis_labels(x_label: str, y_label: str, *, middle: tuple[Number, Number], floor: Number) -> list[str]:
+    """The names of the axes, below ``floor`` and at the left margin, at the ``middle`` of what they belong to."""
+    written = partial(text, size=11.5, anchor="middle", role="soft")
+    below = [written(middle[0], floor + 18, x_label)] if x_label else []
+    return below + ([written(MARGIN + 9, middle[1], y_label, rotate=-90)] if y_label else [])
+
+
+def _reach(series: Sequence[Series], *, percent: bool) -> list[Number]:
+    """What the vertical axis has to cover."""
     values = [value for one in series for value in one.reach()]
     if not values or any(len(one.x) != len(one.y) for one in series):
         raise ValueError("a line chart needs series with at least one place and one value for each")
@@ -70,12 +110,6 @@ def reach(series: Sequence[Series], *, percent: bool) -> list[Number]:
         # Shares: a bar ends where there are none beyond.
         values = [min(max(value, 0.0), 1.0) for value in values]
     return values
-
-
-def ends(places: Sequence[Number], ticks: Sequence[Number], *, has_names: bool) -> tuple[Number, Number, Number]:
-    """The first and the last place of the horizontal axis, and what is left free beyond them."""
-    low, high = float(min([*places, *ticks])), float(max([*places, *ticks]))
-    return low, high, (high - low or 1.0) * (0.5 / max(len(ticks), 1) if has_names else 0.03)
 
 
 def band(one: Series, plot: Plot, *, role: str) -> str:

@@ -162,14 +162,14 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         for example in measured:
             if example.label is None:
                 raise ConfigError(
-                    f"{_place(path)}: example {example.id!r} of the {name} data has no label to compare with"
+                    f"{name_of(path)}: example {example.id!r} of the {name} data has no label to compare with"
                 )
     if streamed is not None:
         return Split(streamed, streamed, dev, test)
     train = _sampled(train, config)
     learnt = _with_phrases(task, data, train)
     if task.answer == "label":
-        with naming(_place(data.train)):
+        with naming(name_of(data.train)):
             task.labels_of(learnt)
     return Split(learnt, train, dev, test)
 
@@ -237,8 +237,9 @@ def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Exampl
 
 
 def name_of(source: Data) -> str:
-    """The path of a file; "the given data" for anything else."""
-    return source_name(source) if is_file(source) else "the given data"
+    """The path of a file; "the given data" for anything else, also where a run names it."""
+    is_given = not is_file(source) or str(source).startswith(FROM_PYTHON)
+    return "the given data" if is_given else source_name(source)
 
 
 def is_file(source: Data) -> "TypeIs[Source]":
@@ -264,11 +265,6 @@ def generator_of(config: RunConfig, task: Task) -> str:
     if data.dev is not None or data.test is not None or config.folds is not None:
         raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
     return task.generated
-
-
-def _place(path: str) -> str:
-    """What messages call the data of a run."""
-    return "the given data" if path.startswith(FROM_PYTHON) else path
 
 
 def _generated(config: RunConfig, task: Task) -> Split:
