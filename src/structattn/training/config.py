@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from structattn.data.phrase_trees import TreeSource, Unary
 from structattn.layers.devices import Device, MixedPrecision, OnHardware
-from structattn.syntax.errors import ConfigError, shown
+from structattn.syntax.errors import ConfigError, naming, shown
 from structattn.syntax.folders import read_yaml, write_yaml
 from structattn.syntax.options import Option, check, check_choices, explain
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
@@ -230,10 +230,8 @@ def load_config(path: str | os.PathLike[str]) -> RunConfig:
         ConfigError: if the file is missing or malformed; the message names the file and the key.
     """
     values = read_yaml(path)
-    try:
+    with naming(path):
         return RunConfig.from_dict(values)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
 
 
 def save_config(config: RunConfig, path: str | os.PathLike[str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from structattn import training
-from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.errors import ConfigError, naming, require
 from structattn.syntax.folders import read_json, read_yaml, write_json
 from structattn.syntax.options import nearest
 from structattn.training.config import RunConfig, save_config
@@ -115,11 +115,9 @@ def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
         ConfigError: with the file, for anything that is no list or range.
     """
     space = read_yaml(path)
-    try:
+    with naming(path):
         for name, one in space.items():
             _check_dimension(name, one)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
     return space
 
 
