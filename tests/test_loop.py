@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from structattn.layers.devices import Hardware
-from structattn.syntax.errors import StructAttnError
+from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.tasks import metric
 from structattn.training import machine
 from structattn.training.folder import RunFolder
@@ -115,6 +116,24 @@ def test_a_step_for_each_batch(tmp_path: Path) -> None:
     batches = [[1.0], [2.0, 3.0]] * 2
     losses = [sum((w * x - 3 * x) ** 2 for x in xs) / len(xs) for w, xs in zip(slopes, batches, strict=True)]
     assert [row["loss"] for row in history.rows] == pytest.approx(losses)
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"), [(2.0, range(1, 11)), (1, [2, 4, 6, 8, 10]), (1 / 3, [6, 10]), (0.2, [10]), (0.1, [10])]
+)
+def test_when_is_evaluated_changes_no_step(every: float | int, steps: Sequence[int], tmp_path: Path) -> None:
+    """Below 1 at the end of every so many epochs and of the last one, which may come sooner."""
+    toy = Toy()
+    history = trained(toy, Fixed([0], [1, 2]), tmp_path / "run", epochs=5, evaluations_per_epoch=every)
+    slopes = by_hand([[1.0], [2.0, 3.0]] * 5)
+    assert [row["step"] for row in history.rows] == list(steps)
+    assert toy.measured_at == pytest.approx([slopes[step - 1] for step in steps])
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, 0.3, math.inf, math.nan])
+def test_evaluations_are_a_whole_number_or_one_divided_by_it(every: float | int) -> None:
+    with pytest.raises(ConfigError, match=r"evaluations_per_epoch: expected a whole number, or 1 divided by one"):
+        OptimizationConfig(evaluations_per_epoch=every)
 
 
 def test_accumulated_batches_make_one_step_of_their_mean(tmp_path: Path) -> None:

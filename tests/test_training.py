@@ -204,10 +204,15 @@ def run_interrupted(config: RunConfig, *, after: int) -> None:
         run(config)
 
 
-@pytest.mark.parametrize("after", [1, 3, 4])
-def test_resuming_changes_nothing(after: int, data: DataConfig, tmp_path: Path) -> None:
-    """Also between two evaluations of an epoch, and with the patience half used up."""
-    options = {"epochs": 8, "patience": 3, "evaluations_per_epoch": 2, "schedule": "linear", "learning_rate": 2e-2}
+@pytest.mark.parametrize(
+    ("after", "every", "epochs"), [(1, 2.0, 8), (3, 2.0, 8), (4, 2.0, 8), (1, 0.5, 20), (4, 0.5, 20)]
+)
+def test_resuming_changes_nothing(
+    after: int, every: float | int, epochs: int, data: DataConfig, tmp_path: Path
+) -> None:
+    """Also between two evaluations of an epoch, between epochs with one, and with the patience half used up."""
+    options = {"epochs": epochs, "patience": 3, "evaluations_per_epoch": every, "schedule": "linear"}
+    options["learning_rate"] = 2e-2
     run(configure(data, tmp_path / "whole", **options))
     run_interrupted(configure(data, tmp_path / "parts", **options), after=after)
     resume(tmp_path / "parts")

@@ -164,8 +164,9 @@ class _Loop:
             self.clipped = list(self.module.parameters())
         self.steps = -(-len(sampler) // config.gradient_accumulation)
         self.schedule = build_schedule(self.optimizer, config, num_steps=self.steps * config.epochs)
-        every = config.evaluations_per_epoch
+        every = max(round(config.evaluations_per_epoch), 1)
         self.evaluated = {round(self.steps * part / every) for part in range(1, every + 1)} - {0}
+        self.period = max(round(1 / config.evaluations_per_epoch), 1)
         self.step = self.logged = 0
         self.loss = torch.zeros((), device=accelerator.device)
         self.norm: float | Tensor = 0.0
@@ -191,7 +192,7 @@ class _Loop:
                 self.learner.begin_epoch(epoch)
                 for batches in itertools.islice(self._batches(), done, None):
                     self._take_step(batches)
-                    if (self.step - 1) % self.steps + 1 in self.evaluated:
+                    if self._is_evaluated():
                         self._evaluate(self._mean_loss())
                         self._save()
                         if self._is_over():
@@ -205,9 +206,15 @@ class _Loop:
             LOGGER.info("best: %s %s in epoch %g of %g", name, short(best[name]), best["epoch"], last["epoch"])
         return self.history
 
+    def _is_last(self) -> bool:
+        return self.step >= self.steps * self.config.epochs
+
     def _is_over(self) -> bool:
-        is_last = self.step >= self.steps * self.config.epochs
-        return is_last or self.history.has_run_out(self.config.patience)
+        return self._is_last() or self.history.has_run_out(self.config.patience)
+
+    def _is_evaluated(self) -> bool:
+        epoch, step = divmod(self.step - 1, self.steps)
+        return step + 1 in self.evaluated and ((epoch + 1) % self.period == 0 or self._is_last())
 
     def _batches(self) -> Iterator[list[list[int]]]:
         """The batches of each step of an epoch."""

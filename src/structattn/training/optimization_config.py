@@ -42,7 +42,8 @@ class OptimizationConfig:
         halve_from: an epoch, counted from 1.
         halve_every: a number of epochs.
         warmup: share of all steps over which the learning rate rises from zero; from 1 on, the number of these steps.
-        evaluations_per_epoch: evenly spaced; the last is at the end of the epoch.
+        evaluations_per_epoch: evenly spaced; the last is at the end of the epoch. Below 1, such as ``0.1``, at the end
+            of every tenth epoch and of the last one: with few training examples, evaluations take most of the time.
         average: number of latest evaluations whose parameters are averaged in what is evaluated and kept.
     """
 
@@ -63,7 +64,7 @@ class OptimizationConfig:
     halve_from: int = 9
     halve_every: int = 1
     warmup: float | int = 0.0
-    evaluations_per_epoch: int = 1
+    evaluations_per_epoch: float | int = 1
     average: int = 1
 
     def __post_init__(self) -> None:
@@ -72,13 +73,15 @@ class OptimizationConfig:
             "batch_size",
             "gradient_accumulation",
             "epochs",
-            "evaluations_per_epoch",
             "average",
             "halve_from",
             "halve_every",
         ):
             value = getattr(self, name)
             check(value >= 1, f"optimization.{name}", "at least 1", value)
+        every = self.evaluations_per_epoch
+        is_whole = 0 < every < math.inf and math.isclose(max(every, 1 / every), round(max(every, 1 / every)))
+        check(is_whole, "optimization.evaluations_per_epoch", "a whole number, or 1 divided by one such as 0.1", every)
         bound = self.initial_range
         check(bound is None or 0 < bound < math.inf, "optimization.initial_range", "a number above 0", bound)
         rate = self.learning_rate
