@@ -152,13 +152,19 @@ def explain(message: str, spell: Callable[[str], str] = str) -> str:
     Example:
         >>> explain("data.holdout: Expected a <class 'float'>. Got value: z")
         'data.holdout: expected float, got z'
+        >>> union = "Does not validate against any of the Union subtypes Subtypes: [<class 'int'>, <class 'NoneType'>]"
+        >>> explain(f"batch_tokens: {union} Errors: no int Given value: z")
+        'batch_tokens: expected int or null, got z'
     """
     message = re.sub(r'Parser key "([\w.]+)":\s+', lambda key: f"{spell(key[1])}: ", " ".join(message.split()))
     message = re.sub(r"<class '(\w+)'>", r"\1", message)
     message = re.sub(r"typing\.Literal\[(.*?)\]", r"one of \1", message)
     message = re.sub(r"Expected an? (.*?)\. Got value: ", r"expected \1, got ", message)
     union = r"Does not validate against any of the Union subtypes Subtypes: \[(.*?)\] Errors: .* Given value: (.*)"
-    return re.sub(union, lambda found: f"expected {found[1].replace('NoneType', 'null')}, got {found[2]}", message)
+    if (found := re.search(union, message)) is None:
+        return message
+    kinds = found[1].replace("NoneType", "null").replace(", ", " or ")
+    return f"{message[: found.start()]}expected {kinds}, got {found[2]}"
 
 
 def _checked(
