@@ -42,8 +42,7 @@ class OptimizationConfig:
         halve_from: an epoch, counted from 1.
         halve_every: a number of epochs.
         warmup: share of all steps over which the learning rate rises from zero; from 1 on, the number of these steps.
-        evaluations_per_epoch: evenly spaced; the last is at the end of the epoch. Below 1, such as ``0.1``, at the end
-            of every tenth epoch and of the last one: with few training examples, evaluations take most of the time.
+        evaluations_per_epoch: evenly spaced; ``0.1`` is one every tenth epoch and at the end.
         average: number of latest evaluations whose parameters are averaged in what is evaluated and kept.
     """
 
