@@ -39,8 +39,9 @@ types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
 
 docs: $(READY_TO_DOCUMENT) $(COMPILED)  ## the site in docs/_build/html: pages, tutorials that run, API reference; warnings are errors
-	# Pages without the search's index, as an interrupted build leaves them, would fail the next one.
-	rm -rf docs/api docs/_build/html
+	# Pages without the search's index, as an interrupted first build leaves them, would fail the next one.
+	[ -e docs/_build/html/searchindex.js ] || rm -rf docs/_build/html
+	rm -rf docs/api
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site -d docs/_build/doctrees . docs/_build/html
 
 wheel: .venv/bin/python  ## dist/: the wheel of this machine, with kernels, and the sources; on Linux as PyPI accepts it
