@@ -5,6 +5,7 @@ torch: any C++17 compiler with vector types (gcc, clang) makes a library for eve
 two libraries of the same sources, one for AVX2; the loader chooses.
 """
 
+import itertools
 import os
 import platform
 import shlex
@@ -13,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
 SOURCE = HERE / "source"
 SUFFIX = ".dll" if sys.platform == "win32" else ".so"
 # A contracted multiply-add rounds once instead of twice. No flag lets the compiler reorder sums or forget infinities.
-FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi")
+FLAGS = ("-std=c++17", "-O3", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi")
 
 
 class BuildError(Exception):
@@ -68,29 +69,37 @@ def build(folder: Path = HERE) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
             made = {path: Path(temporary) / path.name for path in missing}
-            _run([[*command, *FLAGS, *missing[path], *map(str, sources), "-o", str(made[path])] for path in missing])
+            compilations: list[list[str]] = []
+            objects: dict[Path, list[str]] = {path: [] for path in missing}
+            for source, path in itertools.product(sources, missing):
+                objects[path].append(f"{made[path]}.{source.stem}.o")
+                compilations.append([*command, *FLAGS, *missing[path], "-c", str(source), "-o", objects[path][-1]])
+            _run(compilations)
+            _run([[*command, *missing[path], "-shared", *objects[path], "-o", str(made[path])] for path in missing])
             for path, new in made.items():
                 new.replace(path)
     return list(wanted)
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
-    """Run compilers side by side."""
-    with ExitStack() as running:
-        try:
-            processes = [
-                running.enter_context(
-                    subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                )
-                for command in commands
-            ]
-        except OSError as error:
-            raise BuildError(f"{commands[0][0]} cannot be run: {error.strerror}") from None
-        outputs = [process.communicate()[0] for process in processes]
-    for process, output in zip(processes, outputs, strict=True):
-        if process.returncode:
-            first_error = next((line for line in output.splitlines() if "error" in line), output.strip()[-200:])
-            raise BuildError(f"{commands[0][0]} ended with status {process.returncode}: {first_error}".rstrip(": "))
+    """Run compilers, as many at once as there are processors; after the first that fails no other is started."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in [pool.submit(_run_one, command) for command in commands]:
+            try:
+                done.result()
+            except BuildError:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+def _run_one(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    except OSError as error:
+        raise BuildError(f"{command[0]} cannot be run: {error.strerror}") from None
+    if done.returncode:
+        first_error = next((line for line in done.stdout.splitlines() if "error" in line), done.stdout.strip()[-200:])
+        raise BuildError(f"{command[0]} ended with status {done.returncode}: {first_error}".rstrip(": "))
 
 
 def main() -> int:

@@ -29,7 +29,8 @@ struct Arcs {
       call.clear_parts(group.items[lane]);
     }
     if (call.parts != nullptr || call.entropies.wants_parts()) {
-      outside(call, group, in, outside_of_all(total), shifts);
+      Writer<T> writer(call, group, in.taken, shifts);
+      outside(group, in, outside_of_all(total), call.single_root, writer);
     }
     for (int lane = 0; lane < kLanes && call.entropies.wanted(); ++lane) {
       if (group.items[lane] < 0) continue;
@@ -40,23 +41,32 @@ struct Arcs {
     return untrusted_lanes(total.trusted(), group);
   }
 
-  template <class Num, class T>
-  static void outside(const Call<T>& call, const Group& group, const Tables<Num>& in, const Num& start,
-                      Shift* shifts) {
+  // Takes the probability of one arc in four sentences. Only this and `load` know the type of the scores, so that one
+  // program, which takes a compiler long, fills the tables for both types.
+  struct Receiver {
+    virtual void write(int64_t word, int64_t head, Lanes used) = 0;
+
+   protected:
+    ~Receiver() = default;
+  };
+
+  template <class Num>
+  static void outside(const Group& group, const Tables<Num>& in, const Num& start, bool single_root,
+                      Receiver& receiver) {
     constexpr int kColumns = kBlock<Num>;
-    const Downwards<Num, T> down{call, group, in, start, shifts, call.single_root ? 1 : 0};
+    const Downwards<Num> down{group, in, start, receiver, single_root, single_root ? 1 : 0};
     int64_t b = in.size - 1;
     for (; b >= kColumns; b -= kColumns) down.template fill_columns<kColumns>(b);
     for (; b >= 1; --b) down.template fill_columns<1>(b);
   }
 
-  template <class Num, class T>
+  template <class Num>
   struct Downwards {
-    const Call<T>& call;
     const Group& group;
     const Tables<Num>& in;
     const Num& all_trees;
-    Shift* shifts;
+    Receiver& receiver;
+    bool single_root;
     int64_t first;
 
     // Columns b, b-1, ... of the tables, from the top downwards.
@@ -70,9 +80,9 @@ struct Arcs {
       for (; a < shared; ++a) fill<1, C>(a, b);
       for (int j = 0; j < C; ++j) {
         for (a = shared; a < b - j; ++a) fill<1, 1>(a, b - j);
-        if (call.single_root) {
+        if (single_root) {
           const Num& half = in.left[b - j];
-          write(call, group, in, shifts, b - j, 0, probability(pull(&all_trees, in.right + b - j, 1, half), half));
+          receiver.write(b - j, 0, probability(pull(&all_trees, in.right + b - j, 1, half), half));
         }
       }
     }
@@ -103,23 +113,23 @@ struct Arcs {
           oCR = both(oCR, pull(in.oX + from + t + 1, in.CL + to + size + t + 1, j, CR));
           oCR = both(oCR, pull(in.oCR + to + a, in.IR + from + a, i, CR));
           if (s == 0) oCR = both(oCR, all_trees.where(ends));
-          if (call.single_root) oCR = both(oCR, pull(&all_trees, in.left + s, 1, CR).where(ends));
+          if (single_root) oCR = both(oCR, pull(&all_trees, in.left + s, 1, CR).where(ends));
           in.put(in.oCR, s, t, oCR);
           const Num oIR = both(IR_right.sums[i][j], pull(in.oCR + from + t, in.CR + to + t, j + 1, IR));
           Num oX = pass(oIR, IR, in.weights[to + s], X);
-          write(call, group, in, shifts, t, s, probability(oIR, IR));
+          receiver.write(t, s, probability(oIR, IR));
           if (s > 0) {
             const Num CL = in.CL[from + t], IL = in.IL[from + t];
             Num oCL = both(CL_left.sums[j][i], CL_right.sums[i][j]);
             oCL = both(oCL, pull(in.oX + to + a, in.CR + from - size + a, i, CL));
             oCL = both(oCL, pull(in.oCL + from + t + 1, in.IL + to + t + 1, j, CL));
-            if (call.single_root && s == 1) {
+            if (single_root && s == 1) {
               oCL = both(oCL, pass(pull(&all_trees, in.right + t, 1, in.left[t]), in.left[t], in.weights[to], CL));
             }
             in.put(in.oCL, s, t, oCL);
             const Num oIL = both(IL_left.sums[j][i], pull(in.oCL + to + a, in.CL + from + a, i + 1, IL));
             oX = both(oX, pass(oIL, IL, in.weights[from + t], X));
-            write(call, group, in, shifts, s, t, probability(oIL, IL));
+            receiver.write(s, t, probability(oIL, IL));
           }
           in.put(in.oX, s, t, oX);
         }
@@ -127,23 +137,33 @@ struct Arcs {
     }
   };
 
-  template <class Num, class T>
-  static STRUCTATTN_INLINE void write(const Call<T>& call, const Group& group, const Tables<Num>& in, Shift* shifts,
-                                      int64_t word, int64_t head, Lanes used) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      if (word > group.lengths[lane] || head > group.lengths[lane]) continue;
-      const int64_t part = group.items[lane] * call.num_parts + (word - 1) * (call.words + 1) + head;
-      if (call.entropies.wanted()) {
-        if (used[lane] == 0.0) continue;
-        const double taken = in.taken[word][lane] + (head == 0 ? in.taken[0][lane] : 0.0);
-        shifts[lane].expected.add(call.entropies, used[lane], call.scores[part] - taken, part);
-        continue;
+  // Probabilities of arcs go to the array of parts, or into expected scores and values.
+  template <class T>
+  struct Writer final : Receiver {
+    const Call<T>& call;
+    const Group& group;
+    const Lanes* taken;
+    Shift* shifts;
+
+    Writer(const Call<T>& call, const Group& group, const Lanes* taken, Shift* shifts)
+        : call(call), group(group), taken(taken), shifts(shifts) {}
+
+    void write(int64_t word, int64_t head, Lanes used) override {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        if (word > group.lengths[lane] || head > group.lengths[lane]) continue;
+        const int64_t part = group.items[lane] * call.num_parts + (word - 1) * (call.words + 1) + head;
+        if (call.entropies.wanted()) {
+          if (used[lane] == 0.0) continue;
+          const double out = taken[word][lane] + (head == 0 ? taken[0][lane] : 0.0);
+          shifts[lane].expected.add(call.entropies, used[lane], call.scores[part] - out, part);
+          continue;
+        }
+        // Rounding may leave 1 + 2e-16; the nearest probability is meant.
+        const double value = call.vector != nullptr ? used[lane] * shifts[lane].direction : std::min(used[lane], 1.0);
+        call.parts[part] = static_cast<T>(value);
       }
-      // Rounding may leave 1 + 2e-16; the nearest probability is meant.
-      const double value = call.vector != nullptr ? used[lane] * shifts[lane].direction : std::min(used[lane], 1.0);
-      call.parts[part] = static_cast<T>(value);
     }
-  }
+  };
 };
 
 }  // namespace
