@@ -82,8 +82,9 @@ def build(folder: Path = HERE) -> list[Path]:
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
-    """Run compilers, as many at once as there are processors; after the first that fails no other is started."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    """Run compilers, one for each processor; after the first that fails no other is started."""
+    # Some take hundreds of megabytes, so never more than eight.
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
         for done in [pool.submit(_run_one, command) for command in commands]:
             try:
                 done.result()
