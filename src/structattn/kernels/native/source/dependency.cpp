@@ -41,8 +41,8 @@ struct Arcs {
     return untrusted_lanes(total.trusted(), group);
   }
 
-  // Takes the probability of one arc in four sentences. Only this and `load` know the type of the scores, so that one
-  // program, which takes a compiler long, fills the tables for both types.
+  // Takes the probability of one arc in four sentences. The type of the scores stays behind it: the program that fills
+  // the tables, which takes a compiler long, is made once for both types.
   struct Receiver {
     virtual void write(int64_t word, int64_t head, Lanes used) = 0;
 
