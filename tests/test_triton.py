@@ -127,7 +127,7 @@ def compare(
 
 
 @every_kernel
-@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+@pytest.mark.parametrize("forbidden", [pytest.param(0.0, marks=pytest.mark.slow), 0.4])
 def test_every_length_with_forbidden_parts_and_padding_that_is_no_number(
     kernel: Kernel, forbidden: float, device: str
 ) -> None:
@@ -145,7 +145,7 @@ def test_every_length_with_forbidden_parts_and_padding_that_is_no_number(
 
 
 @every_kernel
-@pytest.mark.parametrize("spread", [30.0, 3000.0, 1e9, 1e300])
+@pytest.mark.parametrize("spread", [30.0, 3000.0, pytest.param(1e9, marks=pytest.mark.slow), 1e300])
 def test_any_spread(kernel: Kernel, spread: float, device: str) -> None:
     """Doubles are proved to be enough for some of these sentences only; the others get exponents of their own."""
     scores, vectors = kernel.random(5, 3, spread=spread, seed=3), kernel.random(5, 3, seed=4)
@@ -167,7 +167,7 @@ def test_elimination_keeps_ties_where_log_space_does_not(single_root: int, devic
 
 
 @every_kernel
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)])
 def test_scores_of_every_type(kernel: Kernel, dtype: torch.dtype, device: str) -> None:
     scores, vectors = kernel.random(3, 2, seed=5), kernel.random(3, 2, seed=6)
     own = [[array.to(dtype) for array in group] for group in (scores, vectors)]

@@ -57,7 +57,7 @@ def compare(monkeypatch: pytest.MonkeyPatch, device: str) -> Callable[..., list[
 
 
 @every_kernel
-@pytest.mark.parametrize("forbidden", [0.0, 0.4])
+@pytest.mark.parametrize("forbidden", [pytest.param(0.0, marks=pytest.mark.slow), 0.4])
 def test_the_structures_of_the_cpu_for_every_length(
     kernel: Kernel, forbidden: float, compare: Callable[..., list[Tensor]]
 ) -> None:
@@ -100,7 +100,7 @@ def test_cycles_within_cycles_are_contracted(kernel: Kernel, compare: Callable[.
 
 
 @every_kernel
-@pytest.mark.parametrize("spread", [3000.0, 1e9, 1e300])
+@pytest.mark.parametrize("spread", [3000.0, pytest.param(1e9, marks=pytest.mark.slow), 1e300])
 def test_any_spread(kernel: Kernel, spread: float, compare: Callable[..., list[Tensor]]) -> None:
     """Doubles are proved to be enough for some of these sentences only."""
     scores = kernel.random(5, 2, spread=spread, seed=3)
@@ -110,7 +110,7 @@ def test_any_spread(kernel: Kernel, spread: float, compare: Callable[..., list[T
 
 
 @every_kernel
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)])
 def test_scores_of_every_type(kernel: Kernel, dtype: torch.dtype, device: str) -> None:
     scores, lengths = [array.to(dtype) for array in kernel.random(4, 2, seed=5)], torch.tensor([4, 3])
     found = chosen(kernel, scores, lengths, device=device)
