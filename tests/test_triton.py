@@ -167,7 +167,7 @@ def test_elimination_keeps_ties_where_log_space_does_not(single_root: int, devic
 
 
 @every_kernel
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_scores_of_every_type(kernel: Kernel, dtype: torch.dtype, device: str) -> None:
     scores, vectors = kernel.random(3, 2, seed=5), kernel.random(3, 2, seed=6)
     own = [[array.to(dtype) for array in group] for group in (scores, vectors)]

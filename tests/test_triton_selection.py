@@ -110,7 +110,7 @@ def test_any_spread(kernel: Kernel, spread: float, compare: Callable[..., list[T
 
 
 @every_kernel
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_scores_of_every_type(kernel: Kernel, dtype: torch.dtype, device: str) -> None:
     scores, lengths = [array.to(dtype) for array in kernel.random(4, 2, seed=5)], torch.tensor([4, 3])
     found = chosen(kernel, scores, lengths, device=device)

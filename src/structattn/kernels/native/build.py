@@ -82,15 +82,14 @@ def build(folder: Path = HERE) -> list[Path]:
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
-    """Run compilers, one for each processor; after the first that fails no other is started."""
+    """Run compilers, one for each processor; after the first that fails, or Ctrl-C, no other is started."""
     # Some take hundreds of megabytes, so never more than eight.
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+    pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 8))
+    try:
         for done in [pool.submit(_run_one, command) for command in commands]:
-            try:
-                done.result()
-            except BuildError:
-                pool.shutdown(cancel_futures=True)
-                raise
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _run_one(command: Sequence[str]) -> None:
