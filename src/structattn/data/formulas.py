@@ -12,7 +12,8 @@ from structattn.data.example import Example
 from structattn.syntax import Sentence
 
 OPERATORS = ("+", "*")
-TRAINED_ON, TESTED_ON, _DEEPER = range(2, 5), range(2, 9), range(7, 9)
+TRAINED_ON, TESTED_ON = range(2, 5), range(2, 9)
+_PUBLISHED, _DEEPER = range(2, 7), range(7, 9)
 _LARGEST = 20
 _MOST_OPERANDS = 4
 
@@ -88,13 +89,12 @@ def formula_split(
     )
     if min(sizes) < 1:
         raise ValueError(f"formula_split expects at least 1 formula in each part, got {sizes}")
-    shallow = range(TESTED_ON.start, _DEEPER.start)
     seen: set[tuple[str, ...]] = set()
     parts = []
     # Each part draws from a generator of its own; the test comes first, so that its formulas depend on nothing else.
     for number, depths, size in (
-        (2, shallow, sizes[2]),
-        (2, _DEEPER, sizes[2] * len(_DEEPER) // len(shallow)),
+        (2, _PUBLISHED, sizes[2]),
+        (2, _DEEPER, sizes[2] * len(_DEEPER) // len(_PUBLISHED)),
         (1, TRAINED_ON, sizes[1]),
         (0, TRAINED_ON, sizes[0]),
     ):

@@ -68,7 +68,7 @@ class DataConfig:
         max_length: maximum number of words of a sentence, 5,000 if ``None``. Longer ones are truncated, at prediction
             too.
         refuse_longer: refuse sentences of more words, rather than truncate them.
-        generated: number of training examples of tasks that generate their data; dev and test have a fifteenth each.
+        generated: number of training examples of tasks that generate data; dev has a fifteenth, test 1.4 times dev.
         streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for
             tasks that are answered with a class or a score.
         buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
