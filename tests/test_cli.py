@@ -355,11 +355,11 @@ MISTAKES = {
     "no data to evaluate": (["eval", "{run}", "--data", "{corpus}/none.txt"], "none.txt: "),
     "nothing to compare with": (
         ["eval", "{run}", "--data", "{corpus}/unlabelled.jsonl"],
-        "unlabelled.jsonl: example 'x' has no label to compare with",
+        "unlabelled.jsonl: example x (line 1) has no label to compare with",
     ),
     "pairs for a model of single sentences": (
         ["predict", "{run}", "--data", "{corpus}/pairs.jsonl"],
-        "task 'classification' takes one sentence, example 0 has 2",
+        "task 'classification' takes one sentence, example 0 (line 1) has 2",
     ),
     "unknown format": (
         ["predict", "{run}", "--data", "{corpus}/dev.txt", "--format", "xml"],

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -345,6 +346,32 @@ def test_patterns_of_files(tmp_path: Path) -> None:
         read_examples(tmp_path / "*.csv")
     (tmp_path / "[x].txt").write_text("3 a name with brackets\n", encoding="utf-8")
     assert [example.label for example in read_examples(tmp_path / "[x].txt")] == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "lines"),
+    [
+        ("sst", "\n" + SST, [2, 3, 4]),
+        ("labelled", "1 fine\n\n0 dull\n", [1, 3]),
+        ("text", "fine\n\ndull\n", [1, 2, 3]),
+        ("csv", 'text,label\n"so\nfine",1\ndull,0\n', [2, 4]),
+        ("tsv", "text\tlabel\nfine\t1\ndull\t0\n", [2, 3]),
+        ("json", '{"text": "fine"}\n\n{"text": "dull"}\n', [1, 3]),
+        ("json", '[\n{"text": "fine"},\n{"text": "dull"}\n]', [None, None]),
+        ("snli", snli_line("neutral") + snli_line("-") + snli_line("neutral"), [1, 3]),
+        ("sick", f"{SICK_HEADER}\n7\ta\tb\t4.5\tNEUTRAL\n", [2]),
+        ("conllu", CONLLU, [None, None]),
+        ("columns", "a DET\ndog NOUN\n\nhush VERB\n", [1, 4]),
+        ("parallel", "ein Hund\ta dog\n\nja\tyes\n", [1, 3]),
+        ("babi", "1 Mary moved.\n2 Who moved?\tMary\t1\n", [2]),
+    ],
+)
+def test_examples_know_their_line(tmp_path: Path, format: str, text: str, lines: list[int | None]) -> None:
+    examples = list(read_examples(write(tmp_path, text), format))
+    assert [example.line for example in examples] == lines
+    said = [re.findall(r"\(line (\d+)\)", example.described()) for example in examples]
+    assert said == [[] if line is None else [str(line)] for line in lines]
+    assert examples == [Example(one.sentences, one.label, id=one.id, weight=one.weight) for one in examples]
 
 
 def test_the_top_of_the_house_reads_examples(tmp_path: Path) -> None:

@@ -75,9 +75,7 @@ def test_phrases_end_where_the_words_end() -> None:
 
 def test_what_is_refused() -> None:
     long = sa.Example(LONG, "good", id="7")
-    message = (
-        "example '7' has a sentence of 30 words, more than max_length 8: truncate it, or take a greater max_length"
-    )
+    message = "example 7 has a sentence of 30 words, more than max_length 8: truncate it, or take a greater max_length"
     with pytest.raises(ConfigError, match=message):
         Task("short", max_length=8, truncation=False).limited(long)
     # The text of a translation and the heads of a tree are about every word.

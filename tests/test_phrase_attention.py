@@ -134,7 +134,7 @@ def test_classifiers_and_pairs_are_looked_at_too() -> None:
 def test_what_has_no_phrases_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected at least one example, got none"):
         phrase_attention(translator(), [])
-    with pytest.raises(ConfigError, match="example '7' has no text for the decoder to read"):
+    with pytest.raises(ConfigError, match="example 7 has no text for the decoder to read"):
         phrase_attention(translator(), [Example((SENTENCES[0],), id="7")])
     with pytest.raises(ConfigError, match="expected attention over words and phrases, there is none"):
         phrase_attention(translator("transformer", "transformer"), EXAMPLES)

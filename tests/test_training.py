@@ -719,7 +719,7 @@ def test_cross_validation_summarises_its_folds(data: DataConfig, tmp_path: Path)
         (
             "1 good\n7 bad\n",
             "1 good\n",
-            "train.txt: task 'sst5': training example 1 has unknown label '7'; known: 0, 1, 2",
+            "train.txt: task 'sst5': training example 1 (line 2) has unknown label '7'; known: 0, 1, 2",
         ),
         ("1 good\n1 bad\n", "1 good\n", "train.txt: task 'sst5': all 2 training examples have the label '1'"),
     ],

@@ -128,5 +128,5 @@ def test_mistakes(tmp_path: Path, data: Any, options: dict[str, Any], error: typ
 
 def test_evaluation_needs_labels(tmp_path: Path) -> None:
     result = sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
-    with pytest.raises(ConfigError, match="example '0' has no label to compare with; predict needs none"):
+    with pytest.raises(ConfigError, match="example 0 has no label to compare with; predict needs none"):
         sa.evaluate(result.folder, ["a day"])

@@ -5,7 +5,7 @@ Single sentences and pairs are one type, shared by every reader, task and model.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from structattn.syntax import Sentence
 from structattn.syntax.errors import shown
@@ -20,6 +20,8 @@ class Example:
         label: a class name, a score, or ``None`` when unknown.
         id: name of the example in its data set; predictions carry it.
         weight: factor of its loss.
+        line: the line of its file that it was read from, counted from 1, so that an error can name it; ``None`` where
+            it is from no file, or from one that names its sentences. Examples that differ in nothing else are equal.
 
     Raises:
         ValueError: not one or two sentences, or a weight or score that is not finite (a weight must not be negative).
@@ -39,6 +41,7 @@ class Example:
     label: str | float | None = None
     id: str = ""
     weight: float = 1.0
+    line: int | None = field(default=None, compare=False, repr=False)
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Example:
         *,
         id: str = "",
         weight: float = 1.0,
+        line: int | None = None,
     ) -> None:
         parts = (sentences,) if isinstance(sentences, Sentence | str) else tuple(sentences)
         if isinstance(sentences, list) and any(isinstance(part, str) for part in parts):
@@ -64,8 +68,19 @@ class Example:
             raise ValueError(f"Example expects a finite score, got {label}")
         if not (math.isfinite(weight) and weight >= 0):
             raise ValueError(f"Example expects a finite weight of at least 0, got {weight}")
-        for name, value in (("sentences", pair), ("label", label), ("id", id), ("weight", float(weight))):
+        values = {"sentences": pair, "label": label, "id": id, "weight": float(weight), "line": line}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def described(self, index: int | None = None) -> str:
+        """What an error calls it: by its id, or else by its index among the others, and by its line.
+
+        Example:
+            >>> Example("a dog", id="7", line=9).described(0), Example("a dog").described(0)
+            ('example 7 (line 9)', 'example 0')
+        """
+        name = "without an id" if not self.id and index is None else self.id or index
+        return f"example {name}" + ("" if self.line is None else f" (line {self.line:,})")
 
 
 def sentences_of(item: "Example | Sentence | str") -> tuple[Sentence, ...]:

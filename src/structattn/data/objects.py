@@ -58,7 +58,7 @@ def read_objects(
     names = _class_names(data)
     known: dict[tuple[Column, ...], Columns] = {}
     for number, row in enumerate(_rows(data)):
-        place = Place(name, number + 1)
+        place = Place(name, number + 1, is_line=False)
         if isinstance(row, Example):
             yield row
             continue

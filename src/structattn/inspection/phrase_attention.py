@@ -93,7 +93,7 @@ def phrase_attention(
         if isinstance(model, SequenceModel):
             for example in chosen:
                 if not isinstance(example.label, str):
-                    raise ConfigError(f"example {example.id!r} has no text for the decoder to read")
+                    raise ConfigError(f"{example.described()} has no text for the decoder to read")
         for kind, module, found in _looked(model, model.collate(chosen)):
             sums.setdefault((kind, module), _Sum()).add(*found)
     if not sums:

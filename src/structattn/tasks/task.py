@@ -184,7 +184,7 @@ class Task:
             ['good']
         """
         for index, example in enumerate(examples):
-            place = f"example {example.id or index}"
+            place = example.described(index)
             if len(example.sentences) != self.arity:
                 raise ConfigError(
                     f"task {self.name!r} takes {_sentences(self.arity)}, {place} has {len(example.sentences)}"
@@ -221,7 +221,7 @@ class Task:
         if longest <= self.max_length:
             return example
         if not self.truncation or self.answer != "label":
-            found = f"example {example.id!r} has a sentence of {longest:,} words, more than max_length"
+            found = f"{example.described()} has a sentence of {longest:,} words, more than max_length"
             hint = "truncate it, or take" if self.answer == "label" else "take"
             raise ConfigError(f"{found} {self.max_length:,}: {hint} a greater max_length")
         return dataclasses.replace(
@@ -238,7 +238,7 @@ class Task:
         found: set[str] = set()
         count = 0
         for count, example in enumerate(examples, start=1):
-            place = f"training example {example.id or count - 1}"
+            place = f"training {example.described(count - 1)}"
             if example.label is None:
                 raise ConfigError(f"task {self.name!r}: {place} has no label")
             if self.labels is not None and example.label not in self.labels:

@@ -162,7 +162,7 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         for example in measured:
             if example.label is None:
                 raise ConfigError(
-                    f"{name_of(path)}: example {example.id!r} of the {name} data has no label to compare with"
+                    f"{name_of(path)}: {example.described()} of the {name} data has no label to compare with"
                 )
     if streamed is not None:
         return Split(streamed, streamed, dev, test)
@@ -229,10 +229,9 @@ def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Exampl
         ConfigError: as `examples_of`; if an example has no label.
     """
     examples = [task.limited(example) for example in examples_of(task, source, data)]
-    unlabelled = next((example.id for example in examples if example.label is None), None)
+    unlabelled = next((example.described() for example in examples if example.label is None), None)
     if unlabelled is not None:
-        label = f"{name_of(source)}: example {unlabelled!r}"
-        raise ConfigError(f"{label} has no label to compare with; predict needs none")
+        raise ConfigError(f"{name_of(source)}: {unlabelled} has no label to compare with; predict needs none")
     return examples
 
 

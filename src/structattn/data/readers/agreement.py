@@ -59,7 +59,7 @@ def read_agreement(path: Source) -> Iterator[Example]:
             raise place.error(f"expected {shown(fields[1])} at position {position} of the sentence, got {found}")
         metadata = {"attractors": str(int(fields[3])), "verb": right, "wrong_verb": wrong}
         label = "singular" if _is_singular(right, wrong) else "plural"
-        yield Example((Sentence(words[:position], metadata=metadata),), label, id=str(count))
+        yield Example((Sentence(words[:position], metadata=metadata),), label, id=str(count), line=gold[0])
 
 
 def find_pair(path: Source) -> tuple[Path, Path] | None:

@@ -69,7 +69,8 @@ def read_babi(path: Source) -> Iterator[Example]:
         for name in support:
             if not _NUMBER.fullmatch(name) or int(name) not in places:
                 raise place.error(f"expected the numbers of facts before the question, got {shown(name)}")
-        yield Example((_story(facts, [places[int(name)] for name in support]), Sentence(words)), answer, id=str(count))
+        story = _story(facts, [places[int(name)] for name in support])
+        yield Example((story, Sentence(words)), answer, id=str(count), line=line_number)
         count += 1
 
 

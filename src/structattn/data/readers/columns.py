@@ -52,7 +52,7 @@ def read_columns(
                 raise Place(path, number).error(f"expected a word and a tag without spaces, got {shown(line)}")
             words.append(word)
             tags.append(tag)
-        yield Example((Sentence(words),), " ".join(tags), id=str(count))
+        yield Example((Sentence(words),), " ".join(tags), id=str(count), line=block[0][0])
 
 
 def _blocks(path: Source) -> Iterator[list[tuple[int, str]]]:

@@ -18,6 +18,12 @@ class Place:
     file: Source
     line: int
     within: str = ""
+    is_line: bool = True
+
+    @property
+    def own_line(self) -> int | None:
+        """The line; ``None`` where ``line`` counts rows of a collection, or says where the array around it begins."""
+        return self.line if self.is_line else None
 
     def error(self, message: str) -> ParseError:
         """The error to raise at this place."""
@@ -69,7 +75,7 @@ def _array_objects(path: Source, line: int, text: str) -> Iterator[tuple[Place, 
     except ValueError as error:
         raise start.error(f"expected an array of JSON objects, got {shown(text, width=40)} ({error})") from None
     for number, item in enumerate(items, 1):
-        place = Place(path, line, f"item {number}: ")
+        place = Place(path, line, f"item {number}: ", is_line=False)
         if not isinstance(item, dict):
             raise place.error(f"expected a JSON object, got {shown(item, width=40)}")
         yield place, item

@@ -166,4 +166,4 @@ class Item:
         sentences = (
             sentence_of(text, tokenised=tokenised) if isinstance(text, str) else Sentence(text) for text in self.texts
         )
-        return Example(tuple(sentences), self.label(target), id=self.id, weight=weight)
+        return Example(tuple(sentences), self.label(target), id=self.id, weight=weight, line=self.place.own_line)

@@ -27,7 +27,7 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
         if not (label and text):
             raise place.error(f"expected 'label text', got {shown(line, width=40)}")
         sentence = sentence_of(text[0], tokenised=tokenised)
-        yield Example((sentence,), label_of(label, place, target=target), id=str(count))
+        yield Example((sentence,), label_of(label, place, target=target), id=str(count), line=number)
         count += 1
 
 
@@ -41,7 +41,7 @@ def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
         texts = line.split("\t")
         if len(texts) > 2:
             raise Place(path, number).error(f"expected one sentence, or two with a tab between, got {len(texts)}")
-        yield Example([sentence_of(text, tokenised=tokenised) for text in texts], id=str(number - 1))
+        yield Example([sentence_of(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
 
 
 def read_json(

@@ -90,7 +90,7 @@ def _two_files(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:
             raise Place(second, number).error(f"expected a translation of {source}, got none")
         if not len(sentence):
             raise place.error(f"expected the sentence that {shown(text, width=40)} translates, got an empty line")
-        yield Example((sentence,), text.strip(), id=str(count))
+        yield Example((sentence,), text.strip(), id=str(count), line=number)
         count += 1
 
 
@@ -122,5 +122,6 @@ def _table(path: Source, tokenised: bool) -> Iterator[Example]:
             raise place.error(f"expected a sentence before the tab, got {shown(line, width=40)}")
         if len(fields) == 2 and not fields[1].strip():
             raise place.error(f"expected a translation behind the tab, got {shown(line, width=40)}")
-        yield Example((sentence,), fields[1].strip() if len(fields) == 2 else None, id=str(count))
+        translation = fields[1].strip() if len(fields) == 2 else None
+        yield Example((sentence,), translation, id=str(count), line=number)
         count += 1

@@ -61,7 +61,7 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
                 line=number,
             )
         if phrases == "none":
-            yield _sst_example(tree, subtrees[0][0], str(count))
+            yield _sst_example(tree, subtrees[0][0], str(count), number)
         else:
             if sum(end - start for _, start, end in subtrees) > MAX_PHRASE_WORDS:
                 message = f"expected phrases of at most {MAX_PHRASE_WORDS:,} words together"
@@ -74,7 +74,7 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
                     seen.add(key)
                 light = phrases == "weighted" and index > 0 and label == _NEUTRAL
                 name = f"{count}/{index}" if index else str(count)
-                yield _sst_example(_part(tree, start, end), label, name, weight=_LIGHT if light else 1.0)
+                yield _sst_example(_part(tree, start, end), label, name, number, weight=_LIGHT if light else 1.0)
         count += 1
 
 
@@ -98,7 +98,8 @@ def read_snli(path: Source) -> Iterator[Example]:
         for key in _SNLI_KEYS[1:]:
             tree = _tree(item[key], place)
             sentences.append(_penn_sentence(tree, dependency=tree.to_dependency()))
-        yield Example(sentences, label_of(item["gold_label"], place, target="class"), id=str(item.get("pairID", "")))
+        label = label_of(item["gold_label"], place, target="class")
+        yield Example(sentences, label, id=str(item.get("pairID", "")), line=place.own_line)
 
 
 def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
@@ -169,8 +170,8 @@ def _penn_sentence(tree: ConstituencyTree, dependency: DependencyTree | None = N
     return Sentence(tree.words, complete, dependency, tree)
 
 
-def _sst_example(tree: ConstituencyTree, label: str, name: str, *, weight: float = 1.0) -> Example:
-    return Example((Sentence(tree.words, constituency=tree),), label, id=name, weight=weight)
+def _sst_example(tree: ConstituencyTree, label: str, name: str, line: int, *, weight: float = 1.0) -> Example:
+    return Example((Sentence(tree.words, constituency=tree),), label, id=name, weight=weight, line=line)
 
 
 def _part(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
