@@ -289,6 +289,12 @@ MISTAKES = {
         ["train", "--optimization.epoch", "3"],
         "unknown option --optimization.epoch (did you mean --optimization.epochs?); known: --optimization.average",
     ),
+    "a file for a group": (
+        ["train", "--data", "x.txt"],
+        "--data: expected one of its options, or a YAML file of them, got 'x.txt'; known: --data.train, --data.dev",
+    ),
+    "a word for options": (["train", "--options", "fast"], "--options: expected its options as --options.NAME VALUE"),
+    "an option of the encoder": (["train", "--dim", "8"], "unknown option --dim (did you mean --options.dim?); known"),
     "missing positional": (["eval", "--data", "x"], "missing RUN; see structattn eval --help"),
     "missing option": (["eval", "{run}"], "missing --data; see structattn eval --help"),
     "no runs": (["compare"], "missing RUNS"),

@@ -68,7 +68,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
         return None
     except ArgumentError as error:
         shown = [action for action in parser._actions if action.help != SUPPRESS]
-        options = sorted(name[2:] for one in shown for name in one.option_strings if name.startswith("--"))
+        options = [name[2:] for one in shown for name in one.option_strings if name.startswith("--")]
         message = _in_one_sentence(_with_file(str(error), arguments), options, mappings, _choices(command))
         raise ConfigError(f"{message}; see structattn {verb} --help") from None
     found = {name: values[name] for name in inspect.signature(command).parameters if name not in whole}
@@ -197,11 +197,16 @@ def _choices(command: Callable[..., Iterator[str]]) -> dict[str, str]:
 
 def _in_one_sentence(message: str, options: Sequence[str], mappings: Sequence[str], choices: Mapping[str, str]) -> str:
     """Rephrase jsonargparse's message for the command line, with the known names where one was unknown or missing."""
+    if section := re.search(r'key "([\w.]+)":\s+Unable to load config (.*)', message):
+        known = ", ".join(f"--{option}" for option in options if option.startswith(f"{section[1]}."))
+        return f"--{section[1]}: expected one of its options, or a YAML file of them, got {section[2]}; known: {known}"
     message = explain(message, lambda name: _spelt(name, options))
+    if whole := re.search(r"--([\w.]+): expected dict, got (.*)", message):
+        return f"--{whole[1]}: expected its options as --{whole[1]}.NAME VALUE, got {whole[2]}"
     if required := re.search(r"arguments are required: (.*)", message):
         names = required[1].split(", ")
-        known = [f"; known: {choices[name]}" for name in names if name in choices]
-        return f"missing {', '.join(_spelt(name, options) for name in names)}{''.join(known)}"
+        values = [f"; known: {choices[name]}" for name in names if name in choices]
+        return f"missing {', '.join(_spelt(name, options) for name in names)}{''.join(values)}"
     if inner := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):
         return _unknown(f"{inner[1]}.{inner[2]}", options, mappings)
     if words := re.search(r"unrecognized arguments: (?!--)(\S+)", message):
@@ -220,7 +225,8 @@ def _unknown(name: str, options: Sequence[str], mappings: Sequence[str] = ()) ->
     """Names the options beside it: those of ``--data`` for an unknown ``--data.x``, the outermost ones otherwise.
 
     An option of that name in another group is taken to be meant: ``--epochs`` is ``--optimization.epochs``. Of a
-    misspelt group it is the group that is meant: ``--opitons.dim`` is ``--options.dim``.
+    misspelt group it is the group that is meant: ``--opitons.dim`` is ``--options.dim``. A name like none that is known
+    may be one that the encoder knows: ``--dim`` is ``--options.dim``.
     """
     group, _, last = name.rpartition(".")
     groups = {option.rpartition(".")[0] for option in options} | set(mappings)
@@ -228,9 +234,11 @@ def _unknown(name: str, options: Sequence[str], mappings: Sequence[str] = ()) ->
         if meant_group[0] in mappings:
             return f"unknown option --{name} (did you mean --{meant_group[0]}.{last}?)"
         group = meant_group[0]
-    known = [option for option in options if option.rpartition(".")[0] == group] or list(options)
+    known = sorted(option for option in options if option.rpartition(".")[0] == group) or sorted(options)
     same = [option for option in options if option.rpartition(".")[2] == last]
     meant = [f"--{option}" for option in same or _similar(last, known) or _similar(last, options)]
+    if not meant and not group and "options" in mappings:
+        meant = [f"--options.{last}"]
     hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return f"unknown option --{name}{hint}; known: {', '.join('--' + option for option in known)}"
 
