@@ -15,6 +15,7 @@ from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.bilstm import BiLSTM
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.layers import (
+    CountedPositions,
     DependencyScorer,
     HeadReader,
     MeanPooling,
@@ -141,6 +142,7 @@ def structured(
     single_root: bool = False,
     with_children: bool = False,
     outer_tanh: int = 1,
+    counts: int | None = None,
     dropout: float = 0.0,
 ) -> SentenceEncoder:
     """Word vectors concatenated with their soft heads in a latent tree (Kim et al. 2017, section 4.1).
@@ -150,13 +152,16 @@ def structured(
         attention: ``none`` (word vectors only), ``simple`` (each word chooses any word), ``projective`` and
             ``nonprojective`` (its head in a dependency tree), or ``constituency`` (the words of the phrases around it).
         dim: width of the words' states; the embedder's if ``None``.
-        hidden: width of each direction of the LSTM that scores the structure; that of the states if ``None``.
+        hidden: width of each direction of the LSTM that scores the structure, or with ``counts`` of the scores' hidden
+            layer; that of the states if ``None``.
         num_layers: layers of a bidirectional LSTM below the attention, as wide in each direction as the words' states;
             none if ``None``, as in the paper, to isolate the effect of attention.
         single_root: whether exactly one word is headed by the root; dependency trees only.
         with_children: whether the expected sum of the children is concatenated to the head; dependency trees only.
         outer_tanh: how often scores pass a last hyperbolic tangent: once in the paper, twice in one path of its code.
             Without it, scores are unbounded, trees can become peaked, and training depends less on the initialisation.
+        counts: how many `CountedPositions` say how a word stands to its head. With these heads are scored from the
+            words' states as they are, and no LSTM reads them for that; heads of words only. Not in the paper.
         dropout: on the words' states.
 
     Raises:
@@ -174,6 +179,8 @@ def structured(
         raise ConfigError(f"single_root concerns dependency trees; attention is {attention!r}")
     if with_children and attention not in ("simple", "projective", "nonprojective"):
         raise ConfigError(f"with_children concerns heads; attention is {attention!r}")
+    if counts is not None and attention not in ("simple", "projective", "nonprojective"):
+        raise ConfigError(f"counts concerns heads; attention is {attention!r}")
     if outer_tanh not in (0, 1, 2) or (attention == "none" and outer_tanh != 1):
         raise ConfigError(
             f"outer_tanh must be 0, 1 or 2, and 1 with attention='none', which has no scores; got {outer_tanh}"
@@ -195,8 +202,14 @@ def structured(
             "projective": partial(DependencyCRF, single_root=single_root),
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
         }
-        heads = DependencyScorer(2 * lstm_dim, family=families[attention], bound=bound)
-        scorer, reader = ReadingScorer(width, lstm_dim, scorer=heads), HeadReader(width, with_children=with_children)
+        family, reader = families[attention], HeadReader(width, with_children=with_children)
+        scorer: nn.Module
+        if counts is None:
+            heads = DependencyScorer(2 * lstm_dim, family=family, bound=bound)
+            scorer = ReadingScorer(width, lstm_dim, scorer=heads)
+        else:
+            positions = CountedPositions(width, counts)
+            scorer = DependencyScorer(width, hidden, family=family, bound=bound, positions=positions)
         layer, output = StructuredAttention(scorer, reader=reader), width + reader.output_dim
     contextualizer = ConcatContext(layer, below=below)
     return SentenceEncoder(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         unary_potentials,
     )
     from structattn.layers.child_attention import ChildAttention
+    from structattn.layers.counted_positions import CountedPositions
     from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
     from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
     from structattn.layers.devices import Hardware
@@ -77,6 +78,7 @@ __all__ = [
     "Children",
     "Concat",
     "ConstituencyTreeLSTM",
+    "CountedPositions",
     "CrossAttention",
     "CrossSource",
     "DependencyScorer",

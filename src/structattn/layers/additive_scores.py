@@ -15,12 +15,15 @@ from structattn.layers.linear import glorot_linear
 class AdditiveScores(nn.Module):
     r"""``theta_ij = bound( s^T tanh(W_1 x_i + W_2 y_j + b) )``: Kim et al. (2017), section 4.1.
 
-    The paper's outer function is again a hyperbolic tangent, which keeps the scores between -1 and 1.
+    The paper's outer function is again a hyperbolic tangent, which keeps the scores between -1 and 1. Not in the paper:
+    with positions ``p`` and ``q`` of the two sides, ``V (q_j - p_i)`` stands beside the states within the inner one, so
+    that a score depends on how far they are from each other, and not on where they are.
 
     Args:
         dim: width of both states.
         hidden: width of the hidden layer; as wide as the states if ``None``.
         bound: the outer function; ``nn.Tanh()`` if ``None``, ``nn.Identity()`` for unbounded scores.
+        axes: how many numbers say the position of a state; none if 0.
 
     Example:
         >>> scores = AdditiveScores(4, 8)(torch.ones(1, 2, 4), torch.ones(1, 3, 4))
@@ -28,11 +31,12 @@ class AdditiveScores(nn.Module):
         (torch.Size([1, 2, 3]), True)
     """
 
-    def __init__(self, dim: int, hidden: int | None = None, *, bound: nn.Module | None = None) -> None:
+    def __init__(self, dim: int, hidden: int | None = None, *, bound: nn.Module | None = None, axes: int = 0) -> None:
         super().__init__()
         hidden = dim if hidden is None else hidden
         self.first = glorot_linear(dim, hidden)
         self.second = glorot_linear(dim, hidden, bias=False)
+        self.difference = glorot_linear(axes, hidden, bias=False) if axes else None
         self.score = glorot_linear(hidden, 1, bias=False)
         self.bound = nn.Tanh() if bound is None else bound
 
@@ -41,6 +45,8 @@ class AdditiveScores(nn.Module):
         first: Float[Tensor, "batch first dim"],
         second: Float[Tensor, "batch second dim"],
         lengths: Int[Tensor, " batch"] | None = None,
+        *,
+        positions: tuple[Float[Tensor, "batch first axis"], Float[Tensor, "batch second axis"]] | None = None,
     ) -> Float[Tensor, "batch first second"]:
         """Score every pair.
 
@@ -51,11 +57,14 @@ class AdditiveScores(nn.Module):
             second: states, of words.
             lengths: how many words of each sentence count, all if ``None``; where there are more first states, as
                 behind that of a root, so many more of these. Pairs with others score ``bound(0)``, without influence.
+            positions: of the first and of the second states, where the layer knows some.
         """
         num_first, num_second = first.shape[1], second.shape[1]
         counted = second.new_full((len(second),), num_second, dtype=torch.long) if lengths is None else lengths
         sizes = torch.stack([counted + (num_first - num_second), counted], -1)
         one, other = self.first(first), self.second(second)
+        if self.difference is not None and positions is not None:
+            one, other = one - self.difference(positions[0]), other + self.difference(positions[1])
         weight = at_least_single(self.score.weight[0])
         scores = additive_scores(at_least_single(one), at_least_single(other), weight, sizes)
         bounded: Tensor = self.bound(scores.to(one.dtype))

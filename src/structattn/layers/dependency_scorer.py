@@ -8,11 +8,13 @@ Reference: Kim et al. (2017), Structured attention networks, sections 3.2, 4.1 a
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from structattn.distributions import DependencyCRF, IndependentChoice
 from structattn.layers.additive_scores import AdditiveScores
+from structattn.layers.counted_positions import CountedPositions
 from structattn.layers.expectations import PartDistribution
 from structattn.layers.structured_attention import Reader, Scorer
 
@@ -42,6 +44,9 @@ class DependencyScorer(Scorer):
     ``theta_ij = tanh( s^T tanh(W_1 h_i + W_2 h_j + b) )`` for the head ``i`` of word ``j``. The paper's states ``h``
     come from a bidirectional LSTM.
 
+    Not in the paper: positions ``p`` of the words, such as `CountedPositions`, put ``V (p_j - p_i)`` beside the states;
+    the root's are nought.
+
     Args:
         dim: width of the states.
         hidden: width of the hidden layer; ``dim`` if ``None``.
@@ -51,6 +56,8 @@ class DependencyScorer(Scorer):
         bound: the outer function; ``nn.Tanh()`` if ``None``.
         temperature: all scores are divided by it.
         noise: changes the scores, as `GumbelNoise` does.
+        positions: module ``(states of the words, mask)`` to positions ``(batch, word, axis)``, with their number in
+            ``num_axes``.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -73,10 +80,13 @@ class DependencyScorer(Scorer):
         bound: nn.Module | None = None,
         temperature: float = 1.0,
         noise: nn.Module | None = None,
+        positions: CountedPositions | None = None,
     ) -> None:
         super().__init__(temperature=temperature, noise=noise)
         self.dim = dim
-        self.scores = AdditiveScores(dim, hidden, bound=bound)
+        self.positions = positions
+        axes = 0 if positions is None else positions.num_axes
+        self.scores = AdditiveScores(dim, hidden, bound=bound, axes=axes)
         self.family = family
 
     def reader(self) -> "HeadReader":
@@ -87,7 +97,11 @@ class DependencyScorer(Scorer):
         """A distribution over the heads of the words; the state of the root comes first."""
         # The head is the first of the pair, as in the paper; rows are words here.
         lengths = mask.sum(-1)
-        return self.family(self.adjusted(self.scores(states, states[:, 1:], lengths).mT), lengths)
+        words, positions = states[:, 1:], None
+        if self.positions is not None:
+            found = self.positions(words, mask)
+            positions = (F.pad(found, (0, 0, 1, 0)), found)
+        return self.family(self.adjusted(self.scores(states, words, lengths, positions=positions).mT), lengths)
 
 
 class HeadReader(Reader):
