@@ -202,13 +202,16 @@ def structured(
             "projective": partial(DependencyCRF, single_root=single_root),
             "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
         }
-        family, reader = families[attention], HeadReader(width, with_children=with_children)
+        family = families[attention]
         scorer: nn.Module
         if counts is None:
             heads = DependencyScorer(2 * lstm_dim, family=family, bound=bound)
-            scorer = ReadingScorer(width, lstm_dim, scorer=heads)
+            scorer, reader = (
+                ReadingScorer(width, lstm_dim, scorer=heads),
+                HeadReader(width, with_children=with_children),
+            )
         else:
-            positions = CountedPositions(width, counts)
+            reader, positions = HeadReader(width, with_children=with_children), CountedPositions(width, counts)
             scorer = DependencyScorer(width, hidden, family=family, bound=bound, positions=positions)
         layer, output = StructuredAttention(scorer, reader=reader), width + reader.output_dim
     contextualizer = ConcatContext(layer, below=below)
