@@ -84,6 +84,9 @@ def test_every_parameter_of_an_encoder_that_counts_learns(attention: str) -> Non
 def test_mistakes() -> None:
     with pytest.raises(ValueError, match="CountedPositions expects at least one sum, got 0"):
         CountedPositions(4, 0)
+    for axes, positions in ((0, (STATES, STATES)), (1, None)):
+        with pytest.raises(ValueError, match="AdditiveScores expects positions where it has axes; it has"):
+            AdditiveScores(DIM, axes=axes)(STATES.float(), STATES.float(), positions=positions)
     for attention in ("none", "constituency"):
         with pytest.raises(ConfigError, match=f"counts concerns heads; attention is '{attention}'"):
             sa.encoders.build("structured", vocab_size=4, attention=attention, counts=2)

@@ -57,8 +57,14 @@ class AdditiveScores(nn.Module):
             second: states, of words.
             lengths: how many words of each sentence count, all if ``None``; where there are more first states, as
                 behind that of a root, so many more of these. Pairs with others score ``bound(0)``, without influence.
-            positions: of the first and of the second states, where the layer knows some.
+            positions: of the first and of the second states, if the layer has axes.
+
+        Raises:
+            ValueError: for positions without axes, or axes without positions.
         """
+        if (self.difference is None) != (positions is None):
+            given, axes = "none" if positions is None else "some", "none" if self.difference is None else "some"
+            raise ValueError(f"AdditiveScores expects positions where it has axes; it has {axes} and got {given}")
         num_first, num_second = first.shape[1], second.shape[1]
         counted = second.new_full((len(second),), num_second, dtype=torch.long) if lengths is None else lengths
         sizes = torch.stack([counted + (num_first - num_second), counted], -1)
