@@ -204,6 +204,7 @@ def structured(
         }
         family = families[attention]
         scorer: nn.Module
+        # Which part is made first decides what a seed gives, and so what records of runs can be made again.
         if counts is None:
             heads = DependencyScorer(2 * lstm_dim, family=family, bound=bound)
             scorer, reader = (
