@@ -182,6 +182,34 @@ def test_correlations_are_resampled_where_records_keep_the_numbers(papers: Path)
     assert can_be_resampled([found["high"], None], "spearman")
 
 
+@pytest.mark.parametrize(
+    ("better", "entry", "name"),
+    [
+        ("high", {"metric": "pearson"}, "ordering reproduced"),
+        ("low", {"metric": "pearson"}, "not reproduced"),
+        ("high", {"metric": "accuracy"}, "not reproduced"),
+        ("low", {"metric": "accuracy"}, "ordering reproduced"),
+    ],
+)
+def test_an_ordering_is_that_of_the_metric_of_the_row(
+    papers: Path, monkeypatch: pytest.MonkeyPatch, better: str, entry: dict[str, Any], name: str
+) -> None:
+    """Of two rows the one with the better correlation has the fewer right answers."""
+    rows, random = all_rows(papers), np.random.default_rng(0)
+    gold = random.normal(size=400)
+    found = {}
+    for row, noise in NOISE.items():
+        one = numeric(rows[f"mine/{row}"], gold, [gold + noise * random.normal(size=400)] * 2)
+        right = bits(RIGHT["low" if row == "high" else "high"])
+        records = [replace(record, examples=400, right=right, metrics={entry["metric"]: 0.5}) for record in one.records]
+        found[f"mine/{row}"] = replace(one, records=tuple(records))
+    evidence = Evidence(papers)
+    monkeypatch.setattr(evidence, "of", lambda row, place: found[row])
+    other = "low" if better == "high" else "high"
+    row = {"ours": f"mine/{better}", "above": f"mine/{other}", "published": 90.0}
+    assert verdict({**DEFAULTS, **row, **entry}, evidence, "here").name == name
+
+
 @pytest.mark.parametrize("name", ["bleu", "span_f1", "tag_accuracy"])
 def test_kept_counts_give_the_interval_of_the_texts_themselves(papers: Path, name: str) -> None:
     if name == "bleu":

@@ -83,10 +83,10 @@ class Verdict:
     is_older: bool = False
 
 
-def is_above(found: Recorded, other: Recorded) -> bool:
-    """Whether one row is significantly above another, see ``difference``."""
-    result = difference(found, other)
-    return result is not None and bool(result.low > 0)
+def _is_better(found: Recorded, other: Recorded, metric: str, lowest: bool) -> bool:
+    """Whether one row is significantly better than another in a metric, see ``difference``; lower if ``lowest``."""
+    result = difference(found, other, metric)
+    return result is not None and bool(result.high < 0 if lowest else result.low > 0)
 
 
 def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict:
@@ -121,7 +121,7 @@ def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict
         name = REPRODUCED
     elif published is not None and entry.get("above") not in (None, entry["ours"]):
         other = evidence.of(entry["above"], place)
-        if other is not None and is_above(found, other):
+        if other is not None and _is_better(found, other, entry["metric"], bool(entry.get("lowest"))):
             name = ORDERED
     note = f"tried {entry['tried']}" if name in (FAILED, ORDERED) and "tried" in entry else ""
     digits = entry["digits"]
