@@ -144,6 +144,16 @@ def test_transforms_see_one_expression() -> None:
     torch.testing.assert_close(tangents, wanted)
 
 
+@pytest.mark.usefixtures("_held")
+def test_a_layer_sums_in_single_precision_under_autocast() -> None:
+    torch.manual_seed(0)
+    layer, states = AdditiveScores(4, 200, bound=torch.nn.Identity()), torch.randn(1, 9, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, one, other = layer(states, states), layer.first(states), layer.second(states)
+    expected = additive_scores(one.float(), other.float(), layer.score.weight[0], torch.tensor([[9, 9]]))
+    assert torch.equal(found, expected.bfloat16())
+
+
 def test_a_layer_scores_the_words_that_count_behind_those_in_front() -> None:
     torch.manual_seed(0)
     layer, states = AdditiveScores(3, 5), torch.randn(2, 5, 3)

@@ -1,7 +1,10 @@
 """Laws of the masked functions: against plain loops, and where nothing is allowed."""
 
+import contextlib
 import math
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from structattn.functional import (
     masked_max,
     masked_mean,
     masked_softmax,
+    one_thread,
     round_down,
     round_up,
     take_rows,
@@ -89,6 +93,60 @@ def test_pooling_takes_real_states_only(pool, by_hand, garbage: float) -> None: 
     assert gradient is not None
     assert not gradient[~mask].any()
     assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("value", [100.0, -60000.0])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pooled", [masked_mean, masked_max])
+def test_pooling_many_equal_states_gives_one_of_them(
+    pooled: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype, value: float
+) -> None:
+    states = torch.full((1, 2001, 1), value, dtype=dtype)
+    found = pooled(states, torch.arange(2001)[None] < 2000)
+    assert found.dtype == dtype
+    assert found.item() == states[0, 0].item()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pooled", [masked_mean, masked_max])
+def test_pooling_no_states_gives_zero(pooled: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype) -> None:
+    states = torch.ones(2, 0, 3, dtype=dtype, requires_grad=True)
+    found = pooled(states, torch.ones(2, 0, dtype=torch.bool))
+    assert (found.dtype, found.tolist()) == (dtype, [[0.0] * 3] * 2)
+    found.sum().backward()
+
+
+@pytest.mark.parametrize("inside", [1, 2])
+def test_threads_may_ask_for_one_thread_while_others_do(inside: int) -> None:
+    """One after the other enters, and the first of them leaves first."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        seen: list[int] = []
+        entered, left = ([threading.Event() for _ in range(2)] for _ in range(2))
+
+        def enter(number: int) -> None:
+            if number:
+                entered[0].wait(9)
+            with contextlib.ExitStack() as stack:
+                for _ in range(inside):
+                    stack.enter_context(one_thread())
+                entered[number].set()
+                (left[0] if number else entered[1]).wait(9)
+                seen.append(torch.get_num_threads())
+            seen.append(torch.get_num_threads())
+            left[number].set()
+
+        threads = [threading.Thread(target=enter, args=(number,)) for number in range(2)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        with ThreadPoolExecutor(1) as new:
+            seen.append(new.submit(torch.get_num_threads).result())
+        assert seen == [1, 3, 1, 3, 3]
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -134,6 +134,8 @@ def test_score_targets_are_distributions_with_the_score_as_mean(score_range: tup
     assert targets.shape[1] == int(high - low) + 1
     torch.testing.assert_close(targets.sum(-1), torch.ones(101))
     torch.testing.assert_close(expected_scores(targets, score_range), torch.tensor(scores))
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(expected_scores(targets, score_range), torch.tensor(scores))
 
 
 def test_score_out_of_range_is_refused() -> None:

@@ -272,6 +272,18 @@ def test_deep_trees_stay_exact_in_single_precision() -> None:
     torch.testing.assert_close(closed(**single).double(), closed(**case), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["paper", "ref"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_deep_trees_are_the_same_under_autocast(dtype: torch.dtype, mode: str) -> None:
+    size = 100
+    spans, parents = [(start, size) for start in range(size - 1)], list(range(-1, size - 2))
+    case = example(0, size) | {"spans": spans, "parents": parents, "nodes": torch.randn(size - 1, 6).double()}
+    single = {name: value.float() if isinstance(value, Tensor) else value for name, value in case.items()}
+    with torch.autocast("cpu", dtype):
+        found = closed(**single, mode=mode)
+    assert torch.equal(found, closed(**single, mode=mode))
+
+
 def test_half_precision_accumulates_in_single() -> None:
     case = example(4, 12)
     half = {name: value.bfloat16() if isinstance(value, Tensor) else value for name, value in case.items()}

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
+from structattn.functional.precision import full_precision
 from structattn.functional.rows import take_rows
 from structattn.functional.tree_operator import TreeOperator
 
@@ -82,6 +83,8 @@ def accumulate(
 ) -> Float[Tensor, "batch head phrase channel"]:
     """The same over trees that are an operator already, so that layers and heads share it.
 
+    Sums of many small numbers, and differences of such sums: never in half precision, also under autocast.
+
     Raises:
         ValueError: for tables that are not half as wide as the values, or without a usable row.
 
@@ -90,18 +93,30 @@ def accumulate(
         >>> accumulate(torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 2), trees)
         tensor([[[[0.5000, 0.5000, 0.5000, 0.5000]]]])
     """
-    batch, heads, phrases, channels = nodes.shape
-    dtype = nodes.dtype
+    channels = nodes.shape[-1]
     for name, table in (("vertical", vertical), ("horizontal", horizontal)):
         if table is not None and (2 * table.shape[1] != channels or table.shape[0] < 2):
             raise ValueError(
                 f"{name} expects a table of at least 2 rows and half of {channels} channels, got {tuple(table.shape)}"
             )
+    with full_precision(nodes):
+        return _accumulated(leaves, nodes, weights, trees, vertical, horizontal).to(nodes.dtype)
+
+
+def _accumulated(
+    leaves: Tensor,
+    nodes: Tensor,
+    weights: Tensor,
+    trees: TreeOperator,
+    vertical: Tensor | None,
+    horizontal: Tensor | None,
+) -> Tensor:
+    """What ``accumulate`` gives, in the type of the operator."""
+    batch, heads, phrases, channels = nodes.shape
     if vertical is not None and trees.mode == "ref":
         met = take_rows(vertical, trees.depths.clamp(max=len(vertical) - 1))
         nodes = nodes + F.pad(met, (0, channels // 2)).unsqueeze(1)
-    # Heads stand beside one another, so that all of them share the matrices of the trees. Sums of many small numbers:
-    # never in half precision.
+    # Heads stand beside one another, so that all of them share the matrices of the trees.
     leaves, nodes, weights = (
         part.to(trees.operator.dtype).transpose(1, 2) for part in (leaves, nodes, weights.unsqueeze(-1))
     )
@@ -119,8 +134,7 @@ def accumulate(
         if horizontal is not None:
             halves[1] = trees.by_place(flat, _rows(horizontal, trees.by_place.width, flat.dtype))
         total = total + torch.cat(halves, dim=-1)
-    accumulated: Tensor = total.transpose(1, 2).to(dtype)
-    return accumulated
+    return total.transpose(1, 2)
 
 
 def _rows(table: Tensor, number: int, dtype: torch.dtype) -> Tensor:

@@ -33,14 +33,15 @@ def masked_softmax(scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."], d
 def masked_mean(
     states: Float[Tensor, "*batch node dim"], mask: Bool[Tensor, "*batch node"]
 ) -> Float[Tensor, "*batch dim"]:
-    """Mean of the real states; zero if there is none.
+    """Mean of the real states; zero if there is none. Half precision is summed in single precision.
 
     Example:
         >>> masked_mean(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
         tensor([[2.]])
     """
     count = mask.sum(-1, keepdim=True).clamp(min=1)
-    return states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(-2) / count
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return (states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(-2, dtype=wide) / count).to(states.dtype)
 
 
 def masked_max(
@@ -52,7 +53,9 @@ def masked_max(
         >>> masked_max(torch.tensor([[[-1.0], [-3.0], [9.0]]]), torch.tensor([[True, True, False]]))
         tensor([[-1.]])
     """
-    largest = states.masked_fill(~mask.unsqueeze(-1), very_negative(states.dtype)).amax(-2)
+    if not states.shape[-2]:
+        return states.sum(-2)  # zeros; a maximum of nothing is an error
+    largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(-2)
     return largest.masked_fill(~mask.any(-1, keepdim=True), 0.0)
 
 

@@ -1,5 +1,8 @@
 """Types of numbers."""
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -12,3 +15,22 @@ def at_least_single(tensor: Tensor) -> Tensor:
         torch.float32
     """
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
+    """No autocast within the block, which would round the factors of products there, whatever their type.
+
+    Args:
+        tensor: on the device that the block computes on.
+
+    Example:
+        >>> ones = torch.ones(1, 1)
+        >>> with torch.autocast("cpu", torch.bfloat16), full_precision(ones):
+        ...     (ones @ ones).dtype
+        torch.float32
+    """
+    device = tensor.device.type
+    # Without autocast there is nothing to leave, and a graph stays free of the block.
+    if device == "meta" or not torch.is_autocast_enabled(device):
+        return nullcontext()
+    return torch.autocast(device_type=device, enabled=False)

@@ -1,14 +1,19 @@
 """A context manager that sets torch's number of threads."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import torch
 
+# The blocks that run: the thread of each, and the number that this thread gets again.
+_RUNNING: list[tuple[int, int]] = []
+_LOCK = threading.Lock()
+
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread inside, the caller's number again afterwards.
+    """One thread inside, the caller's number again afterwards; blocks of several threads may overlap.
 
     A second thread brings small models little, and costs ten times as much where cores are shared.
 
@@ -20,9 +25,22 @@ def one_thread() -> Iterator[None]:
         >>> torch.get_num_threads() == before
         True
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    own = threading.get_ident()
+    with _LOCK:
+        running = own, _number_of(own)
+        _RUNNING.append(running)
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _LOCK:
+            _RUNNING.remove(running)
+            torch.set_num_threads(running[1])
+
+
+def _number_of(own: int) -> int:
+    """The number of threads that the calling thread has outside of such blocks."""
+    number = torch.get_num_threads()
+    others = [before for thread, before in _RUNNING if thread != own]
+    # A new thread inherits the number that was set last, which another one's block may have set.
+    return others[0] if number == 1 and others and len(others) == len(_RUNNING) else number

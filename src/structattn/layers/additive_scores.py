@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from structattn.functional.precision import at_least_single
+from structattn.functional.precision import at_least_single, full_precision
 from structattn.kernels.additive_scores import additive_scores
 from structattn.layers.linear import glorot_linear
 
@@ -72,6 +72,7 @@ class AdditiveScores(nn.Module):
         if self.difference is not None and positions is not None:
             one, other = one - self.difference(positions[0]), other + self.difference(positions[1])
         weight = at_least_single(self.score.weight[0])
-        scores = additive_scores(at_least_single(one), at_least_single(other), weight, sizes)
+        with full_precision(one):
+            scores = additive_scores(at_least_single(one), at_least_single(other), weight, sizes)
         bounded: Tensor = self.bound(scores.to(one.dtype))
         return bounded

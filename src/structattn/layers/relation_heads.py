@@ -6,8 +6,6 @@ attention is computed with them: states and a relation are all they need.
 """
 
 import math
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 
 from structattn.functional import masked_softmax, take_rows
 from structattn.functional.masking import very_negative
+from structattn.functional.precision import full_precision
 from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
 
 # Weights of HYDRA's heads start like BERT's.
@@ -59,7 +58,7 @@ class RelationHeads(nn.Module):
 
     def scores(self, states: Float[Tensor, "batch node dim"]) -> Float[Tensor, "batch head node node"]:
         """Scores of all pairs in float32 (float64 for such states), also under autocast; finite at padding too."""
-        with _full_precision(states):
+        with full_precision(states):
             queries, keys = self._maps(states)
             return queries @ keys.mT / math.sqrt(self.head_dim)
 
@@ -110,7 +109,7 @@ class RelationHeads(nn.Module):
             is_inside = bool(((pairs >= 0) & (pairs < limits)).all())
             if not is_inside or not bool((mask[sentence, query] & mask[sentence, key]).all()):
                 raise ValueError("linear_loss expects pairs of unmasked nodes")
-        with _full_precision(states):
+        with full_precision(states):
             queries, keys = (part * mask[:, None, :, None] for part in self._maps(states))
             squares = ((queries.mT @ queries) * (keys.mT @ keys)).sum((-1, -2)) / self.head_dim
             matrix, words = sentence * self.num_heads + head, mask.shape[1]
@@ -131,12 +130,6 @@ class RelationHeads(nn.Module):
             for linear in (self.query, self.key)
         )
         return queries, keys
-
-
-def _full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
-    """No autocast within the block."""
-    device = tensor.device.type
-    return nullcontext() if device == "meta" else torch.autocast(device_type=device, enabled=False)
 
 
 def relation_loss(

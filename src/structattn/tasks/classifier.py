@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.functional.precision import full_precision
 from structattn.syntax.errors import ConfigError
 from structattn.tasks.config import ACTIVATIONS, ClassifierConfig
 
@@ -142,4 +143,5 @@ def expected_scores(
     """
     low, high = score_range
     classes = torch.arange(int(low), int(high) + 1, dtype=probabilities.dtype, device=probabilities.device)
-    return probabilities @ classes
+    with full_precision(probabilities):  # scores are wanted as they are, not to three digits
+        return probabilities @ classes
