@@ -556,6 +556,25 @@ def test_four_million_cells_are_held_at_a_time_and_ten_thousand_samples_are_draw
     assert max(len(block) for block in significance._swaps(1000, 10_000, np.random.default_rng(0))) == 4_000
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1e-6, 1e6])
+def test_p_values_of_errors_have_no_unit(scale: float) -> None:
+    generator = np.random.default_rng(0)
+    gold, noise, less = (generator.normal(size=6) for _ in range(3))
+    compared = [
+        compare_answers(
+            metric("mean_squared_error"),
+            gold * size,
+            first=[(gold + noise) * size],
+            second=[(gold + 0.1 * less) * size],
+            samples=999,
+        )
+        for size in (1.0, scale)
+    ]
+    one, other = ((found.bootstrap_p, found.randomisation_p) for found in compared)
+    assert one == other
+    assert max(one) < 0.1
+
+
 def test_the_data_count_among_the_resamples_as_extreme_as_they() -> None:
     assert [significance._p_value(np.array(drawn)) for drawn in ([True, False, False], [True, True, False])] == [
         2 / 4, 3 / 4,

@@ -54,6 +54,22 @@ def test_score_metrics_by_hand(gold: list[float], predicted: list[float], expect
         assert metric(name).value(gold, predicted) == pytest.approx(value, abs=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-17, 1e-6, 1.0, 1e6, 1e300])
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_correlations_have_no_unit(name: str, scale: float) -> None:
+    gold, predicted = np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.0, 3.0, 2.0, 9.0])
+    expected = metric(name).value(gold, predicted)
+    assert metric(name).value(gold, predicted * scale) == pytest.approx(expected, rel=1e-12)
+    assert metric(name).value(gold * scale, predicted) == pytest.approx(expected, rel=1e-12)
+    assert metric(name).value(gold, predicted + 1e9) == pytest.approx(expected, rel=1e-6)
+    assert metric(name).value(gold, np.full(4, 0.1 * scale)) == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-17, 1.0, 1e6])
+def test_a_series_that_is_constant_but_for_rounding_has_no_correlation(scale: float) -> None:
+    assert pearson([1.0, 2.0, 3.0], [scale * 0.3, scale * (0.1 + 0.2), scale * 0.3]) == 0.0
+
+
 def test_functions_are_the_metrics_of_the_table() -> None:
     gold, predicted = ["a", "a", "b"], ["a", "b", "b"]
     for function in (accuracy, macro_f1, matthews):

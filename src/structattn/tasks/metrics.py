@@ -24,6 +24,9 @@ Values = Float[np.ndarray, " sample"]
 Labels = Sequence[str] | Shaped[np.ndarray, " example"]
 Scores = Sequence[float | int] | Shaped[np.ndarray, " example"]
 
+# Rounding alone makes numbers up to about one deviate by less; ranks, which are not rounded, deviate by more.
+_TINY = 16 * np.finfo(np.float64).eps
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -234,23 +237,31 @@ def _by_label(totals: Float[np.ndarray, "sample count"]) -> Sequence[Float[np.nd
 
 
 def _pearson(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _correlation(gold[None] - gold.mean(), predicted[None] - predicted.mean(), weights)
+    first, second = (one[None] - one.mean() for one in (_scaled(gold), _scaled(predicted)))
+    return _correlation(first, second, weights)
 
 
 def _spearman(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return _correlation(_ranks(gold, weights), _ranks(predicted, weights), weights)
 
 
+def _scaled(series: np.ndarray) -> np.ndarray:
+    """Divided by a power of two, which rounds nothing, so that the largest number is about one."""
+    _, exponent = np.frexp(np.abs(series).max())
+    scaled: np.ndarray = np.ldexp(series, -exponent)
+    return scaled
+
+
 def _correlation(first: np.ndarray, second: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted Pearson of each row; the series may differ from row to row."""
+    """Weighted Pearson of each row, of ranks or numbers up to about one; the series may differ from row to row."""
     total = weights.sum(1, keepdims=True)
     first = first - ratio((weights * first).sum(1, keepdims=True), total)
     second = second - ratio((weights * second).sum(1, keepdims=True), total)
-    spread = (weights * first**2).sum(1) * (weights * second**2).sum(1)
+    spreads = (weights * first**2).sum(1), (weights * second**2).sum(1)
     # Rounding leaves a tiny spread where a series is constant; what is below it is no correlation.
-    tiny = np.finfo(np.float64).eps ** 2 * (1 + np.abs(first).max(1) ** 2) * (1 + np.abs(second).max(1) ** 2)
-    together = np.where(spread > tiny, (weights * first * second).sum(1), 0.0)
-    correlation: np.ndarray = np.clip(ratio(together, np.sqrt(spread)), -1.0, 1.0)
+    is_known = np.minimum(*spreads) > _TINY**2 * total[:, 0]
+    together = np.where(is_known, (weights * first * second).sum(1), 0.0)
+    correlation: np.ndarray = np.clip(ratio(together, np.sqrt(spreads[0] * spreads[1])), -1.0, 1.0)
     return correlation
 
 

@@ -69,13 +69,19 @@ class Answers:
     first: Sequence[np.ndarray]
     second: Sequence[np.ndarray]
 
+    @functools.cached_property
+    def means(self) -> tuple[float, float]:
+        """The metric of the first and of the second system, mean over seeds."""
+        first, second = (
+            np.mean([self.metric.value(self.gold, answers) for answers in one]) for one in (self.first, self.second)
+        )
+        return float(first), float(second)
+
     @property
     def difference(self) -> float:
         """Second minus first, mean over seeds."""
-        second, first = (
-            np.mean([self.metric.value(self.gold, answers) for answers in one]) for one in (self.second, self.first)
-        )
-        return float(second - first)
+        first, second = self.means
+        return second - first
 
 
 def compare_answers(
@@ -136,7 +142,7 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
     if any(len(one.first) != len(one.second) for one in data_sets):
         return tested
     swapped = np.mean([_swapped(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
-    return replace(tested, randomisation_p=_p_value(np.abs(swapped) >= _extreme(tested.difference)))
+    return replace(tested, randomisation_p=_p_value(np.abs(swapped) >= _extreme(data_sets, tested.difference)))
 
 
 def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed: int = 0) -> Significance:
@@ -215,13 +221,13 @@ def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -
     difference = float(np.mean([one.difference for one in data_sets]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     # Under the null hypothesis the bootstrap's differences would scatter around zero, not around the one observed.
-    bootstrap_p = _p_value(np.abs(drawn - difference) >= _extreme(difference))
+    bootstrap_p = _p_value(np.abs(drawn - difference) >= _extreme(data_sets, difference))
     return Significance(difference, float(low), float(high), bootstrap_p, randomisation_p=None)
 
 
-def _extreme(difference: float) -> float:
-    """From where on a resample is as extreme as the data: rounding must not decide it."""
-    return abs(difference) - 1e-12 * (1 + abs(difference))
+def _extreme(data_sets: Sequence[Answers], difference: float) -> float:
+    """From where on a resample is as extreme as the data: rounding, which is that of the scores, must not decide it."""
+    return abs(difference) - 1e-12 * max(abs(mean) for one in data_sets for mean in one.means)
 
 
 def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[Float[np.ndarray, " sample"]]:
