@@ -451,6 +451,43 @@ def test_other_trees_are_of_the_same_length():
     assert shuffled[-1].dependency is given[-1].dependency
 
 
+def test_other_trees_are_of_every_kind_and_the_words_stay():
+    brackets = "(S (NP (D the) (N dog)) (V barks))", "(X (N cats) (Y (V see) (N it)))"
+    trees = [sa.ConstituencyTree.from_brackets(text) for text in brackets]
+    given = [
+        sa.Sentence(tree.words, tree.tags, heads, tree, {"near": [[index] * 3] * 3}, metadata={"id": str(index)})
+        for index, (tree, heads) in enumerate(
+            zip(trees, (sa.DependencyTree([2, 3, 0]), sa.DependencyTree([2, 0, 2])), strict=True)
+        )
+    ]
+    for one, own, other in zip(with_other_trees(given, seed=1), given, given[::-1], strict=True):
+        assert (one.words, one.tags, one.metadata) == (own.words, own.tags, own.metadata)
+        assert (one.dependency, one.relations) == (other.dependency, other.relations)
+        assert (one.constituency.words, one.constituency.spans) == (own.words, other.constituency.spans)
+    phrases = [replace(one, dependency=None) for one in given]
+    found = pretrain(
+        backbone_of(),
+        config_of(relation="constituency_distance"),
+        phrases * 2,
+        held_out=phrases[:1],
+        optimization=replace(heads_optimization(), epochs=1),
+        control="shuffled",
+    )
+    assert found.sentences["trained"] == 4
+
+
+def test_pretraining_leaves_every_random_state_of_its_caller(monkeypatch):
+    def seeding(*given):
+        np.random.seed(5)  # as torch.manual_seed does those of all devices
+        return HydraModel(*given)
+
+    monkeypatch.setattr("structattn.training.heads.HydraModel", seeding)
+    before = np.random.get_state()[1].copy()
+    options = {"held_out": SENTENCES[:1], "optimization": replace(heads_optimization(), epochs=1)}
+    pretrain(backbone_of(), config_of(), SENTENCES[:4], **options)
+    assert (np.random.get_state()[1] == before).all()
+
+
 def test_long_texts_use_the_linear_form_with_the_same_result(monkeypatch):
     torch.manual_seed(0)
     heads, config = RelationHeads(16, 4, 4), config_of(relation=("head", "child", "head", "arc"))

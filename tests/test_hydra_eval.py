@@ -41,6 +41,13 @@ def test_drift_is_the_mean_of_the_sentences_own():
         head_drift([])
 
 
+@pytest.mark.parametrize("after", [0.0, 1.0])
+def test_heads_without_scores_before_have_no_drift(after: float):
+    before = torch.stack([torch.zeros(2, 2), torch.ones(2, 2)])[None]
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    assert head_drift([(before, torch.full_like(before, after), mask)]) == (0.0, 1.0 - after)
+
+
 @pytest.fixture(scope="module", params=["-1", "1"], ids=["on top", "between layers"])
 def made(request, tmp_path_factory):
     """A treebank, a backbone, an adapter, and a task's model that was made of them and not trained."""

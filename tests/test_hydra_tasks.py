@@ -1,6 +1,8 @@
 """HYDRA under the last layer of a task: losses by hand, folders, windows over long texts, SQuAD's scores."""
 
+import copy
 import itertools
+import json
 
 import pytest
 import torch
@@ -84,6 +86,17 @@ def test_save_and_load(kind, options, tmp_path):
         other.from_pretrained(tmp_path / "model")
 
 
+@pytest.mark.parametrize("kind", [HydraModelForSequenceClassification, HydraModelForTokenClassification])
+def test_dropout_is_remembered(kind, tmp_path):
+    kind(hydra(), 2, dropout=0.5).save_pretrained(tmp_path / "model")
+    assert kind.from_pretrained(tmp_path / "model").dropout.p == 0.5
+    file = tmp_path / "model" / "config.json"
+    config = json.loads(file.read_text(encoding="utf-8"))
+    del config["dropout"]  # as in the first folders
+    file.write_text(json.dumps(config), encoding="utf-8")
+    assert kind.from_pretrained(tmp_path / "model").dropout.p == 0.1
+
+
 @pytest.mark.parametrize("options", [{"num_heads": 4}, {"num_heads": 2, "layer_style": "transformer"}])
 def test_a_checkpoint_of_a_trainer_is_a_model(options, tmp_path):
     transformers = pytest.importorskip("transformers")
@@ -165,6 +178,19 @@ def test_the_answer_is_found_in_whichever_window_has_it():
     options = {"max_length": 40, "stride": 10, "batch_size": 3}
     found = answer_questions(oracle, asked, tokenizer, **options, may_be_none=True)
     assert found == ["dog", ""]
+
+
+def test_the_tokenizer_may_pad_on_the_left():
+    tokenizer = copy.copy(minilm_tokenizer())
+    tokenizer.padding_side = "left"
+    asked = [Question("who barks?", CONTEXT, ("dog",), (CONTEXT.index("dog"),)), Question("who?", "The dog .")]
+    found, right = (make_windows(asked, one, max_length=40, stride=10) for one in (tokenizer, minilm_tokenizer()))
+    assert found.offsets == right.offsets
+    assert torch.equal(found.starts, right.starts)
+    assert all(torch.equal(found.inputs[name], tensor) for name, tensor in right.inputs.items())
+    oracle = Oracle(tokenizer.convert_tokens_to_ids("dog"))
+    assert answer_questions(oracle, asked, tokenizer, max_length=40, stride=10) == ["dog", "dog"]
+    assert tokenizer.padding_side == "left"
 
 
 def test_scores_of_squad():

@@ -358,6 +358,30 @@ def test_encoders_that_keep_states_answer_the_same(name, folder):
     assert len(encoder.embedder.backbone.kept) == len({sentence.words for sentence in TREES})
 
 
+def test_kept_states_are_those_of_the_numbers_and_parameters_at_hand():
+    kept = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True, keep_states=True)
+    subwords = kept.tokenize(SENTENCES)
+
+    def check():
+        fresh = PretrainedBackbone(kept.model, kept.tokenizer, is_frozen=True)
+        for _ in range(2):
+            found, expected = kept(subwords), fresh(subwords)
+            assert found.dtype == expected.dtype
+            assert torch.equal(found, expected)
+        return found
+
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = check()
+    before = check()
+    assert not torch.equal(rough, before)
+    torch.nn.Sequential(kept).double()
+    check()
+    kept.bfloat16().float()
+    assert not torch.equal(check(), before)
+    torch.nn.Sequential(kept).load_state_dict({f"0.{name}": one * 2 for name, one in kept.state_dict().items()})
+    check()
+
+
 def test_pairs_are_read_as_one_text(folder):
     encoder = build("backbone", **on_backbone("backbone", folder)).eval()
     first, second = (sa.collate(side, sa.Vocabulary([])) for side in (TREES[:4], TREES[4:]))

@@ -21,6 +21,7 @@ from structattn.cli.train import command as train_command
 from structattn.encoders.table import builder
 from structattn.reproduction import Queue, Row, all_rows, golden_output, parse_places, read_records, read_rows, selected
 from structattn.reproduction.golden import same_output
+from structattn.reproduction.golden_inputs import golden_backbone
 from structattn.reproduction.queue import Progress
 from structattn.reproduction.records import Record, append_record, bits, recorded, unpacked
 from structattn.syntax.errors import ConfigError
@@ -452,6 +453,20 @@ def test_a_golden_output_changes_with_the_model_only() -> None:
     changed = Row(row.folder, row.name, row.command, options={**row.options, "options.alpha": 0.5})
     longer = Row(row.folder, row.name, row.command, options={**row.options, "optimization.epochs": 99})
     assert golden_output(changed) != golden_output(row) == golden_output(longer)
+
+
+def test_a_golden_output_leaves_every_random_state_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seeding(row: Row) -> list[float]:
+        np.random.seed(5)  # as torch.manual_seed does those of all devices
+        return []
+
+    monkeypatch.setattr("structattn.reproduction.golden._MAKERS", {"train": seeding})
+    before = np.random.get_state()[1].copy()
+    assert golden_output(ROWS["disan/trec-disan"]) == []
+    assert (np.random.get_state()[1] == before).all()
+    with golden_backbone():
+        np.random.seed(5)
+    assert (np.random.get_state()[1] == before).all()
 
 
 # For each kind of model a row, and an option that makes it another model.

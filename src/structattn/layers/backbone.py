@@ -31,7 +31,7 @@ class PretrainedBackbone(nn.Module):
             the last layer.
         is_frozen: keep the parameters as they are; the backbone then runs without gradients and without dropout.
         keep_states: keep the states of every text in memory (4 bytes a number), so that a frozen backbone reads it
-            once.
+            once; until it is moved, converted or loaded. Parameters must not be changed in any other way.
 
     Attributes:
         folder: where the model was read from; empty if it was not.
@@ -80,6 +80,7 @@ class PretrainedBackbone(nn.Module):
         self._takes_segments = "token_type_ids" in known
         if is_frozen:
             model.requires_grad_(False).eval()
+        self.register_load_state_dict_post_hook(_forget)
 
     @classmethod
     def from_folder(
@@ -132,7 +133,8 @@ class PretrainedBackbone(nn.Module):
         if self.kept is None or torch.compiler.is_compiling():  # texts cannot be told apart in a graph
             return self.output(subwords).masked_fill(~subwords.mask.unsqueeze(-1), 0.0)
         read = torch.stack([subwords.ids, subwords.segments], dim=-1)
-        keys = [row[mask].cpu().numpy().tobytes() for row, mask in zip(read, subwords.mask, strict=True)]
+        numbers = self._numbers()
+        keys = [numbers + row[mask].cpu().numpy().tobytes() for row, mask in zip(read, subwords.mask, strict=True)]
         if not all(key in self.kept for key in keys):
             for key, states, mask in zip(keys, self.output(subwords), subwords.mask, strict=True):
                 self.kept[key] = states[mask].detach()
@@ -153,9 +155,28 @@ class PretrainedBackbone(nn.Module):
         mask = None if subwords.mask.is_meta else subwords.mask.long()
         return {"input_ids": subwords.ids, "attention_mask": mask, **segments}
 
+    def _numbers(self) -> bytes:
+        """What states depend on beside the text: where, and in which types of numbers they are computed."""
+        parameter = next(self.model.parameters())
+        device = parameter.device.type
+        cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        return f"{parameter.device} {parameter.dtype} {cast} ".encode()
+
+    def _apply(self, *arguments: Any, **options: Any) -> "PretrainedBackbone":
+        """Parameters that are moved or converted give other states."""
+        super()._apply(*arguments, **options)
+        _forget(self)
+        return self
+
     def train(self, mode: bool = True) -> "PretrainedBackbone":
         """A frozen backbone stays in evaluation mode."""
         super().train(mode)
         if self.is_frozen:
             self.model.eval()
         return self
+
+
+def _forget(backbone: PretrainedBackbone, _: Any = None) -> None:
+    """Drop the states of parameters that may have changed."""
+    if backbone.kept is not None:
+        backbone.kept.clear()

@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
-from structattn.syntax import Sentence
+from structattn.syntax import ConstituencyTree, Sentence
 
 
 def with_other_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Sentence]:
@@ -29,7 +30,19 @@ def with_other_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Senten
         # Along a random cycle no sentence keeps its own.
         for index, donor in zip(order, order[1:] + order[:1], strict=True):
             donors[index] = donor
-    return [
-        Sentence(sentence.words, dependency=other.dependency, relations=other.relations, metadata=sentence.metadata)
-        for sentence, other in zip(sentences, (sentences[donor] for donor in donors), strict=True)
-    ]
+    return [_with_trees_of(sentence, sentences[donor]) for sentence, donor in zip(sentences, donors, strict=True)]
+
+
+def _with_trees_of(sentence: Sentence, other: Sentence) -> Sentence:
+    phrases = other.constituency
+    if phrases is not None:
+        phrases = ConstituencyTree(sentence.words, phrases.spans, tags=phrases.tags)
+    return replace(
+        sentence,
+        dependency=other.dependency,
+        constituency=phrases,
+        relations=other.relations,
+        # The lines of a CoNLL-U sentence would still have the old tree.
+        rows=(),
+        comments=(),
+    )

@@ -23,7 +23,8 @@ def head_drift(pairs: Iterable[tuple[Scores, Scores, Mask]]) -> tuple[float, ...
 
     Returns:
         One number a head: 0 where nothing moved, about 1.4 where the scores after are as large as those
-        before and independent of them. A sentence whose scores before are all 0 is left out.
+        before and independent of them. A sentence whose scores before are all 0 is left out; a head without any
+        other has 0.
 
     Raises:
         ValueError: without any sentence.
@@ -43,4 +44,4 @@ def head_drift(pairs: Iterable[tuple[Scores, Scores, Mask]]) -> tuple[float, ...
         counts.append(known.sum(0).cpu())
     if not shares:
         raise ValueError("head_drift expects at least one sentence, got none")
-    return tuple((torch.stack(shares).sum(0) / torch.stack(counts).sum(0)).tolist())
+    return tuple((torch.stack(shares).sum(0) / torch.stack(counts).sum(0).clamp(min=1)).tolist())

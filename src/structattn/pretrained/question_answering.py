@@ -90,6 +90,7 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
             padding=True,
+            padding_side="right",  # whichever the tokenizer's own is: windows are cut at their end
         )
     # The Rust side has no class of its own for this.
     except Exception as error:

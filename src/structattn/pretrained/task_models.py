@@ -29,13 +29,15 @@ from structattn.syntax.folders import described_by, write_json
 _BACKBONE = "backbone"
 _DESCRIPTION = "description"  # a tensor's name
 _BLOCK = 16_384  # bytes
+_DROPOUT = 0.1
 _Model = TypeVar("_Model", bound="_HydraTaskModel")
 
 
 class _HydraTaskModel(SavedModel):
     """The common base: a backbone with heads, a last layer, and a folder."""
 
-    settings: ClassVar[tuple[str, ...]] = ()  # arguments after ``hydra``, each an attribute of that name
+    # Arguments after ``hydra``, each an attribute of that name, dropout as its module.
+    settings: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, hydra: HydraModel, num_outputs: int) -> None:
         super().__init__()
@@ -66,7 +68,8 @@ class _HydraTaskModel(SavedModel):
     def description(self) -> dict[str, Any]:
         """Plain values that describe everything but the backbone and the parameters."""
         given = {name: getattr(self, name) for name in self.settings}
-        return {"hydra": self.hydra.hydra_config.to_dict(), **given}
+        plain = {name: value.p if isinstance(value, nn.Dropout) else value for name, value in given.items()}
+        return {"hydra": self.hydra.hydra_config.to_dict(), **plain}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
         """The configuration of the backbone."""
@@ -77,7 +80,8 @@ class _HydraTaskModel(SavedModel):
     def from_config(cls: type[_Model], config: Mapping[str, Any], folder: Path) -> _Model:
         """The model that ``config`` describes, backbone included, with fresh parameters."""
         hydra = HydraModel(_fresh_backbone(folder / _BACKBONE), HydraConfig.from_dict(config["hydra"]))
-        return cls(hydra, **{name: config[name] for name in cls.settings})
+        given = {"dropout": _DROPOUT, **config}  # the first folders did not say it
+        return cls(hydra, **{name: given[name] for name in cls.settings})
 
     @classmethod
     def from_pretrained(cls: type[_Model], folder: str | Path) -> _Model:
@@ -124,9 +128,9 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
     """
 
     kind: ClassVar[str] = "hydra_sequence_classification"
-    settings: ClassVar[tuple[str, ...]] = ("num_labels",)
+    settings: ClassVar[tuple[str, ...]] = ("num_labels", "dropout")
 
-    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
+    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = _DROPOUT) -> None:
         super().__init__(hydra, num_labels)
         self.dropout = nn.Dropout(dropout)
 
@@ -158,9 +162,9 @@ class HydraModelForTokenClassification(_HydraTaskModel):
     """
 
     kind: ClassVar[str] = "hydra_token_classification"
-    settings: ClassVar[tuple[str, ...]] = ("num_labels",)
+    settings: ClassVar[tuple[str, ...]] = ("num_labels", "dropout")
 
-    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = 0.1) -> None:
+    def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = _DROPOUT) -> None:
         super().__init__(hydra, num_labels)
         self.dropout = nn.Dropout(dropout)
 

@@ -54,7 +54,9 @@ def golden_output(row: Row) -> list[float] | None:
     # What a command line says is checked before torch is imported.
     import torch
 
-    with torch.random.fork_rng(devices=[]):
+    from structattn.training.state import preserved_randomness
+
+    with preserved_randomness():
         torch.manual_seed(_SEED)
         return made(row)
 

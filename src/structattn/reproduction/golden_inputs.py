@@ -79,11 +79,12 @@ def golden_backbone(heads: Mapping[str, Any] | None = None) -> Iterator[tuple[st
     import torch
 
     from structattn.pretrained import HydraConfig, HydraModel
+    from structattn.training.state import preserved_randomness
 
     transformers, tokenizers = require("transformers", "train"), require("tokenizers", "train")
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = [*_SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
-    with tempfile.TemporaryDirectory() as temporary, torch.random.fork_rng(devices=[]), _quiet(transformers):
+    with tempfile.TemporaryDirectory() as temporary, preserved_randomness(), _quiet(transformers):
         folder, adapter = Path(temporary, "backbone"), Path(temporary, "heads")
         torch.manual_seed(_SEED)
         model = transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **_SIZES)).eval()

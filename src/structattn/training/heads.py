@@ -34,6 +34,7 @@ from structattn.training.heads_config import Control, PretrainingConfig, heads_o
 from structattn.training.loop import Measured, fit
 from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.sampler import NoisyBatchSampler
+from structattn.training.state import preserved_randomness
 
 LOGGER = logging.getLogger("structattn.training")
 
@@ -202,7 +203,7 @@ def pretrain(
             folder = RunFolder(stack.enter_context(tempfile.TemporaryDirectory()))
         if accelerator is None:
             accelerator = stack.enter_context(machine.accelerator_of(Hardware()))
-        with torch.random.fork_rng(devices=[]):
+        with preserved_randomness():
             torch.manual_seed(seed)
             model = HydraModel(backbone.model, heads)
         model.to(accelerator.device)

@@ -137,7 +137,8 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         Args:
             input_ids: ``(batch, word)`` ids of the model's own vocabulary, 0 at padding. Enough for encoders that
                 need no structure, on tasks with one sentence.
-            attention_mask: ``(batch, word)``, true at words; by default where ``input_ids`` is not 0.
+            attention_mask: ``(batch, word)``, true at words; by default where ``input_ids`` is not 0. Padding may
+                stand on either side.
             labels: ``(batch,)`` class indices.
             batch: what ``model.collate(examples)`` returns, with trees and pairs; instead of the three above.
             **kwargs: arguments of other models raise an error.
@@ -191,6 +192,9 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         """Nothing: every layer initialises itself when it is built."""
 
     def _batch(self, tokens: Tensor, mask: Tensor, labels: Tensor | None) -> TaskBatch:
+        # Encoders expect words first.
+        order = (~mask).long().argsort(dim=1, stable=True)
+        tokens, mask = tokens.gather(1, order), mask.gather(1, order)
         # A sentence of unknown words only still has a length.
         sentences = tuple(Sentence(["?"] * int(length)) for length in mask.sum(-1))
         batch = SentenceBatch(tokens * mask, mask, mask.sum(-1), sentences=sentences)
