@@ -321,6 +321,18 @@ def test_distance_and_entropy_by_hand() -> None:
         inspection.attention_distance(found, [[1, 2, 3], [1, 2, 3]])
 
 
+def test_a_sentence_without_words_has_no_numbers() -> None:
+    empty = _map_of(torch.zeros(1, 0, 0), Sentence([], dependency=DependencyTree([])))
+    assert math.isnan(inspection.attention_distance(empty, empty.sentence.dependency.distances())[0])
+    assert inspection.summarise([empty])[1:] == [["module", "head 0", "", "", "", ""]]
+    words = _map_of(torch.full((1, 3, 3), 1 / 3), Sentence(["a", "b", "c"], dependency=DependencyTree([2, 0, 2])))
+    assert inspection.summarise([words, empty]) == inspection.summarise([words])
+    with pytest.raises(ValueError, match=r"got \(0, 3\) for 3 queries and 3 keys"):
+        inspection.attention_distance(words, [])
+    with pytest.raises(ValueError, match=r"got \(2, 2\) for 3 queries and 3 keys"):
+        inspection.attention_distance(words, [[0, 1], [1, 0]])
+
+
 def test_head_recall_by_hand() -> None:
     weights = torch.tensor([[[0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.0, 0.0, 0.0]], [[1 / 3] * 3] * 3])
     recall = inspection.head_recall(_map_of(weights), [2, 1, 0])

@@ -1,6 +1,7 @@
 """Leave-one-out attribution: a model with known probabilities, twins by two predictions, and what must not change."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,29 @@ def test_what_is_known_about_the_words_stays() -> None:
     assert sentence.constituency is not None
     assert sentence.constituency.to_brackets() == "(S (NP (DT a) (NN cat)) (VBZ barks))"
     assert sentence.metadata == {"sent_id": "dog"}
+
+
+def test_trees_that_the_model_finds_stay_too() -> None:
+    parsed: list[Sentence] = []
+
+    def find_trees(examples: Sequence[Example]) -> list[Example]:
+        """Every word hangs from the first; only sentences without a tree are parsed."""
+        found = []
+        for example in examples:
+            (sentence,) = example.sentences
+            if sentence.dependency is None:
+                parsed.append(sentence)
+                tree = DependencyTree([0] + [1] * (len(sentence) - 1))
+                example = Example((replace(sentence, dependency=tree),), id=example.id)
+            found.append(example)
+        return found
+
+    model = model_of("dependency_tree_lstm", "classification")
+    model.find_trees = find_trees
+    (found,) = leave_one_out(model, "a dog barks")
+    assert [sentence.words for sentence in parsed] == [("a", "dog", "barks")]
+    assert found.sentence.dependency == DependencyTree([0, 1, 1])
+    assert found.changes == leave_one_out(model, found.sentence)[0].changes
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,21 @@ def test_weights_of_examples_count() -> None:
     torch.testing.assert_close(found.loss(light), found.loss(EXAMPLES[:1]))
 
 
+@pytest.mark.parametrize("brackets", ["(S (N a) (V film))", "(5 dull)", None])
+def test_no_label_that_is_a_class_is_an_error_and_not_nan(brackets: str | None) -> None:
+    found = model(nodes=True)
+    tree = None if brackets is None else sa.ConstituencyTree.from_brackets(brackets)
+    sentence = sa.Sentence(() if tree is None else tree.words, constituency=tree)
+    without = Example((sentence,), "3")
+    with pytest.raises(ConfigError, match="no word or phrase of this batch of 1 has a label that the model knows"):
+        found.loss([without])
+    # Beside others it counts as nothing, and so do all whose weight is zero.
+    torch.testing.assert_close(found.loss([without, EXAMPLES[0]]), found.loss(EXAMPLES[:1]))
+    assert found.loss([dataclasses.replace(EXAMPLES[0], weight=0.0)]) == 0.0
+    # What needs no answer needs no label.
+    assert found(found.collate([without])).shape[0] == 1
+
+
 def test_only_encoders_with_states_of_phrases_can() -> None:
     plain = build("transformer", vocab_size=len(VOCABULARY), dim=12)
     of_words = SentenceModel(plain, get_task("sst5"), vocabulary=VOCABULARY, nodes=True)
@@ -226,3 +241,18 @@ def test_label_smoothing_spreads_a_share_of_the_target_over_all_classes() -> Non
 def test_label_smoothing_is_a_share() -> None:
     with pytest.raises(ConfigError, match=r"classifier\.label_smoothing: expected a share below 1, got 1"):
         ClassifierConfig(label_smoothing=1.0)
+
+
+def test_joining_looks_at_each_sentence_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, length = 0, sa.Sentence.__len__
+
+    def counted(sentence: sa.Sentence) -> int:
+        nonlocal calls
+        calls += 1
+        return length(sentence)
+
+    sentences = [sa.Sentence(["a"], dependency=DependencyTree([0])) for _ in range(500)]
+    monkeypatch.setattr(sa.Sentence, "__len__", counted)
+    document = join_sentences(sentences)
+    assert calls < 10 * len(sentences)
+    assert document.dependency == DependencyTree([0] * 500)

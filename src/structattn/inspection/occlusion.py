@@ -14,7 +14,7 @@ from structattn.layers import PretrainedBackbone
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import Prediction
+from structattn.tasks import Prediction, TaskModel
 from structattn.tasks.items import Item, sentences_of
 
 # Longer sentences are drawn in smaller cells, which have no room for numbers.
@@ -46,7 +46,7 @@ def leave_one_out(
 
     with *u* an unknown word; for scores the difference of the scores (Li, Monroe and Jurafsky 2016, arXiv 1612.08220,
     divide differences of log-likelihoods instead). Words are replaced rather than deleted, so trees, tags and
-    distances stay as they are. This takes one prediction per word.
+    distances stay as they are, those that the model's own parser finds as well. This takes one prediction per word.
 
     Args:
         model: predicts a label or a score; a loaded model, or any module with such a ``predict``.
@@ -73,7 +73,7 @@ def leave_one_out(
         (('fine', 'film'), 0.0)
     """
     replacement = _unknown_word(model) if replacement is None else replacement
-    given = item if isinstance(item, Example) else Example(sentences_of(item))
+    given = _with_trees(model, item if isinstance(item, Example) else Example(sentences_of(item)))
     occluded = [
         replace_sentence(given, number, occlude(sentence, place, replacement))
         for number, sentence in enumerate(given.sentences)
@@ -143,6 +143,12 @@ def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = 
         names=Names(rows="answer", columns="word", values="attribution"),
         show_values=max((len(one.changes) for one in found), default=0) <= _MOST_NUMBERS,
     )
+
+
+def _with_trees(model: nn.Module, example: Example) -> Example:
+    """The example as the model encodes it: a parser must not see the unknown word."""
+    asked = first_of(model, TaskModel)  # type: ignore[type-abstract]
+    return example if asked is None else asked.with_trees([example])[0]
 
 
 def _unknown_word(model: nn.Module) -> str:

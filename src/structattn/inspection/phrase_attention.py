@@ -151,7 +151,8 @@ def phrase_share(
 ) -> tuple[Float[Tensor, " head"], float]:
     """The share of all attention that goes to phrases, by head, and its value under uniform attention.
 
-    ``rho = sum P[phrase columns] / sum P``, as in the paper's table 4 on cross-attention.
+    ``rho = sum P[phrase columns] / sum P``, as in the paper's table 4 on cross-attention; 0 where there is no
+    attention at all.
 
     Args:
         weights: rows are queries, columns keys, words first, then phrases; padding taken out.
@@ -165,8 +166,12 @@ def phrase_share(
     """
     uniform = torch.ones_like(weights[0]) if allowed is None else allowed
     uniform = uniform / uniform.sum(-1, keepdim=True).clamp(min=1)
-    shares = [part[..., num_words:].sum((-2, -1)) / part.sum((-2, -1)) for part in (weights, uniform)]
-    return shares[0], float(shares[1])
+    return _share(weights, num_words), float(_share(uniform, num_words))
+
+
+def _share(weights: Tensor, num_words: int) -> Tensor:
+    total = weights.sum((-2, -1))
+    return weights[..., num_words:].sum((-2, -1)) / total.where(total > 0, 1.0)
 
 
 def _line(name: str, shares: Sequence[float], uniform: float, *, queries: int) -> list[str]:

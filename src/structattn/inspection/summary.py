@@ -38,7 +38,8 @@ def attention_distance(
     if distances is None:
         table = (torch.arange(num_queries)[:, None] - torch.arange(num_keys)).abs().float()
     else:
-        table = torch.as_tensor(distances, dtype=weights.dtype).reshape(-1, num_keys)
+        table = torch.as_tensor(distances, dtype=weights.dtype)
+        table = table if len(table) else table.reshape(0, num_keys)  # a list without rows says no columns
     if table.shape != weights.shape[1:]:
         shapes = f"got {tuple(table.shape)} for {num_queries} queries and {num_keys} keys"
         raise ValueError(f"{attention_map.name}: expected one distance for each query and key, {shapes}")

@@ -24,7 +24,8 @@ from structattn.tasks.task import Task
 def with_node_classes(batch: TaskBatch, task: Task, classes: Mapping[str, int]) -> TaskBatch:
     """The batch with the class of each node: the labels of its phrase trees, renamed as the task says.
 
-    Labels that are no class, such as those the task drops, count as none.
+    Labels that are no class, such as those the task drops, count as none; an example without any other is not
+    labelled.
 
     Args:
         batch: examples of one sentence each.
@@ -32,7 +33,7 @@ def with_node_classes(batch: TaskBatch, task: Task, classes: Mapping[str, int]) 
         classes: number of each class.
 
     Raises:
-        ConfigError: if examples are pairs, or no word or phrase has a label that is a class.
+        ConfigError: if examples are pairs.
         MissingStructure: if a sentence has no phrase tree.
 
     Example:
@@ -56,7 +57,8 @@ def with_node_classes(batch: TaskBatch, task: Task, classes: Mapping[str, int]) 
             names = [None if label is None else task.relabel.get(label, label) for label in labels]
             found = [-1 if name is None else classes.get(name, -1) for name in names]
             rows[row, first : first + len(found)] = torch.tensor(found, dtype=torch.int64)
-    return replace(batch, node_classes=rows)
+    is_labelled = batch.target.any(-1) & (rows >= 0).any(-1)
+    return replace(batch, node_classes=rows, num_labelled=int(is_labelled.sum()))
 
 
 def node_logits(classifier: nn.Module, encoding: Encoding, batch: TaskBatch) -> Float[Tensor, "batch node label"]:
@@ -79,7 +81,7 @@ def node_logits(classifier: nn.Module, encoding: Encoding, batch: TaskBatch) -> 
 def node_loss(
     logits: Float[Tensor, "batch node label"], batch: TaskBatch, *, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """The mean cross-entropy over all nodes with a class, each with the weight of its example.
+    """The mean cross-entropy over all nodes with a class, each with the weight of its example; zero if none counts.
 
     Args:
         logits: class scores of every node.
@@ -99,7 +101,8 @@ def node_loss(
         logits.flatten(0, 1), classes.flatten().clamp(min=0), reduction="none", label_smoothing=label_smoothing
     )
     weight = (batch.weight[:, None] * (classes >= 0)).to(losses.dtype).flatten()
-    return (losses * weight).sum() / weight.sum()
+    total = weight.sum()
+    return (losses * weight).sum() / total.where(total > 0, 1.0)
 
 
 def check_labels_unread(task: Task, labels: Sequence[str], vocabulary: Vocabulary, options: Mapping[str, Any]) -> None:

@@ -209,10 +209,11 @@ class SentenceModel(TaskModel):
         With ``nodes`` it is the weighted mean of the cross-entropies of all words and phrases with a label.
 
         Raises:
-            ValueError: if no example of the batch has a label that the model knows.
+            ConfigError: if no example of the batch, or with ``nodes`` no word or phrase, has a label that is a class.
         """
         if batch.num_labelled == 0:
-            raise ValueError(f"no example of this batch of {len(batch)} has a label that the model knows")
+            what = "example" if batch.node_classes is None else "word or phrase"
+            raise ConfigError(f"no {what} of this batch of {len(batch)} has a label that the model knows")
         smoothing = self.classifier_config.label_smoothing
         if batch.node_classes is not None:
             return node_loss(scores, batch, label_smoothing=smoothing)
