@@ -5,6 +5,7 @@ import csv
 import importlib.metadata
 import io
 import json
+import math
 import os
 import random
 import runpy
@@ -303,11 +304,17 @@ MISTAKES = {
         ["list", "verbs"],
         "WHAT: expected one of 'encoders', 'embedders', 'tasks', 'priors', 'structures', got verbs",
     ),
-    "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "--config: File does not exist"),
-    "broken configuration": (["train", "--config", "{corpus}/broken.yaml"], "broken.yaml: expected YAML with keys and"),
-    "configuration of one word": (["train", "--config={corpus}/word.yaml"], "word.yaml: expected YAML with keys and"),
+    "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "none.yaml: No such file or directory"),
+    "broken configuration": (
+        ["train", "--config", "{corpus}/broken.yaml"],
+        "broken.yaml: expected YAML: while parsing",
+    ),
+    "configuration of one word": (
+        ["train", "--config={corpus}/word.yaml"],
+        "word.yaml: expected keys and values, got str",
+    ),
     "unknown device": (["{train}", "--device", "tpu"], "--device: expected one of 'auto', 'cpu', 'cuda', got tpu; see"),
-    "unknown key": (["train", "--config", "{corpus}/unknown.yaml"], "unknown option --data.tran (did you mean"),
+    "unknown key": (["train", "--config", "{corpus}/unknown.yaml"], "unknown.yaml: unknown option --data.tran (did"),
     "unknown encoder": (
         ["{train}", "--encoder", "disna"],
         "unknown encoder 'disna' (did you mean 'disan'?); known: backbone, bilstm",
@@ -816,6 +823,21 @@ def test_groups_of_options_have_dotted_names(tmp_path: Path) -> None:
         assert values is not None
         assert values["config"].options == options
         assert values["config"].embedder == embedder
+
+
+def test_a_configuration_is_read_once_and_sections_may_be_files(tmp_path: Path) -> None:
+    section = tmp_path / "optimization.yaml"
+    section.write_text("epochs: 7\nclip: .inf\n", encoding="utf-8")
+    reading, writing = os.pipe()
+    os.write(writing, b"task: sst5\nencoder: disan\nout: 2024-05-01\noptions: {dropout: 1e-3}\ndata.train: x\n")
+    os.close(writing)
+    words = [f"--config=/dev/fd/{reading}", "--optimization", str(section), "--optimization.patience", "3"]
+    values = arguments.parse(train_command, words, verb="train")
+    os.close(reading)
+    assert values is not None
+    config = values["config"]
+    assert (config.data.train, config.out, config.options) == ("x", "2024-05-01", {"dropout": 1e-3})
+    assert (config.optimization.epochs, config.optimization.clip, config.optimization.patience) == (7, math.inf, 3)
 
 
 # Configurations of published rows.

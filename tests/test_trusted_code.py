@@ -272,6 +272,59 @@ def test_a_configuration_is_refused_without_importing_the_class_it_names(
     assert not ran(payload)
 
 
+# Words that need no file, and the sections of the configuration.
+VERBS = {
+    "train": ("--task trec --encoder disan", ("data", "classifier", "decoder", "optimization")),
+    "sweep": ("space.yaml --task trec --encoder disan", ("data",)),
+    "parser train": ("x --dev x --out x", ("optimization",)),
+    "squad": ("--train x --dev x --backbone x --out x", ("optimization",)),
+    "hydra pretrain": ("x --backbone x --out x", ("heads", "optimization")),
+}
+# A text of YAML, or a file of it, that stands for ten million values.
+BOMB = "[&a0 [1], " + ", ".join(f"&a{k} [" + ", ".join(10 * [f"*a{k - 1}"]) + "]" for k in range(1, 8)) + "]"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_file_of_a_command_is_refused_without_importing_or_opening_what_it_names(
+    verb: str, call: Call, tmp_path: Path, payload: Path
+) -> None:
+    usual, sections = VERBS[verb]
+    path, other = tmp_path / "config.yaml", tmp_path / "other.yaml"
+    other.write_text(BOMB, encoding="utf-8")
+    contents: list[dict[str, Any]] = [{"config": str(other)}, {"seed": BOMB}]
+    for section in sections:
+        contents += [{section: CLASS}, {section: "payload.Anything"}, {section: str(other)}]
+        contents.append({f"{section}.class_path": "payload.Anything"})
+    for content in contents:
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        code, _, message = call(*verb.split(), *usual.split(), "--config", path)
+        assert (code, f"error: {path}: " in message) == (2, True), message
+    for content in (CLASS, {"class_path": "payload.Anything"}):
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        for section in sections:
+            code, _, message = call(*verb.split(), *usual.split(), f"--{section}={path}")
+            assert (code, f"error: {path}: unknown option --{section}.class_path" in message) == (2, True), message
+    assert call(*verb.split(), *usual.split(), f"--{sections[0]}", other)[0] == 2
+    assert not ran(payload)
+
+
+@pytest.mark.parametrize("text", [BOMB, "[" * 20_000, "- " * 20_000])
+@pytest.mark.parametrize("place", ["seed", "options", "data"])
+def test_a_text_does_not_unfold(text: str, place: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    inner: dict[str, Any] = {"options": {"a": [text]}, "data": {"text_column": text}}
+    path.write_text(yaml.safe_dump({"task": "a", "encoder": "b", place: inner.get(place, text)}), encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"config.yaml: {place}.*: expected a plain value, got a text that is YAML"):
+        load_config(path)
+
+
+@pytest.mark.parametrize("text", ["*.txt", "{a,b}/*.txt", "[*]", "a&b/*", "- a", "a: b", "[x"])
+def test_texts_with_signs_of_yaml_stay_texts(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({"task": "a", "encoder": "b", "data": {"train": text}}), encoding="utf-8")
+    assert load_config(path).data.train == text
+
+
 @pytest.mark.parametrize(
     "options",
     [

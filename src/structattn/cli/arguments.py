@@ -6,10 +6,11 @@ repeats, and one plain sentence per mistake.
 
 import dataclasses
 import difflib
+import functools
 import inspect
-import itertools
 import os
 import re
+import tempfile
 from argparse import SUPPRESS, ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +19,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import jsonargparse
 
 from structattn.cli import completion
+from structattn.cli.configurations import NO_VALUES, checked_files
 from structattn.cli.help import Formatter, arrange
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import yaml_text
 from structattn.syntax.options import explain
 
 _IN_GROUP = "\x1f"  # between the names of a group and of its option, while both are one key of a mapping
@@ -48,33 +49,41 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
         {'run': 'a/b', 'limit': 3, 'json': True}
     """
     parser, whole = _parser(command, verb)
-    for file in _configurations(arguments):
-        if Path(file).is_file():
-            yaml_text(file)  # within its limits
     mappings = [name for kind in whole.values() for name in _mappings(kind)]
+    shown = [action for action in parser._actions if action.help != SUPPRESS]
+    options = [name[2:] for one in shown for name in one.option_strings if name.startswith("--")]
     words = [_joined(_underscored(word), mappings) for word in arguments]
-    try:
-        # Help and --print_config print and exit with success.
-        values = parser.parse_args(words)
-        for kind in whole.values():
-            if hasattr(kind, "usual"):
-                followed = inspect.signature(kind.usual).parameters
-                parser.set_defaults(_flat(kind.usual(**{name: values[name] for name in followed})))
-                values = parser.parse_args(words)
-        for name in mappings:
-            values[name] = _with_groups(values[name])
-        values = parser.instantiate(values)
-    except SystemExit:
-        return None
-    except ArgumentError as error:
-        shown = [action for action in parser._actions if action.help != SUPPRESS]
-        options = [name[2:] for one in shown for name in one.option_strings if name.startswith("--")]
-        message = _in_one_sentence(_with_file(str(error), arguments), options, mappings, _choices(command))
-        raise ConfigError(f"{message}; see structattn {verb} --help") from None
+    with tempfile.TemporaryDirectory() as folder:
+        names = [action.dest for action in parser._actions]
+        in_files = [name for name in options if name not in NO_VALUES]
+        unknown = functools.partial(_no_option, options=in_files, mappings=mappings, verb=verb)
+        words = list(checked_files(words, names, unknown, mappings=mappings, folder=Path(folder)))
+        try:
+            values = _parsed(parser, words, whole, mappings)
+        except SystemExit:  # help and --print_config print and exit with success
+            return None
+        except ArgumentError as error:
+            message = _in_one_sentence(str(error), options, mappings, _choices(command))
+            raise ConfigError(f"{message}; see structattn {verb} --help") from None
     found = {name: values[name] for name in inspect.signature(command).parameters if name not in whole}
     for name, kind in whole.items():
         found[name] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
     return found
+
+
+def _parsed(
+    parser: jsonargparse.ArgumentParser, words: Sequence[str], whole: Mapping[str, Any], mappings: Sequence[str]
+) -> Any:
+    """The values of all options, with the defaults that follow from others."""
+    values = parser.parse_args(words)
+    for kind in whole.values():
+        if hasattr(kind, "usual"):
+            followed = inspect.signature(kind.usual).parameters
+            parser.set_defaults(_flat(kind.usual(**{name: values[name] for name in followed})))
+            values = parser.parse_args(words)
+    for name in mappings:
+        values[name] = _with_groups(values[name])
+    return parser.instantiate(values)
 
 
 def _underscored(word: str) -> str:
@@ -174,21 +183,6 @@ def _helps(command: Callable[..., Iterator[str]]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
-def _configurations(arguments: Sequence[str]) -> list[str]:
-    given = [word.partition("=")[2] for word in arguments if word.startswith("--config=")]
-    return given + [after for word, after in itertools.pairwise(arguments) if word == "--config"]
-
-
-def _with_file(message: str, arguments: Sequence[str]) -> str:
-    """Name the configuration file of a message about its text, which jsonargparse leaves out."""
-    found = re.match(r"(?:Problems parsing|Unexpected) config: ", message)
-    given = _configurations(arguments)
-    if found is None or not given:
-        return message
-    text = re.sub(r' in "<unicode string>"', "", " ".join(message[found.end() :].split()))
-    return f"{', '.join(given)}: expected YAML with keys and values: {text}"
-
-
 def _choices(command: Callable[..., Iterator[str]]) -> dict[str, str]:
     """The known values of each parameter that takes a few words only."""
     hints = get_type_hints(command).items()
@@ -197,9 +191,6 @@ def _choices(command: Callable[..., Iterator[str]]) -> dict[str, str]:
 
 def _in_one_sentence(message: str, options: Sequence[str], mappings: Sequence[str], choices: Mapping[str, str]) -> str:
     """Rephrase jsonargparse's message for the command line, with the known names where one was unknown or missing."""
-    if section := re.search(r'key "([\w.]+)":\s+Unable to load config (.*)', message):
-        known = ", ".join(f"--{option}" for option in options if option.startswith(f"{section[1]}."))
-        return f"--{section[1]}: expected one of its options, or a YAML file of them, got {section[2]}; known: {known}"
     message = explain(message, lambda name: _spelt(name, options))
     if whole := re.search(r"--([\w.]+): expected dict, got (.*)", message):
         return f"--{whole[1]}: expected its options as --{whole[1]}.NAME VALUE, got {whole[2]}"
@@ -241,6 +232,10 @@ def _unknown(name: str, options: Sequence[str], mappings: Sequence[str] = ()) ->
         meant = [f"--options.{last}"]
     hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return f"unknown option --{name}{hint}; known: {', '.join('--' + option for option in known)}"
+
+
+def _no_option(name: str, options: Sequence[str], mappings: Sequence[str], verb: str) -> ConfigError:
+    return ConfigError(f"{_unknown(name, options, mappings)}; see structattn {verb} --help")
 
 
 def _similar(last: str, options: Sequence[str]) -> list[str]:

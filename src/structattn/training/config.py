@@ -5,7 +5,7 @@ import dataclasses
 import math
 import os
 from argparse import ArgumentError
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from structattn.data.phrase_trees import TreeSource, Unary
 from structattn.layers.devices import Device, MixedPrecision, OnHardware
-from structattn.syntax.errors import ConfigError, naming, shown
+from structattn.syntax.errors import ConfigError, naming
 from structattn.syntax.folders import read_yaml, write_yaml
 from structattn.syntax.options import Option, check, check_choices, explain
+from structattn.syntax.sections import check_sections
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.training.optimization_config import OptimizationConfig, Tracker
 
@@ -213,8 +214,7 @@ class RunConfig(OnHardware):
         Raises:
             ConfigError: for an unknown or missing key, or a value of the wrong type.
         """
-        # Also because jsonargparse imports whatever class stands where a section is expected.
-        _check_keys(values, cls)
+        check_sections(values, list(_names(cls)), _unknown)
         parser = _parser()
         try:
             found = parser.instantiate(parser.parse_object(dict(values)))
@@ -249,13 +249,21 @@ def _parser() -> "jsonargparse.ArgumentParser":
     return parser
 
 
-def _check_keys(values: Mapping[str, Any], kind: type, section: str = "") -> None:
-    known = {f"{section}{name}": hint for name, hint in get_type_hints(kind).items()}
-    for key, value in values.items():
-        name = f"{section}{key}"
-        if name not in known:
-            raise ConfigError(f"unknown key {name!r}; known: {', '.join(known)}")
-        if dataclasses.is_dataclass(known[name]):
-            if not isinstance(value, Mapping):
-                raise ConfigError(f"{name}: expected keys and values, got {shown(value)}")
-            _check_keys(value, known[name], f"{name}.")
+def _names(kind: type, section: str = "") -> Iterator[str]:
+    """The names of the values of a configuration, those in sections with dots between."""
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            yield from _names(hint, f"{section}{name}.")  # type: ignore[arg-type]
+        else:
+            yield section + name
+
+
+def _unknown(name: str) -> ConfigError:
+    """Lists the keys beside it."""
+    section = name.rpartition(".")[0]
+    inner = [
+        one.removeprefix(f"{section}.") for one in _names(RunConfig) if not section or one.startswith(f"{section}.")
+    ]
+    beside = dict.fromkeys(one.partition(".")[0] for one in inner)
+    known = ", ".join(f"{section}.{one}" if section else one for one in beside)
+    return ConfigError(f"unknown key {name!r}; known: {known}")
