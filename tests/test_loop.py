@@ -158,6 +158,22 @@ def test_patience_counts_evaluations_without_a_better_one(tmp_path: Path) -> Non
     assert history.best["number"] == 1
 
 
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [
+        ((math.nan, 0.5, 0.1), [True, True, False]),
+        ((0.5, math.nan, 0.6), [True, False, True]),
+        ((math.nan, math.nan, -math.inf), [True, False, True]),
+    ],
+)
+@pytest.mark.parametrize(("name", "sign"), [("accuracy", 1), ("mean_squared_error", -1)])
+def test_what_is_no_number_is_worse_than_any(values: Sequence[float], best: list[bool], name: str, sign: int) -> None:
+    history = History(metric(name))
+    for value in values:
+        history.add({name: sign * value})
+    assert [row["is_best"] for row in history.rows] == best
+
+
 def test_a_first_evaluation_may_be_the_best(tmp_path: Path) -> None:
     toy = Toy([0.5, 0.1])
     history = trained(toy, Fixed([0]), tmp_path / "run", first=True)

@@ -66,6 +66,13 @@ def test_shares_by_hand() -> None:
     assert phrase_share(allowed[None] / 2, 3, allowed=allowed)[1] == 0.25
 
 
+def test_no_attention_has_no_share() -> None:
+    nothing = torch.zeros(2, 2, 3)
+    nothing[1] = 0.5
+    shares, uniform = phrase_share(nothing, 2, allowed=torch.zeros(2, 3))
+    assert (shares.tolist(), uniform) == ([0.0, pytest.approx(1 / 3)], 0.0)
+
+
 def test_uniform_attention_has_the_uniform_share_in_every_head() -> None:
     model = translator()
     look_at_all_alike(model)
@@ -178,6 +185,12 @@ def configuration(folder: Path, trees: Any, **changes: Any) -> RunConfig:
         optimization=OptimizationConfig(epochs=6, batch_tokens=60, learning_rate=0.01, patience=None),
         **changes,
     )
+
+
+def test_no_examples_are_refused(call: Call, tmp_path: Path) -> None:
+    for limit in (0, -1):
+        code, _, err = call("phrases", tmp_path, "--limit", limit)
+        assert (code, f"--limit: expected at least 1, got {limit}" in err) == (2, True), err
 
 
 def test_a_run_from_dependencies_translates_and_is_looked_at(call: Call, tmp_path: Path) -> None:

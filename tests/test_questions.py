@@ -195,7 +195,7 @@ def test_the_backbone_alone_is_a_model_of_transformers(
 
 
 @pytest.mark.parametrize(
-    "options", [{"epochs": 0}, {"learning_rate": 0.0}, {"warmup": 1.5}, {"max_length": 0}, {"clip": 0.0}]
+    "options", [{"epochs": 0}, {"learning_rate": 0.0}, {"warmup": 1.5}, {"max_length": 0}, {"clip": 0.0}, {"seed": -1}]
 )
 def test_values_out_of_range(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):

@@ -12,6 +12,7 @@ from structattn.cli.lines import table
 from structattn.layers.devices import Hardware
 from structattn.pictures import save
 from structattn.pictures.convert import format_of
+from structattn.syntax.errors import ConfigError
 
 Layout = Literal["text", "markdown", "csv"]
 
@@ -39,6 +40,8 @@ def command(
         hardware: where the model runs, and in which numbers.
         trust_code: import and run an encoder module:function that the run folder names.
     """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit: expected at least 1, got {limit}")
     if picture is not None:
         format_of(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)

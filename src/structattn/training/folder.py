@@ -18,12 +18,13 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_yaml, remove, write_json, write_yaml
+from structattn.syntax.folders import read_json, read_yaml, remove, write_json, write_yaml
 from structattn.syntax.locks import claimed
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from structattn.tasks import Evaluation
 
 _LOCK = "lock"
+# Where the run is that another one replaces, until that has an evaluation; and while it is moved to there or back.
+_REPLACED, _MOVING = ".replaced", ".moving"
+# What syntax.files and syntax.folders leave behind when the process is killed; other hidden files are the user's.
+_LEFTOVER = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]+)?\.(?P<kind>tmp|new|old)")
 
 
 class RunFolder:
@@ -71,12 +76,14 @@ class RunFolder:
     def _tidy(self) -> None:
         """Remove temporary files of a killed process."""
         for place in (self.path, self.checkpoints, self.path / "predictions"):
-            for old in place.glob(".*.old"):
-                target = old.with_name(old.name[1:].removesuffix(".old"))
-                if not target.exists():
-                    old.rename(target)
-            for leftover in place.glob(".*"):
-                remove(leftover)
+            for leftover in list(place.glob(".*")):
+                found = _LEFTOVER.fullmatch(leftover.name)
+                if found is None:
+                    continue
+                if found["kind"] == "old" and not (place / found["name"]).exists():
+                    leftover.rename(place / found["name"])
+                else:
+                    remove(leftover)
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
@@ -124,21 +131,45 @@ class RunFolder:
         Args:
             values: as for ``check_free``.
             resume: whether the folder may hold an unfinished run with the same configuration, or a finished one.
-            overwrite: whether a run in it is removed.
+            overwrite: whether a run in it is replaced: it is kept aside until ``end`` or the next run.
 
         Raises:
             ConfigError: as ``check_free``.
         """
+        self._settle()  # for a process that was killed
         self.check_free(values, resume=resume, overwrite=overwrite)
         if resume:
             self._tidy()
-        else:
-            for name in self._content():
-                remove(self.path / name)
+        elif content := self._content():
+            moving = self.path / _MOVING
+            moving.mkdir()
+            for name in content:
+                (self.path / name).rename(moving / name)
+            moving.rename(self.path / _REPLACED)
 
     def _content(self) -> set[str]:
         """The names of what is in the folder."""
-        return {item.name for item in self.path.iterdir()} - {_LOCK} if self.path.exists() else set()
+        own = {_LOCK, _REPLACED, _MOVING}
+        return {item.name for item in self.path.iterdir()} - own if self.path.exists() else set()
+
+    def check_data(self, checksums: Mapping[str, str]) -> None:
+        """Check that the run so far read the same files.
+
+        Args:
+            checksums: of the files that are there now, by their paths.
+
+        Raises:
+            ConfigError: names a file with another content. The same content under another name is no change.
+        """
+        before = read_json(self.environment).get("sha256") if self.environment.is_file() else None
+        if not isinstance(before, dict):
+            return
+        changed = [file for file, content in checksums.items() if before.get(file, content) != content]
+        for some, others in ((checksums, before), (before, checksums)):
+            changed += [file for file in some if file not in others and some[file] not in others.values()]
+        if changed:
+            names = ", ".join(changed)
+            raise ConfigError(f"{self.path}: cannot resume with other content of {names}; see {self.environment}")
 
     def describe(self, values: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
         """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""
@@ -146,12 +177,36 @@ class RunFolder:
         write_json(self.environment, environment)
         write_yaml(self.config, values)
 
-    def clear_if_untrained(self) -> None:
-        """Remove a run that failed before its first evaluation: there is nothing to resume."""
-        if not any(file.stat().st_size for file in self.path.rglob(self.metrics.name)):
-            for item in self.path.iterdir():
-                if item.name != _LOCK:
-                    remove(item)
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run has had an evaluation: before, there is nothing to resume."""
+        if self.is_finished:
+            return True
+        found = self.path.rglob(self.metrics.name)
+        return any(file.stat().st_size for file in found if self.path / _REPLACED not in file.parents)
+
+    def end(self) -> None:
+        """Remove a run that failed before its first evaluation, or else the one that it has replaced."""
+        if not self.is_trained:
+            self._clear()
+        self._settle()
+
+    def _clear(self) -> None:
+        for name in self._content():
+            remove(self.path / name)
+
+    def _settle(self) -> None:
+        """Put the run back that another one was to replace, unless that has had an evaluation."""
+        replaced, moving = self.path / _REPLACED, self.path / _MOVING
+        if replaced.exists() and self.is_trained:
+            remove(replaced)
+        elif replaced.exists():
+            self._clear()
+            replaced.rename(moving)
+        if moving.exists():
+            for item in list(moving.iterdir()):
+                item.rename(self.path / item.name)
+            moving.rmdir()
 
 
 def plain(config: Any) -> dict[str, Any]:

@@ -77,4 +77,5 @@ class PretrainingConfig(OnHardware):
         for name in ("limit", "max_length"):
             value = getattr(self, name)
             check(value is None or value >= 1, name, "at least 1", value)
+        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
         _ = self.hardware

@@ -1,5 +1,6 @@
 """The evaluations of a run so far. Best model and patience follow from it, without separate counters."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,9 +38,8 @@ class History:
         if metric is None:
             self.rows.append({**row, "is_best": True})
             return
-        sign = 1 if metric.greater_is_better else -1
-        value = sign * row[metric.name]
-        self.rows.append({**row, "is_best": all(value > sign * earlier[metric.name] for earlier in self.rows)})
+        value = _goodness(row, metric)
+        self.rows.append({**row, "is_best": all(value > _goodness(earlier, metric) for earlier in self.rows)})
 
     @property
     def last(self) -> Mapping[str, Any]:
@@ -55,3 +55,11 @@ class History:
         """Whether the last ``patience`` evaluations brought no improvement; never with ``None``."""
         latest: Sequence[Mapping[str, Any]] = self.rows[-patience:] if patience else ()
         return bool(latest) and not any(row["is_best"] for row in latest)
+
+
+def _goodness(row: Mapping[str, Any], metric: Metric) -> tuple[bool, float]:
+    """The greater the better; whatever is no number is worse than every number."""
+    value = row[metric.name]
+    if math.isnan(value):
+        return False, 0.0
+    return True, value if metric.greater_is_better else -value

@@ -79,6 +79,7 @@ class QuestionRun(OnHardware):
         for name in ("limit", "dev_limit", "max_length", "max_answer_length"):
             value = getattr(self, name)
             check(value is None or value >= 1, name, "at least 1", value)
+        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
         check(self.stride >= 0, "stride", "at least 0", self.stride)
         if self.adapter is None and (self.heads == "random" or self.frozen == "heads"):
             raise ConfigError("heads: these options are about HYDRA heads; give an adapter")
