@@ -123,6 +123,10 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "too much": (413, {"body": b" " * (MOST_BYTES + 1)}),
     "length of letters": (413, {"Content_Length": "many"}),
     "negative length": (413, {"Content_Length": "-5"}),
+    "length of many digits": (413, {"Content_Length": "9" * 5000}),
+    "length of other digits": (413, {"Content_Length": "\xb2"}),
+    "broken origin": (400, {"Origin": "http://["}),
+    "broken address": (400, {"method": "GET", "path": "http://["}),
     "pieces": (413, {"Transfer_Encoding": "chunked", "Content_Length": "2"}),
 }
 
@@ -147,6 +151,18 @@ def test_a_body_that_is_no_request_gets_an_error(body: bytes, message: str, serv
     status, _, answer = send(server, "POST", "/ask", body)
     assert status == 200
     assert json.loads(answer)["error"]["message"].startswith(message)
+
+
+def test_a_reply_that_is_no_json_is_an_error() -> None:
+    with ExplorerServer(lambda request: {"v": 1, "id": request["id"], "ms": float("nan")}, BOOT) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        status, _, answer = send(server, "POST", "/ask", json.dumps(LOOK).encode())
+        server.shutdown()
+        thread.join()
+    found = json.loads(answer)
+    assert (status, found["id"]) == (200, LOOK["id"])
+    assert "not JSON compliant" in found["error"]["message"]
 
 
 def test_the_largest_request_is_heard(server: ExplorerServer) -> None:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import random
 import signal
 import socket
@@ -18,7 +19,9 @@ import pytest
 import torch
 
 import structattn as sa
+from structattn.cli.serve import command as serve_command
 from structattn.explorer.records import answer_record
+from structattn.layers.devices import Hardware
 from structattn.serving import Batcher, ModelServer, ModelService, OverloadError
 from structattn.syntax import ConfigError
 
@@ -140,10 +143,47 @@ def test_what_was_taken_is_done_and_what_is_not_taken_is_said_at_once() -> None:
         closing.result()
 
 
-@pytest.mark.parametrize("sizes", [{"max_batch": 0}, {"max_wait": -1.0}, {"capacity": 0}])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        *({"max_batch": 0}, {"capacity": 0}),
+        *({"max_wait": wait} for wait in (-1.0, math.inf, math.nan, 1e13)),
+    ],
+)
 def test_sizes_are_checked(sizes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="expected a batch and a queue of at least 1"):
         Batcher({}, **sizes)
+
+
+@pytest.mark.parametrize("wait", [".inf", ".nan", "1e16"])
+def test_the_command_waits_no_longer_than_a_thread_can(
+    wait: str, model: sa.tasks.SentenceModel, tmp_path: Path
+) -> None:
+    model.save_pretrained(tmp_path / "model")
+    with pytest.raises(ConfigError, match="--max_wait: expected at "):
+        list(serve_command(str(tmp_path / "model"), max_wait=float(wait.lstrip(".")), hardware=Hardware("cpu")))
+
+
+def test_whoever_waits_hears_that_the_thread_has_failed() -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def work(items: list[int]) -> list[int]:
+        started.set()
+        assert go.wait(300)
+        raise SystemExit("gone")
+
+    with Batcher({"x": work}) as batcher, ThreadPoolExecutor(2) as clients:
+        waiting = [clients.submit(batcher.submit, "x", [0])]
+        assert started.wait(300)
+        waiting.append(clients.submit(batcher.submit, "x", [1, 2]))
+        while batcher._waiting("x") < 2:
+            time.sleep(0.001)
+        go.set()
+        for one in waiting:
+            with pytest.raises(RuntimeError, match="the thread of batches has failed: gone"):
+                one.result(300)
+        with pytest.raises(OverloadError):
+            batcher.submit("x", [3])
 
 
 def assert_same(found: Sequence[Any], expected: Sequence[Any]) -> None:

@@ -53,6 +53,8 @@ def command(
     for name, value, least in (("max_batch", max_batch, 1), ("max_wait", max_wait, 0), ("capacity", capacity, 1)):
         if not value >= least:
             raise ConfigError(f"--{name}: expected at least {least}, got {value}")
+    if max_wait / 1000 > threading.TIMEOUT_MAX:
+        raise ConfigError(f"--max_wait: expected at most {1000 * threading.TIMEOUT_MAX:.0f}, got {max_wait}")
 
     from structattn.serving import ModelServer, ModelService
 

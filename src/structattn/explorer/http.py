@@ -26,6 +26,7 @@ LOGGER = logging.getLogger("structattn.explorer")
 HOST = "127.0.0.1"
 _LOOPBACK = (HOST, "localhost")
 _DRAINED = 16 * MOST_BYTES
+_MOST_DIGITS = 18
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -198,13 +199,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _answer(self) -> None:
-        address = urlsplit(self.path)
         body = self._body()
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
+        try:
+            address, asker = urlsplit(self.path), urlsplit(origin or "").netloc
+        except ValueError as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, f"expected an address and an origin: {error}")
+            return
         method = self.server.methods.get(address.path)
         if not self.server.is_host(host):
             self._refuse(HTTPStatus.FORBIDDEN, "this server has another name")
-        elif origin is not None and urlsplit(origin).netloc not in (*self.server.hosts, host):
+        elif origin is not None and asker not in (*self.server.hosts, host):
             self._refuse(HTTPStatus.FORBIDDEN, "this server answers its own page only")
         elif method is None:
             self._refuse(HTTPStatus.NOT_FOUND, f"there are {', '.join(self.server.methods)}")
@@ -230,11 +235,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes | None:
         """What was sent; ``None`` if that is too much. It is read to its end, or the reply would not be heard."""
         length = self.headers.get("Content-Length", "0")
-        size = int(length) if length.isascii() and length.isdigit() else MOST_BYTES + 1
+        is_number = length.isascii() and length.isdigit() and len(length) <= _MOST_DIGITS
+        size = int(length) if is_number else MOST_BYTES + 1
         if size <= MOST_BYTES and "Transfer-Encoding" not in self.headers:
             return self.rfile.read(size)
         self.close_connection = True
-        left = min(size, _DRAINED) if length.isdigit() else 0
+        left = min(size, _DRAINED) if is_number else 0
         while left > 0:
             left -= len(self.rfile.read(min(left, 65536))) or left
         return None

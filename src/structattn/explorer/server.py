@@ -4,6 +4,7 @@ Whoever has the token may ask the models; it travels in the address of the page,
 127.0.0.1 only; what a server refuses is in ``http.py``.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from structattn.explorer.http import HOST, Reply, TokenServer, as_json, refusal
 from structattn.explorer.page import live_page, policy
 from structattn.explorer.protocol import VERSION, read_body
 
+LOGGER = logging.getLogger("structattn.explorer")
 PAGE, ASK = "/", "/ask"
 
 
@@ -60,7 +62,16 @@ class ExplorerServer(TokenServer):
         try:
             request = read_body(body)
         except RequestError as error:
-            record = {"kind": type(error).__name__, "message": str(error), "sentence": None, "word": None}
-            return Reply(HTTPStatus.OK, as_json({"v": VERSION, "id": None, "error": record}))
+            return _failed(None, error)
         with self._lock:
-            return Reply(HTTPStatus.OK, as_json(self._ask(request)))
+            found = self._ask(request)
+        try:
+            return Reply(HTTPStatus.OK, as_json(found))
+        except ValueError as error:  # JSON has no NaN
+            LOGGER.exception("the reply to a request is no JSON")
+            return _failed(found.get("id"), error)
+
+
+def _failed(number: Any, error: Exception) -> Reply:
+    record = {"kind": type(error).__name__, "message": str(error), "sentence": None, "word": None}
+    return Reply(HTTPStatus.OK, as_json({"v": VERSION, "id": number, "error": record}))

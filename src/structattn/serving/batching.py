@@ -44,7 +44,7 @@ class Batcher:
         capacity: items that may wait.
 
     Raises:
-        ConfigError: for sizes below 1 or a negative wait.
+        ConfigError: for sizes below 1, or a wait that is negative or longer than a thread can wait.
 
     Example:
         >>> with Batcher({"square": lambda numbers: [number**2 for number in numbers]}) as batcher:
@@ -55,9 +55,9 @@ class Batcher:
     def __init__(
         self, work: Mapping[str, Work], *, max_batch: int = 32, max_wait: float = 0.0, capacity: int = 256
     ) -> None:
-        if max_batch < 1 or capacity < 1 or max_wait < 0:
+        if max_batch < 1 or capacity < 1 or not 0 <= max_wait <= threading.TIMEOUT_MAX:
             raise ConfigError(
-                f"expected a batch and a queue of at least 1 and a wait of at least 0 seconds, "
+                f"expected a batch and a queue of at least 1 and a wait of 0 to {threading.TIMEOUT_MAX:.0f} seconds, "
                 f"got {max_batch}, {capacity} and {max_wait}"
             )
         self.work = dict(work)
@@ -74,6 +74,7 @@ class Batcher:
         Raises:
             OverloadError: at once, if there is no room for them all, or no more work is taken.
             Exception: what the work raised for the first wrong item.
+            RuntimeError: if the thread that works has failed.
         """
         jobs = [_Job(kind, item, Future(), time.monotonic()) for item in items]
         with self._changed:
@@ -99,11 +100,21 @@ class Batcher:
         self.close()
 
     def _run(self) -> None:
-        while batch := self._next():
-            work = self.work[batch[0].kind]
-            if not _worked(work, batch):
-                for job in batch:
-                    _worked(work, [job], last=True)
+        batch: list[_Job] = []
+        try:
+            while batch := self._next():
+                work = self.work[batch[0].kind]
+                if not _worked(work, batch):
+                    for job in batch:
+                        _worked(work, [job], last=True)
+        except BaseException as error:  # without this thread nobody who waits would ever be answered
+            LOGGER.exception("the thread of batches has failed")
+            with self._changed:
+                self._closed = True
+                lost = [job for job in (*batch, *self._jobs) if not job.result.done()]
+                self._jobs.clear()
+            for job in lost:
+                job.result.set_exception(RuntimeError(f"the thread of batches has failed: {error}"))
 
     def _next(self) -> list[_Job]:
         """The next batch; none when all is done."""
