@@ -52,7 +52,7 @@ def _until_killed(command: list[str], checkpoint: int, moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def renamed(path: Path, target: Path) -> Path:
-        if path.name == ".latest.new":
+        if path.name.startswith(".latest.") and path.name.endswith(".new"):
             die()
         return rename(path, target)
 

@@ -121,3 +121,22 @@ def test_labels(label: object, target: str | None, expected: object) -> None:
 def test_what_is_no_data(data: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         list(read_objects(data, **options))
+
+
+@pytest.mark.parametrize(
+    "row", ["dull \ud83d", ("dull", "a\ud83d"), {"words": ["\udc00"]}, {"text": "a", "id": "\ud83d"},
+            Sentence(["\ud83d"]), Example("a \ud83d"), Example((Sentence(["a"]), Sentence(["\udfff"])))]
+)  # fmt: skip
+def test_half_a_character_is_refused(row: Any) -> None:
+    rows = read_objects(["\N{GRINNING FACE}", row])
+    assert next(rows).sentences[0].words == ("\N{GRINNING FACE}",)
+    with pytest.raises(ParseError, match="data:2: expected characters, got half of a surrogate pair in "):
+        next(rows)
+
+
+def test_missing_labels_of_pandas_are_unknown() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["a", "b", "c"], "label": pandas.array(["x", pandas.NA, "y"], dtype="string")})
+    assert [example.label for example in read_objects(frame)] == ["x", None, "y"]
+    numbers = pandas.DataFrame({"text": ["a", "b"], "label": pandas.array([1, None], dtype="Int64")})
+    assert [example.label for example in read_objects(numbers)] == ["1", None]

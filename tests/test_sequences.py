@@ -140,6 +140,16 @@ def test_texts_come_back_from_their_ids(kind: Any) -> None:
     assert vocabulary.encode("\N{SNOWMAN}")[-1] == 1
 
 
+@pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
+def test_names_of_special_ids_are_unknown_words(kind: Any) -> None:
+    for texts in (["<s> a b </s>", "a b <pad>"], ["a b", "b a"]):
+        vocabulary = TextVocabulary.from_texts(texts, kind, size=30)
+        ids = vocabulary.encode("a </s> b <s> <unk>")
+        assert {0, 2, 3}.isdisjoint(ids)
+        assert [word for word in vocabulary.decode(ids).replace("<unk>", " ").split() if word in "ab"] == ["a", "b"]
+    assert TextVocabulary.from_texts(["a b"]).encode("a </s> b") == [4, 1, 5]
+
+
 def test_tokens_carry_trees() -> None:
     tree = ConstituencyTree.from_brackets("(S (NP (DT a) (NN dog)) (VP (VB barks)))")
     sentence = Sentence(tree.words, dependency=DependencyTree([2, 3, 0], ["det", "nsubj", "root"]), constituency=tree)
@@ -226,6 +236,9 @@ def test_malformed_tables(tmp_path: Path, text: str, message: str) -> None:
         list(read_examples(write(tmp_path / "a.tsv", text), format="parallel"))
     with pytest.raises(ParseError, match="expected one file, or two with a comma between"):
         list(read_examples("a,b,c", format="parallel"))
+    for name in ("a" * 5_000, "a," + "b" * 5_000):
+        with pytest.raises(ParseError, match=r"cannot read this file: (File name too long|No such file)"):
+            list(read_examples(name, format="parallel"))
 
 
 # The model.

@@ -2,12 +2,24 @@
 
 import gzip
 import io
+import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from structattn.data.readers import recognise_format
 from structattn.syntax import ParseError, read_lines, replace_text
-from structattn.syntax.files import MAX_BLANK_LINES, MAX_LINE, open_bytes, parse_json, read_text
+from structattn.syntax.files import (
+    MAX_BLANK_LINES,
+    MAX_LINE,
+    check_readable,
+    is_parquet,
+    open_bytes,
+    parse_json,
+    read_text,
+)
+from structattn.syntax.folders import replaced_folder
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -193,3 +205,67 @@ def test_deep_json_is_a_value_error(opening):
         parse_json(opening * 100_000)
     with pytest.raises(ValueError, match="Expecting"):
         parse_json("[1,")
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8b", gzip.compress(b"text", mtime=0)[:7], b"\x1f\x8b\x07" + b"\0" * 20, b"\x1f\x8bgarbage"]
+)
+def test_gzip_that_is_damaged_at_its_beginning_is_named(tmp_path, content):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(content)
+    for read in (is_parquet, check_readable, recognise_format, lambda path: list(read_lines(path)), read_text):
+        with pytest.raises(ParseError, match="expected a whole gzip file, but it is damaged") as caught:
+            read(path)
+        assert caught.value.file == str(path)
+
+
+def test_two_writers_of_a_file_write_two_files(tmp_path):
+    path = tmp_path / "a.txt"
+    with replace_text(path) as first:
+        first.write("first\n" * 10_000)
+        with replace_text(path) as second:
+            second.write("second\n")
+            hidden = [file.name for file in tmp_path.iterdir()]
+        assert path.read_text() == "second\n"
+    assert path.read_text() == "first\n" * 10_000
+    assert len(set(hidden)) == 2
+    assert all(name.startswith(".a.txt.") and name.endswith(".tmp") for name in hidden)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+    (tmp_path / "usual").write_text("")
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_two_writers_of_a_folder_write_two_folders(tmp_path):
+    path = tmp_path / "model"
+
+    def write(start=None, rounds=1):
+        for _ in range(rounds):
+            with replaced_folder(path) as folder:
+                if start is not None:
+                    start.wait()
+                for name in ("a", "b"):
+                    (folder / name).write_text(folder.name)
+
+    with replaced_folder(path) as first:
+        write()
+        assert len({file.read_text() for file in path.iterdir()}) == 1
+        (first / "c").write_text("last")
+    assert [file.name for file in path.iterdir()] == ["c"]
+    start = threading.Barrier(4)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(write, start, 20) for _ in range(4)]:
+            done.result()
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    assert len({file.read_text() for file in path.iterdir()}) == 1
+
+
+def test_half_a_character_is_no_json():
+    r"""An escape of a surrogate stands for a character with its other half, and for none alone; ``\\`` is no escape."""
+    assert parse_json(r'["\ud83d\uDE00", "\\ud83d", "\\\ud83d\ude00"]') == [
+        "\N{GRINNING FACE}",
+        r"\ud83d",
+        "\\\N{GRINNING FACE}",
+    ]
+    for text in (r'["\ud83d"]', r'{"\uDC00": 1}', rb'["a\ud83d\ud83d\ude00"]', r'["\ude00\ud83d"]'):
+        with pytest.raises(ValueError, match="half of a surrogate pair"):
+            parse_json(text)

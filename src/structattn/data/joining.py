@@ -1,5 +1,6 @@
 """Several sentences as one: documents, and the texts that a backbone reads."""
 
+import itertools
 from collections.abc import Sequence
 
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -27,8 +28,8 @@ def join_sentences(sentences: Sequence[Sentence]) -> Sentence:
     if len(sentences) == 1:
         return sentences[0]
     words = [word for sentence in sentences for word in sentence.words]
-    starts = [sum(map(len, sentences[:number])) for number in range(len(sentences))]
-    real = [(sentence, start) for sentence, start in zip(sentences, starts, strict=True) if len(sentence)]
+    starts = itertools.accumulate(map(len, sentences), initial=0)
+    real = [(sentence, start) for sentence, start in zip(sentences, starts, strict=False) if len(sentence)]
     tags = [tag for sentence, _ in real for tag in sentence.tags or ()]
     names = set.intersection(*(set(sentence.relations) for sentence, _ in real)) if real else set()
     return Sentence(

@@ -1,5 +1,6 @@
 """Examples from what a Python program holds: data frames, datasets, mappings, tuples, texts."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from structattn.data.readers.fields import Place, check_target
 from structattn.data.readers.items import Column, Columns, Item
 from structattn.syntax import ParseError, Sentence
 from structattn.syntax.errors import shown
+from structattn.syntax.words import is_unicode
 
 
 def read_objects(
@@ -35,10 +37,11 @@ def read_objects(
         name: how errors call the data.
 
     Yields:
-        One example for each row. A label that is ``None`` or not a number (pandas' way to say missing) is unknown.
+        One example for each row. A label that is ``None``, not a number or ``pandas.NA`` is unknown.
 
     Raises:
-        ParseError: for a row that is none of these, with its number from 1.
+        ParseError: for a row that is none of these, or whose text has half of a surrogate pair in it, with its number
+            from 1.
 
     Example:
         >>> [(example.sentences[0].words, example.label) for example in read_objects([("so fine", "pos"), ("dull", 0)])]
@@ -60,10 +63,10 @@ def read_objects(
     for number, row in enumerate(_rows(data)):
         place = Place(name, number + 1, is_line=False)
         if isinstance(row, Example):
-            yield row
+            yield _checked(row, place)
             continue
         if isinstance(row, str | Sentence) or _is_pair(row, num_texts):
-            yield Example(row, id=str(number))
+            yield _checked(Example(row, id=str(number)), place)
             continue
         if isinstance(row, tuple):
             row = _named(row, place)
@@ -74,7 +77,15 @@ def read_objects(
         if keys not in known:
             known[keys] = columns.found_in(keys, place)
         found = known[keys]
-        yield Item(place, _plain(row, found, names), found, number).example(target)
+        yield _checked(Item(place, _plain(row, found, names), found, number).example(target), place)
+
+
+def _checked(example: Example, place: Place) -> Example:
+    """The example, whose words, label and id can be written: no file and no model can hold half a character."""
+    for text in (*(" ".join(one.words) for one in example.sentences), example.label, example.id):
+        if isinstance(text, str) and not is_unicode(text):
+            raise place.error(f"expected characters, got half of a surrogate pair in {shown(text, width=40)}")
+    return example
 
 
 def _rows(data: Iterable[Any]) -> Iterable[Any]:
@@ -112,7 +123,9 @@ def _plain(row: Mapping[Any, Any], columns: Columns, names: Mapping[str, Sequenc
         return row
     label = row[columns.label]
     label = label.item() if hasattr(label, "item") else label
-    if isinstance(label, float) and label != label:
+    # Of pandas, if whoever gives its values has imported it.
+    is_missing = label is getattr(sys.modules.get("pandas"), "NA", None)
+    if is_missing or (isinstance(label, float) and label != label):
         label = None
     if isinstance(label, int) and str(columns.label) in names and 0 <= label < len(names[str(columns.label)]):
         label = names[str(columns.label)][label]

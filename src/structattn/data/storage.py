@@ -22,8 +22,8 @@ def packed(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
 
     With ``int8`` a row :math:`x` of a matrix (what runs along the last dimension) becomes :math:`\mathrm{round}(x / s)`
     with :math:`s = \max_i |x_i| / 127`, so that no number changes by more than :math:`s / 2`; :math:`s` is stored
-    beside it. Vectors, and with ``float16`` everything, are stored in 16 bits. Integers stay as they are, and so does
-    what is not finite, which whoever reads it refuses.
+    beside it. Vectors, and with ``float16`` everything, are stored in 16 bits, unless a number is too large for them.
+    Integers stay as they are, and so does what is not finite, which whoever reads it refuses.
 
     Args:
         tensors: parameters and buffers by name.
@@ -41,7 +41,8 @@ def packed(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
         if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
             found[name] = tensor
         elif storage == "float16" or tensor.dim() < 2:
-            found[name] = tensor.half()
+            half = tensor.half()
+            found[name] = half if bool(half.isfinite().all()) else tensor
         else:
             largest = tensor.float().abs().amax(-1)
             scale = torch.where(largest > 0, largest / _LARGEST, torch.ones_like(largest))

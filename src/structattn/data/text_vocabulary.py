@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from structattn.data.vocabulary import Vocabulary
+from structattn.data.vocabulary import UNKNOWN_ID, Vocabulary
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.errors import ConfigError, MissingExtra, require
 from structattn.syntax.files import parse_json
@@ -178,8 +178,9 @@ class TextVocabulary:
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's tokens, without begin and end."""
-        return self.vocabulary.encode(self.splitter.split(text))
+        """The ids of a text's tokens, without begin and end; what is spelled like these is unknown."""
+        found = self.vocabulary.encode(self.splitter.split(text))
+        return [UNKNOWN_ID if number in (BEGIN_ID, END_ID) else number for number in found]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first end; padding and begin are left out."""
@@ -267,8 +268,9 @@ def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
 
 def _by_frequency(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
     counts = Counter(token for text in texts for token in splitter.split(text))
-    # The tokenizer's unknown token is not part of the vocabulary.
-    del counts["<unk>"]
+    # Names of special ids are not tokens: the tokenizer's unknown one, and what a text may have that is spelled so.
+    for name in ("<unk>", *_MARKS):
+        del counts[name]
     return [
         token for token, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count >= min_count
     ]

@@ -13,6 +13,7 @@ from structattn.data.example import Example, sentences_of
 from structattn.syntax import ParseError, Sentence
 from structattn.syntax.errors import shown
 from structattn.syntax.files import parse_json, read_text
+from structattn.syntax.words import is_unicode
 
 PADDING_ID = 0
 UNKNOWN_ID = 1
@@ -40,7 +41,8 @@ class Vocabulary:
         lowercase: whether words are lower-cased before they are looked up.
 
     Raises:
-        ValueError: if a word or label occurs twice, or a word is not lower-cased where it must be.
+        ValueError: if a word or label occurs twice or cannot be written (it has half of a surrogate pair in it), or a
+            word is not lower-cased where it must be.
 
     Example:
         >>> vocabulary = Vocabulary(["the", "dog"], ["cat"])
@@ -231,6 +233,9 @@ def _numbered(names: Sequence[str], kind: str, *, start: int) -> dict[str, int]:
         if name in ids:
             raise ValueError(f"Vocabulary expects every {kind} once, got {name!r} twice")
         ids[name] = start + len(ids)
+    if not is_unicode("\n".join(ids)):
+        wrong = next(name for name in ids if not is_unicode(name))
+        raise ValueError(f"Vocabulary expects every {kind} to be of characters, got half of one in {shown(wrong)}")
     return ids
 
 

@@ -7,11 +7,11 @@ limits, far beyond real data, on the memory and time that reading one takes.
 
 import codecs
 import contextlib
-import errno
 import gzip
 import io
 import json
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -20,6 +20,8 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from structattn.syntax.errors import ParseError, shown
 from structattn.syntax.remote import is_remote, remote_files
+from structattn.syntax.replacing import named_when_full, temporary_name
+from structattn.syntax.words import is_unicode
 
 Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
 """A path, or an open stream such as ``sys.stdin``."""
@@ -41,6 +43,7 @@ MAX_FACTS = 5_000
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 _GZIP_MAGIC, _PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _BLOCK = 1 << 18
 
 
@@ -110,11 +113,8 @@ def read_text(source: Source, *, max_bytes: int | None = None) -> str:
         ParseError: as ``read_lines``, or if there is more.
     """
     max_bytes = MAX_FILE if max_bytes is None else max_bytes
-    with open_bytes(source) as stream:
-        try:
-            content = stream.read(max_bytes + 1)
-        except _DAMAGED as error:
-            raise ParseError(f"expected a whole gzip file, but it is damaged: {error}", file=source) from None
+    with open_bytes(source) as stream, _whole_gzip(source):
+        content = stream.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise ParseError(f"expected at most {max_bytes:,} bytes, there are more", file=source)
     return _decoded(content.removeprefix(codecs.BOM_UTF8), source, 1)
@@ -124,7 +124,8 @@ def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: if it is not JSON, or nested so deeply that Python cannot read it.
+        ValueError: if it is not JSON, is nested so deeply that Python cannot read it, or has half a character in it: a
+            surrogate without its other half, which no file can hold.
 
     Example:
         >>> parse_json("[" * 100_000)
@@ -132,19 +133,24 @@ def parse_json(text: str | bytes) -> Any:
         ...
         ValueError: it is nested too deeply
     """
+    text = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        # Two halves that stand together have become one character; only an escape makes one that stands alone.
+        if _HALF.search(text) and not is_unicode(json.dumps(value, ensure_ascii=False)):
+            raise ValueError("it has half of a surrogate pair, which is no character")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return value
 
 
 def is_parquet(source: Source) -> bool:
     """Whether a file, or a stream, begins as a Parquet file does.
 
     Raises:
-        ParseError: if it is missing or cannot be opened.
+        ParseError: if it is missing, cannot be opened, or is gzip that is damaged at its beginning.
     """
-    with open_bytes(source) as stream:
+    with open_bytes(source) as stream, _whole_gzip(source):
         return stream.peek(4)[:4] == _PARQUET_MAGIC
 
 
@@ -174,28 +180,6 @@ def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
             yield unpacked
         else:
             yield raw
-
-
-@contextlib.contextmanager
-def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name what is written within the block when the disk is full, as the system does not say it of an open file.
-
-    Raises:
-        OSError: with the path as its ``filename``.
-
-    Example:
-        >>> with named_when_full("model"), open("/dev/full", "w") as stream:
-        ...     _ = stream.write("a")
-        Traceback (most recent call last):
-        ...
-        OSError: [Errno 28] No space left on device: 'model'
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
-            raise
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path)) from error
 
 
 @contextlib.contextmanager
@@ -248,7 +232,7 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     target = Path(path).resolve()
     in_place = target.exists() and not target.is_file()
-    written = target if in_place else target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    written = target if in_place else temporary_name(target, "tmp")
     try:
         with named_when_full(path):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -285,10 +269,16 @@ def _whole_lines(source: Source) -> Iterator[str]:
 
 
 def _next_block(stream: io.BufferedReader | gzip.GzipFile, source: Source, number: int) -> bytes:
-    try:
+    with _whole_gzip(source, number):
         return stream.read1(_BLOCK)
+
+
+@contextlib.contextmanager
+def _whole_gzip(source: Source, line: int | None = None) -> Iterator[None]:
+    try:
+        yield
     except _DAMAGED as error:
-        raise ParseError(f"expected a whole gzip file, but it is damaged: {error}", file=source, line=number) from None
+        raise ParseError(f"expected a whole gzip file, but it is damaged: {error}", file=source, line=line) from None
 
 
 def _decoded(lines: bytes, source: Source, number: int) -> str:

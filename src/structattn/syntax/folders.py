@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from structattn.syntax.errors import ConfigError, ParseError, StructAttnError, shown
-from structattn.syntax.files import MAX_LINE, named_when_full, parse_json, read_lines, read_text, replace_text
+from structattn.syntax.files import MAX_LINE, parse_json, read_lines, read_text, replace_text
+from structattn.syntax.replacing import alone_in, named_when_full, temporary_name
 
 MAX_DEPTH = 100
 """How deeply the values of one file may be nested."""
@@ -22,8 +23,6 @@ MAX_YAML = 100_000
 """Bytes of a configuration."""
 MAX_YAML_VALUES = 1_000
 """Values of a configuration, each alias counted as what it stands for."""
-
-
 MAX_LAYERS = 1_000
 """Layers, or steps, of a model that a file describes."""
 _LONGEST_REASON = 500
@@ -248,6 +247,12 @@ def described_by(file: Path, what: str = "a model") -> Iterator[None]:
 def replaced_folder(path: Path) -> Iterator[Path]:
     """Write a folder under a temporary name and put it in place when the ``with`` block ends well.
 
+    Of several writers at a time the last one to end stays. One that is killed between the two renamings leaves the
+    folder as it was under the name ``.<name>.old``.
+
+    Raises:
+        ConfigError: for the working folder, or one above it.
+
     Example:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "model"
@@ -256,23 +261,34 @@ def replaced_folder(path: Path) -> Iterator[Path]:
         >>> [item.name for item in target.parent.iterdir()]
         ['model']
     """
+    path = _replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = (path.with_name(f".{path.name}.{word}") for word in ("new", "old"))
-    remove(temporary)
+    temporary, old = temporary_name(path, "new"), path.with_name(f".{path.name}.old")
     temporary.mkdir()
     try:
         with named_when_full(path):
             yield temporary
-        remove(old)
-        if path.exists():
-            path.rename(old)
-        temporary.rename(path)
+        with alone_in(path.parent):
+            if path.exists():
+                remove(old)
+                path.rename(old)
+            temporary.rename(path)
+            remove(old)
     except BaseException:
         remove(temporary)
-        if old.exists() and not path.exists():
-            old.rename(path)
+        with alone_in(path.parent):
+            if old.exists() and not path.exists():
+                old.rename(path)
         raise
-    remove(old)
+
+
+def _replaceable(path: Path) -> Path:
+    """The path, with a name of its own; a process whose working folder is removed finds no file any more."""
+    path = path if path.name not in ("", "..") else path.resolve()
+    with contextlib.suppress(FileNotFoundError):  # it may have been removed already
+        if path.is_dir() and Path.cwd().is_relative_to(path.resolve()):
+            raise ConfigError(f"{path}: expected a folder that can be replaced, got one that this process works in")
+    return path
 
 
 def remove(path: Path) -> None:

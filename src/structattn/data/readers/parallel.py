@@ -67,7 +67,7 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
         >>> [file.name for file in files_of("data/train.de,data/train.en")]
         ['train.de', 'train.en']
     """
-    if Path(path).exists():
+    if os.path.exists(path):  # also of a name that is too long for any file
         return [Path(path)]
     parts = os.fspath(path).split(",")
     if len(parts) > 2 or not all(parts):
