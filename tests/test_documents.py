@@ -88,7 +88,8 @@ def test_a_parsed_document_carries_its_metadata_once(treebank: Path) -> None:
     assert whole.metadata == {"label": "1", "sent_id": "a", "text": "It is fine. Really!", "parser": origin}
     assert whole.dependency is not None
     assert whole.dependency.heads == (3, 3, 0, 3, 0, 5)
-    assert sa.parse([Document(" ", "a", {"label": "1"})], str(treebank)) == []
+    (empty,) = sa.parse([Document(" ", "a", {"label": "1"})], str(treebank))
+    assert (empty.words, empty.metadata) == ((), {**first.metadata, "text": ""})
 
 
 def test_json_lines_become_a_training_file(call: Call, treebank: Path, tmp_path: Path) -> None:
@@ -112,6 +113,17 @@ def test_json_lines_become_a_training_file(call: Call, treebank: Path, tmp_path:
     code, _, error = call("parse", source, "--parser", treebank, "--limit", 0)
     assert (code, error.count("\n")) == (2, 1)
     assert "to parse at least 1, got 0 and 0" in error
+
+
+def test_a_document_without_text_keeps_its_label(call: Call, treebank: Path, tmp_path: Path) -> None:
+    source, out = write(tmp_path / "a.jsonl", {"id": "x", "label": 1, "text": " "}, *REVIEWS), tmp_path / "a.conllu"
+    for whole in ([], ["--whole"]):
+        assert call("parse", source, "--parser", treebank, "--out", out, *whole)[0] == 0
+        format = "documents" if not whole else "conllu"
+        first = next(iter(read_examples(out, format)))
+        assert (first.id, first.label, first.sentences[0].words) == ("x", "1", ())
+    (found,) = sa.parse([Document("", "x", {"label": "1"})], str(treebank), constituency=True)
+    assert (len(found), found.metadata["label"], len(found.constituency)) == (0, "1", 0)
 
 
 def test_agreement_is_parsed_up_to_the_verb(call: Call, treebank: Path, tmp_path: Path) -> None:

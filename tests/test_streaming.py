@@ -69,7 +69,8 @@ def test_streamed_examples_are_those_of_the_files(name: str, tmp_path: Path) -> 
     assert len(streamed) == len(examples)
     assert list(streamed) == examples
     order = np.random.default_rng(1).permutation(len(examples)).tolist()
-    assert streamed.read(order) == [examples[index] for index in order]
+    for some in (order, [*order, *order[::-1]], [0, 0], []):  # also one that is asked for more than once
+        assert streamed.read(some) == [examples[index] for index in some]
     assert (streamed[-1], streamed[1:4]) == (examples[-1], examples[1:4])
     with pytest.raises(IndexError):
         streamed[len(examples)]

@@ -254,10 +254,13 @@ def test_leftovers_of_a_killed_process_are_tidied(data: DataConfig, tmp_path: Pa
     (out / "result.json").unlink()
     (out / "best").rename(out / ".best.old")
     (out / ".best.new").mkdir()
-    (out / "predictions" / ".dev.jsonl.7.tmp").touch()
+    (out / ".latest.0a1b2c3d.new").mkdir()
+    for name in (".dev.jsonl.7.tmp", ".dev.jsonl.0a1b2c3d.tmp"):
+        (out / "predictions" / name).touch()
+    (out / ".notes").write_text("mine", encoding="utf-8")
     RunFolder(out).open_for_run(plain(configure(data, out, epochs=1)), resume=True)
     assert (out / "best" / "config.json").is_file()
-    assert not [*out.glob(".*"), *out.glob("predictions/.*")]
+    assert [*out.glob(".*"), *out.glob("predictions/.*")] == [out / ".notes"]
 
 
 def test_a_finished_run_is_only_read(data: DataConfig, tmp_path: Path) -> None:
@@ -265,6 +268,26 @@ def test_a_finished_run_is_only_read(data: DataConfig, tmp_path: Path) -> None:
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*") if file.is_file()}
     assert resume(tmp_path / "run") == result
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
+
+
+def test_a_run_does_not_go_on_with_other_data(data: DataConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run_interrupted(configure(data, out), after=1)
+    before = (out / "environment.json").read_bytes()
+    for number, name in enumerate(("train", "dev"), start=5):
+        path = Path(str(getattr(data, name)))
+        content = path.read_bytes()
+        write_reviews(path, 24, seed=number)
+        with pytest.raises(ConfigError, match=f"run: cannot resume with other content of {path}; see"):
+            resume(out)
+        assert (out / "environment.json").read_bytes() == before
+        path.write_bytes(content)
+    resume(out)
+    folder = RunFolder(out)
+    sums = read_json(folder.environment)["sha256"]
+    folder.check_data({f"moved/{file}": checksum for file, checksum in sums.items()})
+    with pytest.raises(ConfigError, match=r"cannot resume with other content of new\.txt"):
+        folder.check_data({**sums, "new.txt": "0"})
 
 
 def test_two_processes_cannot_share_a_folder(data: DataConfig, tmp_path: Path) -> None:
@@ -327,6 +350,41 @@ def test_a_folder_with_a_run_is_refused(data: DataConfig, tmp_path: Path) -> Non
         run(configure(data, other), overwrite=True)
     with pytest.raises(ConfigError, match="resume needs out"):
         run(configure(data), resume=True)
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_run_is_replaced_once_the_new_one_has_an_evaluation(data: DataConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run(configure(data, out, epochs=1))
+    before = files_of(out)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("zzz 1 2 3 4 5 6 7 8\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="has a vector"):
+        run(configure(dataclasses.replace(data, vectors=str(vectors)), out), overwrite=True)
+    assert files_of(out) == before
+    # As if the process had been killed: before the new run was described, and after.
+    values = plain(configure(data, out, epochs=2))
+    folder = RunFolder(out)
+    for described in (False, True):
+        folder.open_for_run(values, overwrite=True)
+        assert not folder.is_finished
+        if described:
+            folder.describe(values, {})
+        with pytest.raises(ConfigError, match="holds a finished run"):
+            folder.open_for_run(values)
+        assert files_of(out) == before
+    (out / ".moving").mkdir()
+    (out / "metrics.jsonl").rename(out / ".moving" / "metrics.jsonl")
+    with pytest.raises(ConfigError, match="holds a finished run"):
+        folder.open_for_run(values)
+    assert files_of(out) == before
+    with interrupted(after=1):
+        run(configure(data, out, epochs=2), overwrite=True)
+    assert not [*out.glob(".*")]
+    assert len(curve(resume(out).folder)) == 2
 
 
 def test_bad_data_leave_no_folder(data: DataConfig, tmp_path: Path) -> None:
@@ -508,6 +566,22 @@ def test_phrases_are_for_training_only(tmp_path: Path) -> None:
         assert len(split.train) == number
         assert not any(held_out.sentences[0].words[-1] in example.sentences[0].words for example in split.train)
         assert {example.weight for example in split.train} == ({0.25, 1.0} if phrases == "weighted" else {1.0})
+
+
+def test_phrases_of_several_files_are_those_of_one(tmp_path: Path) -> None:
+    rows = [f"({1 + 2 * (k % 2)} (2 very) (4 (2 so) (3 w{k})))\n" for k in range(10)]
+    for name, part in (("whole.txt", rows), ("part-1.txt", rows[:4]), ("part-2.txt", rows[4:])):
+        (tmp_path / name).write_text("".join(part), encoding="utf-8")
+    for phrases in ("none", "all", "unique"):
+        found = [
+            [
+                one.sentences[0].words
+                for one in split_of(DataConfig(str(tmp_path / name), phrases=phrases), task="sst5").train
+            ]
+            for name in ("whole.txt", "part-*.txt")
+        ]
+        assert len(found[1]) >= len(found[0]) >= 9
+        assert phrases == "unique" or found[0] == found[1]
 
 
 def test_frozen_words_are_those_of_dev_with_a_vector(tmp_path: Path) -> None:

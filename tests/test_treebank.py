@@ -2,6 +2,7 @@
 
 import io
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from structattn.data.treebank.files import read_parquet, write_parquet
 from structattn.data.treebank.json_lines import write_rows
 from structattn.data.treebank.rows import examples_of_rows, rows_of
 from structattn.data.treebank.schema import VERSION_KEY, schema
+from structattn.data.treebank.stream import StreamedExamples
 from structattn.data.treebank.writing import write_examples
 from structattn.syntax import ParseError, format_conllu
 from structattn.syntax.errors import ConfigError, MissingStructure
+from structattn.syntax.files import MAX_BRACKETS, MAX_LINE, MAX_WORDS
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -188,6 +191,20 @@ def test_shards_of_a_size(treebank: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "".join(format_conllu(one) for part in parts for one in sa.read_conllu(part)) == TREEBANK
 
 
+def test_parts_of_an_earlier_conversion_are_not_mixed_with_new_ones(
+    treebank: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["convert", str(treebank), str(treebank.with_name("[s].parquet")), "--shard-size"]
+    other = treebank.with_name("[s]-2024.parquet")
+    other.touch()
+    assert main([*words, "1"]) == 0
+    before = {part: part.read_bytes() for part in treebank.parent.glob("*.parquet")}
+    assert main([*words, "2"]) == 2
+    names = f"{treebank.with_name('[s]-00000.parquet')} to {treebank.with_name('[s]-00002.parquet')}"
+    assert f"expected no parts of an earlier conversion, got {names}" in capsys.readouterr().err
+    assert {part: part.read_bytes() for part in treebank.parent.glob("*.parquet")} == before
+
+
 def test_other_file_systems() -> None:
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     files = fsspec.filesystem("memory")
@@ -321,3 +338,66 @@ def test_bytes_of_a_word(tmp_path: Path) -> None:
     write_parquet(path, (sa.Example(sentence, id=sentence.metadata["sent_id"]) for sentence in sentences))
     assert path.stat().st_size / len(words) < 40
     assert parquet.read_table(path).nbytes / len(words) < 200
+
+
+def large(kind: Any) -> Any:
+    """The type with offsets and whole numbers of 64 bits, as polars and pandas have them."""
+    if arrow.types.is_list(kind):
+        return arrow.large_list(large(kind.value_type))
+    if arrow.types.is_struct(kind):
+        return arrow.struct([(field.name, large(field.type)) for field in kind])
+    wide = {arrow.string(): arrow.large_string(), arrow.binary(): arrow.large_binary(), arrow.int32(): arrow.int64()}
+    return wide.get(kind, kind)
+
+
+def coded(kind: Any) -> Any:
+    """The type as numbers of a list of texts; not within lists, where Arrow has no cast to it."""
+    return arrow.dictionary(arrow.int32(), kind) if kind == arrow.string() else kind
+
+
+@pytest.mark.parametrize("changed", [large, coded])
+def test_other_types_of_the_same_columns_are_read_alike(changed: Callable[[Any], Any], shard: Path) -> None:
+    table, other = parquet.read_table(shard), shard.with_name("other.parquet")
+    kinds = zip(table.schema.names, map(changed, table.schema.types), strict=True)
+    parquet.write_table(table.cast(arrow.schema([*kinds], metadata=table.schema.metadata)), other)
+    assert list(sa.read_examples(other)) == list(sa.read_examples(shard))
+    (own,), (found,) = read_arrays(shard), read_arrays(other)
+    assert (found.words.counts(), found.heads.tolist()) == (own.words.counts(), own.heads.tolist())
+    streamed, here = StreamedExamples([str(other)]), StreamedExamples([str(shard)])
+    assert list(streamed) == list(here)
+    assert streamed.counts == here.counts
+
+
+LARGE = {
+    "text": ({"text": "a" * (MAX_LINE + 1)}, f"at most {MAX_LINE:,} bytes or elements under 'text', got 5,000,001"),
+    "names": ({"tags": ["a" * MAX_LINE]}, f"at most {MAX_LINE:,} bytes or elements under 'tags', got 5,000,001"),
+    "words": ({key: [0] * (MAX_WORDS + 1) for key in ("starts", "ends", "heads")}, "at most 100,000 words of a tree"),
+    "phrases": ({"spans": [{"label": "", "start": 0, "end": 1}] * (MAX_BRACKETS + 1)}, "at most 400,000 phrases"),
+}
+
+
+@pytest.mark.parametrize("how", LARGE)
+def test_a_row_holds_no_more_than_text_may(how: str, tmp_path: Path) -> None:
+    values, message = LARGE[how]
+    rows = rows_of(EXAMPLES["words alone"]) + rows_of(sa.Example(sa.Sentence(["a"]))) * 2
+    rows[2] = {**rows[2], **values}
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.Table.from_pylist(rows, schema=schema()), path, row_group_size=2)
+    readers = (sa.read_examples, lambda path: StreamedExamples([str(path)]), read_arrays)
+    for read in readers[: 2 if how == "phrases" else 3]:  # arrays are read without phrases
+        with pytest.raises(ParseError, match=f"a.parquet: row 3: expected {message}"):
+            list(read(path))
+
+
+def test_what_an_example_says_wins_over_its_metadata(tmp_path: Path) -> None:
+    once = sa.Sentence(["fine"], metadata={"label": "0", "sent_id": "x", "a": "b"})
+    for example, expected in (
+        (sa.Example(once, "negative", id="mine"), ("negative", "mine")),
+        (sa.Example(once, 0.5, id="0"), ("0.5", "x")),  # an id that only counts
+        (sa.Example(sa.Sentence(["fine"]), "good", id="mine"), ("good", "mine")),
+    ):
+        write_examples(tmp_path / "a.conllu", [example])
+        (back,) = sa.read_examples(tmp_path / "a.conllu", "conllu")
+        assert (back.label, back.id) == expected
+    write_examples(tmp_path / "a.conllu", [sa.Example((once, once), "same", id="p")])
+    assert [one.metadata["sent_id"] for one in sa.read_conllu(tmp_path / "a.conllu")] == ["p-1", "p-2"]

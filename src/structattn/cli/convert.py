@@ -1,5 +1,6 @@
 """``structattn convert``: examples and treebanks between Parquet, JSON lines, CoNLL-U and brackets."""
 
+import glob
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
@@ -7,7 +8,7 @@ from pathlib import PurePath
 from structattn.data import Example, read_examples
 from structattn.data.readers.reading import check_format, matching_files, recognise_format
 from structattn.data.treebank.writing import ending_of, write_examples
-from structattn.syntax.errors import ConfigError, require
+from structattn.syntax.errors import ConfigError, ParseError, require
 from structattn.syntax.files import check_readable
 
 
@@ -28,7 +29,8 @@ def command(
             scale and their own packages.
         target: the file to write.
         format: the data format of the source; recognised from it by default.
-        shard_size: write several files TARGET-00000, TARGET-00001, ... with at most this many examples each.
+        shard_size: write several files TARGET-00000, TARGET-00001, ... with at most this many examples each; there must
+            be none of them yet.
     """
     if shard_size is not None and shard_size < 1:
         raise ConfigError(f"--shard_size: expected at least 1, got {shard_size}")
@@ -46,6 +48,9 @@ def command(
     if shard_size is None:
         yield f"{target}  {write_examples(target, examples):,} sentences"
         return
+    if old := _shards(target):
+        found = old[0] if len(old) == 1 else f"{old[0]} to {old[-1]}"
+        raise ConfigError(f"{target}: expected no parts of an earlier conversion, got {found}; remove them first")
     for number, some in enumerate(_parts(examples, shard_size)):
         name = _numbered(target, number)
         yield f"{name}  {write_examples(name, some):,} sentences"
@@ -58,5 +63,18 @@ def _parts(examples: Iterator[Example], size: int) -> Iterator[Iterable[Example]
 
 
 def _numbered(target: str, number: int) -> str:
-    ending = "".join(PurePath(target).suffixes[-2:] if target.endswith(".gz") else PurePath(target).suffixes[-1:])
+    ending = _ending(target)
     return f"{target.removesuffix(ending)}-{number:05d}{ending}"
+
+
+def _shards(target: str) -> list[str]:
+    """The parts of the target that there are: those that are not written anew would be read as if they belonged."""
+    ending = _ending(target)
+    try:
+        return matching_files(f"{glob.escape(target.removesuffix(ending))}-{5 * '[0-9]'}{glob.escape(ending)}")
+    except ParseError:  # there is none
+        return []
+
+
+def _ending(target: str) -> str:
+    return "".join(PurePath(target).suffixes[-2:] if target.endswith(".gz") else PurePath(target).suffixes[-1:])

@@ -86,8 +86,8 @@ def parse(
     (both counted from 1) and ``text`` among their metadata. A list of words is one sentence with these words. A
     ``Sentence`` keeps its words, its metadata and, from a treebank, its lemmas, features, language-specific tags and
     multiword tokens; enhanced dependencies and their empty nodes, which belong to another tree, are left out. A
-    ``Document`` is a raw text under its own name, and its first sentence
-    carries its metadata. ``parser`` in the metadata names the parser.
+    ``Document`` is a raw text under its own name, and its first sentence carries its metadata; without text it is one
+    sentence without words. ``parser`` in the metadata names the parser.
 
     Args:
         texts: a raw text; or any number of raw texts, documents, lists of words, or sentences.
@@ -248,6 +248,9 @@ def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: b
     if isinstance(content, str) and whole:
         sentences = [side_by_side(sentences, metadata={"text": " ".join(content.split())})]
     is_split = isinstance(content, str) and not whole
+    if not sentences and isinstance(text, Document):
+        # An example of a data set: without a sentence its label would be lost.
+        sentences = [side_by_side((), metadata={"text": ""})]
     if is_split and isinstance(text, Document):
         about = {"newdoc id": name, **about}
     # A document's metadata belongs to its first sentence.

@@ -320,4 +320,5 @@ def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) ->
         raise ConfigError(f"data.phrases: {phrases!r} needs a training file; give the phrases as examples of their own")
     trees = {example.id for example in sentences}
     every = task.read(data.train, format=data.format, phrases=phrases, columns=data.columns)
-    return [task.limited(example) for example in every if example.id.split("/")[0] in trees]
+    # The id of a phrase is that of its tree and its own number, and that of a tree may begin with the name of its file.
+    return [task.limited(one) for one in every if not trees.isdisjoint((one.id, one.id.rpartition("/")[0]))]

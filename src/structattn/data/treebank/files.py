@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from structattn.data.example import Example
+from structattn.data.treebank.limits import check_limits
 from structattn.data.treebank.rows import Row, examples_of_rows, rows_of
-from structattn.data.treebank.schema import NAMES, check_schema, schema
+from structattn.data.treebank.schema import NAMES, check_schema, in_own_types, schema
 from structattn.syntax.errors import ParseError, require
 from structattn.syntax.files import Source, open_bytes, replace_bytes
 
@@ -77,7 +78,7 @@ def read_parquet(path: Source) -> Iterator[Example]:
 
     Raises:
         ParseError: if the file is missing, cut or damaged, has another version or lacks a column, changed while it was
-            read, or a row contradicts itself.
+            read, or a row contradicts itself or holds more than a line of text may.
         MissingExtra: if pyarrow is not installed.
     """
     batches = read_batches(path)
@@ -95,8 +96,28 @@ def read_batches(path: Source, columns: Sequence[str] | None = None, *, batch_si
     Raises:
         ParseError: as ``read_parquet``.
     """
+    first = 0
     with opened(path, columns) as file, described(path):
-        yield from file.iter_batches(batch_size, columns=columns)
+        for batch in file.iter_batches(batch_size, columns=columns):
+            yield checked(batch, path, first=first)
+            first += len(batch)
+
+
+def checked(batch: Any, path: Source, *, first: int = 0) -> Any:
+    """A ``pyarrow.RecordBatch`` in the types of the schema, none of whose rows is beyond the limits.
+
+    Args:
+        batch: as it was read.
+        path: for errors.
+        first: how many rows of the file stand before it.
+
+    Raises:
+        ParseError: as ``read_parquet``.
+    """
+    with described(path):
+        found = in_own_types(batch)
+    check_limits(found, path, first=first)
+    return found
 
 
 @contextlib.contextmanager

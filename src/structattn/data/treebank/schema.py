@@ -107,6 +107,20 @@ def check_schema(found: Any, file: object, columns: Collection[str] | None = Non
             raise ParseError(f"expected the column {name!r} to hold {right}, it holds {came}", file=file)
 
 
+def in_own_types(batch: Any) -> Any:
+    """A ``pyarrow.RecordBatch`` whose columns have the schema's own types; files hold text in several encodings.
+
+    Raises:
+        pyarrow.ArrowInvalid: for a number that is too large.
+    """
+    wanted = schema()
+    columns = [
+        column.cast(wanted.field(name).type) if name in wanted.names else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return require("pyarrow", "scale").RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def _kind(type: Any) -> str:
     """What a type of Arrow holds, whatever its width and its encoding in memory."""
     types = require("pyarrow.types", "scale")
@@ -117,5 +131,5 @@ def _kind(type: Any) -> str:
     if types.is_struct(type):
         return "(" + ", ".join(f"{field.name}: {_kind(field.type)}" for field in type) + ")"
     kinds = {"text": types.is_string, "bytes": types.is_binary, "whole numbers": types.is_integer}
-    kinds |= {"numbers": types.is_floating, "text ": types.is_large_string}
+    kinds |= {"numbers": types.is_floating, "text ": types.is_large_string, "bytes ": types.is_large_binary}
     return next((name.strip() for name, holds in kinds.items() if holds(type)), str(type))

@@ -12,7 +12,7 @@ import numpy as np
 
 from structattn.data.example import Example
 from structattn.data.treebank.arrays import SentenceArrays, arrays_of
-from structattn.data.treebank.files import opened, rows_of_batch
+from structattn.data.treebank.files import checked, described, opened, rows_of_batch
 from structattn.data.treebank.rows import examples_of_rows
 from structattn.data.vocabulary import Counts
 from structattn.syntax.errors import ParseError, require
@@ -46,7 +46,7 @@ class RowGroup:
     def table(self) -> Any:
         """The columns, as a ``pyarrow.RecordBatch``."""
         with opened(self.file, _COLUMNS) as parquet:
-            return _batch(parquet, self.number)
+            return _batch(parquet, self.number, self.file)
 
 
 class StreamedExamples(Sequence[Example]):
@@ -100,7 +100,7 @@ class StreamedExamples(Sequence[Example]):
         for file in files:
             with opened(file, _COLUMNS) as parquet:
                 for number in range(parquet.num_row_groups):
-                    lengths.append(self._count(_batch(parquet, number), file, number, dropped))
+                    lengths.append(self._count(_batch(parquet, number, file), file, number, dropped))
         self.lengths = np.concatenate([np.zeros(0, dtype=np.int32), *lengths])
         self.ends = np.cumsum([0, *map(len, self.groups)])[1:]
         if not len(self.lengths):
@@ -126,7 +126,8 @@ class StreamedExamples(Sequence[Example]):
 
     def read(self, indices: Sequence[int]) -> list[Example]:
         """The examples with these numbers; the columns of their groups stay in memory for the next ones."""
-        places = np.asarray(indices)
+        wanted = np.asarray(indices)
+        places = np.unique(wanted)
         of_group = np.searchsorted(self.ends, places, side="right")
         found: dict[int, Example] = {}
         for number in np.unique(of_group).tolist():
@@ -137,7 +138,7 @@ class StreamedExamples(Sequence[Example]):
             rows[1:] += rows[1:] == rows[:-1]
             examples = self.prepare(examples_of_rows(rows_of_batch(self._table(number).take(rows)), group.file))
             found.update(zip(own.tolist(), examples, strict=True))
-        return [found[index] for index in places.tolist()]
+        return [found[index] for index in wanted.tolist()]
 
     def one_of_each(self) -> list[Example]:
         """The first example of each class, and the first one without a class if there is one."""
@@ -193,9 +194,10 @@ class StreamedExamples(Sequence[Example]):
             self.counts.labels.update(dict(zip(pairs.field(0).to_pylist(), pairs.field(1).to_pylist(), strict=True)))
 
 
-def _batch(parquet: Any, number: int) -> Any:
+def _batch(parquet: Any, number: int, file: str) -> Any:
     """A group of rows; not many, so they are one batch."""
-    table = parquet.read_row_group(number, columns=_COLUMNS).combine_chunks()
-    return (
-        table.to_batches()[0] if len(table) else require("pyarrow", "scale").RecordBatch.from_pylist([], table.schema)
-    )
+    with described(file):
+        table = parquet.read_row_group(number, columns=_COLUMNS).combine_chunks()
+    first = sum(parquet.metadata.row_group(before).num_rows for before in range(number))
+    empty = require("pyarrow", "scale").RecordBatch.from_pylist([], table.schema)
+    return checked(table.to_batches()[0] if len(table) else empty, file, first=first)

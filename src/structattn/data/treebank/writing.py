@@ -80,12 +80,13 @@ def _sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sent
         for part, sentence in enumerate(example.sentences, start=1):
             lost["phrase trees"] += sentence.constituency is not None
             lost["relations"] += bool(sentence.relations)
-            own = {} if example.id in ("", str(number)) else {"sent_id": example.id}
-            if len(example.sentences) > 1:
-                own = {"sent_id": f"{example.id or number}-{part}"}
+            is_pair, is_named = len(example.sentences) > 1, example.id not in ("", str(number))
+            metadata = dict(sentence.metadata)
+            # What the example says now, not what a file once said of its sentence.
+            if is_named or (is_pair and "sent_id" not in metadata):
+                metadata["sent_id"] = f"{example.id or number}-{part}" if is_pair else example.id
             if example.label is not None:
-                own["label"] = str(example.label)
-            metadata = {**sentence.metadata, **{key: own[key] for key in own if key not in sentence.metadata}}
+                metadata["label"] = str(example.label)
             yield sentence if metadata == sentence.metadata else dataclasses.replace(sentence, metadata=metadata)
 
 
