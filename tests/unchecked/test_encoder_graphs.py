@@ -31,6 +31,7 @@ NAMES = [*OWN, *ON_A_BACKBONE]
 every_encoder = pytest.mark.parametrize("name", NAMES)
 # One of each kind, beside the layers that test_attention_graphs traces; the others take up to ten seconds.
 COMPILED_SOON = {"disan", "lstm", "ms_san", "tree_lstm"}
+BROKEN_SOON = {"tree_lstm"}
 EXPORTED_SOON = {"lstm"}
 
 
@@ -108,6 +109,18 @@ def test_one_graph_has_the_same_answers_and_gradients_at_every_length(name: str,
         expected = answer_and_gradients(encoder, encoder, batch)
         torch.testing.assert_close(answer_and_gradients(compiled, encoder, batch), expected, atol=2e-6, rtol=1e-4)
     assert counter.frame_count == 1
+
+
+@pytest.mark.filterwarnings("ignore")  # of where a graph broke off
+@unless_slow(BROKEN_SOON)
+def test_graphs_that_break_off_have_the_same_answers_and_gradients(name: str, backbone: Path) -> None:
+    """A plain ``torch.compile``, which goes on without a graph where it cannot make one."""
+    encoder = tiny(name, backbone)
+    torch._dynamo.reset()
+    batch = inputs(name, BATCHES[0], encoder)
+    expected = answer_and_gradients(encoder, encoder, batch)
+    compiled = torch.compile(encoder, backend="aot_eager")
+    torch.testing.assert_close(answer_and_gradients(compiled, encoder, batch), expected, atol=2e-6, rtol=1e-4)
 
 
 @unless_slow(EXPORTED_SOON)

@@ -158,7 +158,8 @@ class TreeSweep:
 
     def __init__(self, trees: TreeBatch, dtype: torch.dtype) -> None:
         self.batch, self.width = trees.parents.shape
-        self._height = 0 if torch.compiler.is_compiling() or trees.parents.is_meta else trees.height
+        # A graph that begins here may break off before the rounds, which then still have to be counted.
+        self._height = None if torch.compiler.is_compiling() or trees.parents.is_meta else trees.height
         column = torch.arange(self.width, device=trees.parents.device)
         self._real = trees.mask.flatten().unsqueeze(1)
         self._level = trees.levels().flatten().unsqueeze(1)
@@ -193,11 +194,16 @@ class TreeSweep:
 
         risen: tuple[Tensor, ...] = (torch.ones((), dtype=torch.int64, device=level.device), *leaves)
         if not torch.compiler.is_compiling():
-            for _ in range(1 if level.is_meta else self._height):  # one round has all shapes
+            for _ in range(self._rounds()):
                 risen = rise(*risen)
             return risen[1:]
         risen = while_loop(is_below, rise, risen)
         return risen[1:]
+
+    def _rounds(self) -> int:
+        if self._level.is_meta:
+            return 1  # which has all shapes
+        return int(self._level.amax()) if self._height is None else self._height
 
     def unfold(self, values: Float[Tensor, "row dim"]) -> Float[Tensor, "batch node dim"]:
         """The values where the nodes stand in the batch; zero at padding."""
