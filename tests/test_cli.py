@@ -16,6 +16,7 @@ from argparse import SUPPRESS
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -181,6 +182,9 @@ def failing(error: BaseException) -> Callable[..., Iterator[str]]:
     return command
 
 
+FAILS = failing.__code__.co_firstlineno + 3
+
+
 def test_an_error_of_a_process_of_torchrun_stands_in_its_report(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,9 +212,9 @@ def test_processes_side_by_side_do_not_repeat_warnings_of_torch(
     ("error", "code", "said"),
     [
         (
-            RuntimeError("two\nlines"),
-            1,
-            "structattn: error: RuntimeError: two lines (this is a bug in structattn; --debug",
+            RuntimeError("two\nlines"),  # of code that is not of the package
+            2,
+            f"structattn: error: RuntimeError: two lines ({__file__}, line {FAILS}; --debug shows the way there)",
         ),
         (ConfigError("no such thing"), 2, "structattn: error: no such thing\n"),
         (FileNotFoundError(2, "No such file or directory", "a.txt"), 2, "a.txt: no such file or directory\n"),
@@ -230,12 +234,22 @@ def test_exit_codes(error: BaseException, code: int, said: str, call: Call, monk
     assert "Traceback" not in err
 
 
+def test_an_error_of_the_package_is_a_bug(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import structattn.cli.doctor
+
+    monkeypatch.setattr(structattn.cli.doctor, "_versions", Mock(side_effect=RuntimeError("oops")))
+    monkeypatch.delenv("STRUCTATTN_DEBUG", raising=False)
+    code, _, err = call("doctor")
+    hint = "this is a bug in structattn; --debug shows where"
+    assert (code, err) == (1, f"structattn: error: RuntimeError: oops ({hint})\n")
+
+
 def test_debug_shows_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     import structattn.cli.doctor
 
     monkeypatch.setattr(structattn.cli.doctor, "command", failing(RuntimeError("oops")))
     code, _, err = call("doctor", "--debug")
-    assert code == 1
+    assert code == 2
     assert "Traceback" in err
     assert "RuntimeError: oops" in err.splitlines()[-1]
     monkeypatch.setenv("STRUCTATTN_DEBUG", "1")

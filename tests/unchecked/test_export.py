@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,13 +73,14 @@ def test_the_program_answers_without_the_package(
 ) -> None:
     model = model_of(encoder, task)
     model.save_pretrained(tmp_path / "run")
-    code, out, err = call("export", tmp_path / "run", tmp_path / "model.pt2", "--check")
-    assert (code, err) == (0, "")
+    file = tmp_path / "new" / "model.pt2"
+    code, out, err = call("export", tmp_path / "run", file, "--check")
+    assert (code, err, os.listdir(file.parent)) == (0, "", [file.name])
     assert "answers differ from the run's by at most" in out
     both = [(one, other) for one, other in zip(SENTENCES, SENTENCES[::-1], strict=True)]
     examples = [sa.Example(pair[: model.task.arity]) for pair in both]
     expected = [list(one.probabilities.values()) for one in model.eval().predict(examples)]
-    found = elsewhere(tmp_path / "model.pt2", model, examples, tmp_path)
+    found = elsewhere(file, model, examples, tmp_path)
     torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=1e-5)
 
 

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import sysconfig
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -139,8 +140,23 @@ def _judge(error: Exception) -> tuple[int, str]:
         return YOURS, f"{error.filename}: {(error.strerror or str(error)).lower()}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a stream that was open already has no name
         return YOURS, "no space left on device"
-    hint = "" if os.environ.get("STRUCTATTN_DEBUG") == "1" else " (this is a bug in structattn; --debug shows where)"
+    is_shown = os.environ.get("STRUCTATTN_DEBUG") == "1"
+    if place := _place_in_your_code(error):
+        hint = "" if is_shown else "; --debug shows the way there"
+        return YOURS, f"{type(error).__name__}: {error} ({place}{hint})"
+    hint = "" if is_shown else " (this is a bug in structattn; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
+
+
+def _place_in_your_code(error: Exception) -> str | None:
+    """Where an error left code that is neither ours nor installed, such as an encoder ``module:function``."""
+    paths = sysconfig.get_paths()
+    installed = [Path(__file__).parents[1], *(Path(paths[name]) for name in ("stdlib", "purelib", "platlib"))]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_file() and not any(file.is_relative_to(folder) for folder in installed):
+            return f"{frame.filename}, line {frame.lineno}"
+    return None
 
 
 def _tell_torchrun(line: str) -> None:

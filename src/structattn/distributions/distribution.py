@@ -139,7 +139,10 @@ class StructuredDistribution(Distribution, ABC):
         return self._shaped(self._best(count)[1], count)
 
     def topk_scores(self, k: int) -> Float[Tensor, "{k} *batch"]:
-        """Scores of the ``k`` best structures; ``-inf`` where there are fewer structures."""
+        """Scores of the ``k`` best structures; ``-inf`` where there are fewer structures.
+
+        They have no gradient; in a loss take ``log_prob(topk(k)) + log_partition()``, which is the same and has one.
+        """
         count = checked_count(k)
         return self._per_item(self._best(count)[0], count)
 

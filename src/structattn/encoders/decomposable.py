@@ -104,7 +104,7 @@ class Decomposable(nn.Module):
         if len(others) != 1:
             raise ConfigError(
                 f"decomposable reads the two sentences of a pair together, got {1 + len(others)}: "
-                "take a task on pairs, and combine 'together'"
+                "take a task on pairs, and --classifier.combine together"
             )
         second = others[0]
         length = batch.tokens.shape[1]

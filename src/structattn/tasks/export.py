@@ -21,6 +21,7 @@ from structattn.data.generated import agreement_treebank
 from structattn.functional.token2token import written_out
 from structattn.layers.modes import evaluating
 from structattn.syntax.errors import ConfigError, MissingStructure, StructAttnError
+from structattn.syntax.files import replace_bytes
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.sentence_model import SentenceModel
 
@@ -79,7 +80,8 @@ def export_program(
             "words": list(model.vocabulary.words),
             "lowercase": model.vocabulary.lowercase,
         }
-        torch.export.save(program, path, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
+        with replace_bytes(path) as stream:
+            torch.export.save(program, stream, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
         if not check:
             return None
         sizes = (1, 2, 5)
