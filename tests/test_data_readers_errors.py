@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,7 @@ def test_malformed_arrays_of_json(tmp_path: Path, text: str, message: str) -> No
             r"got 'review_body, outcome'; name the columns with text_column and label_",
         ),
         ("text,label\na,\n", 2, "expected a label, got an empty field"),
+        ('"body, in full",mood\na,b\n', 1, "got '\"body, in full\", mood'"),
     ],
 )
 def test_malformed_rows(tmp_path: Path, text: str, line: int, message: str) -> None:
@@ -193,6 +195,24 @@ def test_columns_that_are_not_there(tmp_path: Path, columns: dict[str, str | int
     with pytest.raises(ParseError, match=message) as caught:
         list(read_examples(write(tmp_path, "a\tb\n"), **columns))
     assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("text,label", {"text_column": 0, "label_column": 1}),
+        ("7,Review", {"text_column": 1}),
+        ("premise,hypothesis,x", {"text_column": (0, 1), "label_column": 2}),
+    ],
+)
+def test_numbers_of_columns_where_there_is_a_header(tmp_path: Path, header: str, columns: dict[str, Any]) -> None:
+    path = write(tmp_path, f"{header}\na,b,c\n", "a.csv")
+    with pytest.raises(
+        ParseError, match=r"expected no header, as the columns are numbers, got .*; name the col"
+    ) as caught:
+        list(read_examples(path, **columns))
+    assert caught.value.line == 1
+    assert len(list(read_examples(write(tmp_path, "a text,label,review\na,b,c\n", "b.csv"), **columns))) == 2
 
 
 def test_a_label_in_conllu_that_is_no_score(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_counts_by_hand() -> None:
     assert (found.examples, found.labels, found.unlabelled) == (4, {"y": 2, "x": 1}, 1)
     assert (found.lengths, found.words, found.unknown_words) == ((1, 3), 6, 2)
     assert (found.sentences, found.without_trees) == (4, 3)
-    assert found.warnings == ()
+    assert found.warnings == ("train: 1 of 4 texts is empty",)
     assert str(found) == (
         "train: 4 examples (csv); 2 labels (y 2, x 1); 1 without a label; 1 words (median; at most 3); "
         "33.3% of the words without a vector; 3 sentences without a tree"
@@ -29,6 +29,17 @@ def test_scores_and_pairs() -> None:
     found = summarise([Example((TREE, TREE), 1.5), Example((TREE, TREE), 4.0)], "dev")
     assert (found.scores, found.labels, found.sentences, found.without_trees) == ((1.5, 4.0), {}, 4, 0)
     assert "scores 1.5 to 4;" in str(found)
+
+
+def test_empty_texts_are_counted() -> None:
+    assert summarise([Example(("a", text), text or "x") for text in ("", "b", " ")], "dev").warnings == (
+        "dev: 2 of 6 texts are empty",
+    )
+
+
+def test_long_labels_are_cut() -> None:
+    found = str(summarise([Example("a", "a\nb " * 99), Example("b", "c")]))
+    assert "2 labels (" + "a b " * 9 + "a b... 1, c 1);" in found
 
 
 def test_many_labels_are_cut() -> None:
@@ -44,7 +55,15 @@ def test_many_labels_are_cut() -> None:
         ("aa", "ab", "csv", "train: every example has the same label 'a', so accuracy says little"),
         ("aa", "a", "csv", None),
         ("abcc", "ab", "csv", "train: 2 of 4 examples have labels that are not among the 2 of the training data: 'c'"),
-        ([f"word{n}" for n in range(12)], None, "csv", None),
+        ([f"word{n}" for n in range(12)] * 2, None, "csv", None),
+        ([f"word{n}" for n in range(12)], [f"word{n}" for n in range(99)], "csv", None),
+        ([f"{n} 7" for n in range(12)], None, "babi", None),  # facts
+        (
+            [f"word{n} " * 99 for n in range(12)],
+            None,
+            "csv",
+            r"train: 12 examples have 12 labels .('word[\w ]{36}'..., ){6}...., which look like texts",
+        ),
         (
             [f"word{n}" for n in range(12)],
             None,

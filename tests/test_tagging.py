@@ -242,6 +242,14 @@ def test_names_are_learnt_saved_and_found_again(
         assert main(["predict", str(tmp_path / "run"), "--data", str(tmp_path / name)]) == 0
         rows = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
         assert rows == ["O B-name I-name O", "O"]
+    (tmp_path / "new.csv").write_text("text\nof A F barks\nof\n")
+    (tmp_path / "new.jsonl").write_text('{"text": "of A F barks"}\n{"text": "of"}\n')
+    lines = ("\t".join((str(n), word, *"________")) for n, word in enumerate(["of", "A", "F", "barks"], 1))
+    (tmp_path / "new.conllu").write_text("\n".join(lines) + "\n\n1\tof" + "\t_" * 8 + "\n\n")
+    for name in ("new.csv", "new.jsonl", "new.conllu"):
+        assert main(["predict", str(tmp_path / "run"), "--data", str(tmp_path / name)]) == 0
+        rows = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+        assert rows == ["O B-name I-name O", "O"]
     assert main(["eval", str(tmp_path / "run"), "--data", str(corpus)]) == 0
     told = capsys.readouterr()
     assert "span_f1 1" in told.out

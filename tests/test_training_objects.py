@@ -92,6 +92,60 @@ def test_lines_that_begin_with_scores_have_labels_where_the_task_has_scores(tmp_
     assert inputs_of(model, tmp_path / "lines.txt", DataConfig())[0] == "text"
 
 
+SENTIMENT = ("sentiment", ["negative", "positive"])
+PAIRS = ("pair_classification", ["x", "y"])
+SCORES = ("stsb", None)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "text", "columns", "format", "expected"),
+    [
+        (SENTIMENT, "a.txt", "positive a\n0 b c\n", {}, "labelled", [("a",), ("b c",)]),
+        (SENTIMENT, "a.txt", "positive a\nb c\n0 d\n", {}, "text", [("positive a",), ("b c",), ("0 d",)]),
+        (SENTIMENT, "a.txt", "positive is a word\nnegative\n", {}, "text", [("positive is a word",), ("negative",)]),
+        (SENTIMENT, "a.csv", "text,label\na,\nb,positive\n", {}, "csv", [("a",), ("b",)]),
+        (SENTIMENT, "a.json", '{"text": "a", "label": [1]}\n', {}, "json", [("a",)]),
+        (SCORES, "a.csv", "text1,text2,score\na,b,nan\nc,d,\n", {}, "csv", [("a", "b"), ("c", "d")]),
+        (SCORES, "a.txt", "a b\tc\nd\te\n", {}, "text", [("a b", "c"), ("d", "e")]),
+        (PAIRS, "a.txt", "a b\tc\nd\te\n", {}, "text", [("a b", "c"), ("d", "e")]),
+        (PAIRS, "a.txt", "question\tsentence\nd\te\n", {}, "tsv", [("d", "e")]),
+        (PAIRS, "a.txt", "q\tr\nd\te\n", {"text_column": "q,r"}, "tsv", [("d", "e")]),
+    ],
+)
+def test_what_is_predicted_needs_no_labels_and_keeps_its_words(
+    tmp_path: Path, task: Any, name: str, text: str, columns: Any, format: str, expected: list[tuple[str, ...]]
+) -> None:
+    model = sentence_model("emb_s2t", get_task(task[0]), vocabulary=sa.Vocabulary(["a"]), labels=task[1])
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found, examples = inputs_of(model, tmp_path / name, DataConfig(**columns))
+    assert (found, [tuple(one.text for one in example.sentences) for example in examples]) == (format, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("positive a\nb c\n0 d\n", ["a.txt: a label of the model begins 2 of the first 3 lines"]), ("a b\nc d\n", [])],
+)
+def test_texts_of_which_some_begin_with_a_label_are_warned_of(
+    tmp_path: Path, text: str, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = sentence_model("emb_s2t", get_task("sentiment"), vocabulary=sa.Vocabulary(["a"]))
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    inputs_of(model, tmp_path / "a.txt", DataConfig())
+    assert len(caplog.messages) == len(said)
+    assert all(part in message for part, message in zip(said, caplog.messages, strict=True))
+
+
+def test_labels_are_needed_where_they_are_measured_and_pairs_need_two_texts(tmp_path: Path) -> None:
+    model = sentence_model("emb_s2t", get_task("stsb"), vocabulary=sa.Vocabulary(["a"]))
+    (tmp_path / "a.csv").write_text("text1,text2,score\na,b,nan\n", encoding="utf-8")
+    assert len(sa.predict(model, tmp_path / "a.csv")) == 1
+    with pytest.raises(ParseError, match=r"a.csv:2: expected a number as score, got 'nan'"):
+        sa.evaluate(model, tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("text,label\na,good\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"takes two sentences, example 0 \(line 2\) has 1"):
+        sa.predict(model, tmp_path / "a.csv")
+
+
 def test_pairs_are_predicted_as_the_model_predicts_them() -> None:
     task = get_task("pair_classification")
     model = sentence_model("emb_s2t", task, vocabulary=sa.Vocabulary(["a", "dog"]), labels="xy", options={"dim": 4})
@@ -118,6 +172,9 @@ def test_runs_are_compared_on_objects_too(tmp_path: Path) -> None:
         ([("a", "b", "x")], {}, ConfigError, "takes one sentence, example 0 has 2"),
         ({"text": ["a"]}, {}, ParseError, "expected a data frame, a data set or a list of examples"),
         (ROWS, {"phrases": "all"}, ConfigError, "'all' needs a training file"),
+        (["a", "b"] * 8, {}, ConfigError, "the given data: example .* of the training data has no label to learn from"),
+        ([], {}, ConfigError, "data.train: expected at least one example, got none"),
+        (ROWS, {"dev": []}, ConfigError, "data.dev: expected at least one example, got none"),
     ],
 )
 def test_mistakes(tmp_path: Path, data: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -31,8 +31,8 @@ def read_objects(
         text_column: the column of texts, two of them for pairs; found by its name if ``None``, see ``read_csv``.
         label_column: the column of labels. The whole numbers of a ``datasets.Dataset`` with class names become names.
         id_column: the column of ids.
-        target: ``"class"`` or ``"score"``, what labels are to be read as; without it, numbers with a decimal point are
-            scores.
+        target: ``"class"`` or ``"score"``, what labels are to be read as, ``"none"`` if they are not; without it,
+            numbers with a decimal point are scores.
         num_texts: how many texts an example has; where it is two, a tuple of two texts is a pair without a label.
         name: how errors call the data.
 

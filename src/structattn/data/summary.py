@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from structattn.data.example import Example
+from structattn.syntax.errors import shown
 from structattn.syntax.sentence import TRUNCATED
 
 _MANY_LABELS = 10
 _SHOWN = 6
+_WIDTH = 40
 _FIRST_WORDS = frozenset({
     "a", "an", "and", "are", "as", "at", "but", "can", "did", "do", "does", "for", "from", "he", "how", "i", "if", "in",
     "is", "it", "my", "of", "on", "one", "our", "she", "so", "some", "that", "the", "their", "there", "these", "they",
@@ -56,9 +58,9 @@ class DataSummary:
     def __str__(self) -> str:
         parts = [f"{self.name}: {self.examples:,} {_plural('example', self.examples)} ({self.format})"]
         if self.labels:
-            shown = ", ".join(f"{label} {count:,}" for label, count in list(self.labels.items())[:_SHOWN])
+            most = ", ".join(f"{_cut(label)} {count:,}" for label, count in list(self.labels.items())[:_SHOWN])
             more = f", {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
-            parts.append(f"{len(self.labels)} {_plural('label', len(self.labels))} ({shown}{more})")
+            parts.append(f"{len(self.labels)} {_plural('label', len(self.labels))} ({most}{more})")
         if self.scores is not None:
             parts.append(f"scores {self.scores[0]:g} to {self.scores[1]:g}")
         if self.unlabelled and (self.labels or self.scores):
@@ -121,7 +123,7 @@ class ExampleCounts:
         self._labels: Counter[str] = Counter()
         self._scores: list[float] = []
         self._lengths: list[int] = []
-        self._unlabelled = self._unknown = self._without_trees = self._truncated = 0
+        self._unlabelled = self._unknown = self._without_trees = self._truncated = self._empty = 0
 
     def add(self, example: Example) -> None:
         """Count one more."""
@@ -135,6 +137,7 @@ class ExampleCounts:
             self._scores.append(example.label)
         for sentence in example.sentences:
             self._lengths.append(len(sentence))
+            self._empty += len(sentence) == 0
             self._truncated += TRUNCATED in sentence.metadata
             self._without_trees += sentence.dependency is None and sentence.constituency is None
             if self._known_words is not None:
@@ -150,6 +153,10 @@ class ExampleCounts:
     def summary(self) -> DataSummary:
         """What was counted so far."""
         lengths = self._lengths
+        warnings = [*_warnings(self._name, self._format, self._labels, self._known_labels)]
+        if self._empty:
+            are = "is" if self._empty == 1 else "are"
+            warnings.append(f"{self._name}: {self._empty:,} of {len(lengths):,} texts {are} empty")
         return DataSummary(
             self._name,
             self._format,
@@ -163,15 +170,15 @@ class ExampleCounts:
             self._without_trees,
             self._truncated,
             len(lengths),
-            tuple(_warnings(self._name, self._format, self._labels, self._known_labels)),
+            tuple(warnings),
         )
 
 
 def summarise(examples: Iterable[Example], name: str = "data", **options: Any) -> DataSummary:
     """Count what examples are; arguments as for `ExampleCounts`.
 
-    A warning names labels that look like the first words of unlabelled sentences, a single class, and classes that
-    ``known_labels`` lacks.
+    A warning names labels that look like the first words of unlabelled sentences, labels of which most examples have
+    one of their own, a single class, classes that ``known_labels`` lacks, and empty texts.
 
     Example:
         >>> summarise([Example("a", "x"), Example("b", "y")], "dev", known_labels=["x"]).warnings
@@ -190,9 +197,14 @@ def _warnings(name: str, format: str, labels: Counter[str], known: Collection[st
             f"{name}: the {len(labels)} labels ({_listed(list(labels))}) look like the first words of sentences, not "
             "like labels: a line of this format is 'label text'"
         )
+    elif known is None and _are_wordlike(labels) and 2 * len(labels) > number:
+        yield (
+            f"{name}: {number:,} examples have {len(labels):,} labels ({_listed(list(labels))}), which look like "
+            "texts, not like labels; label_column names the column of labels"
+        )
     if known is None:
         if len(labels) == 1:
-            yield f"{name}: every example has the same label {next(iter(labels))!r}; there is nothing to learn"
+            yield f"{name}: every example has the same label {_listed(list(labels))}; there is nothing to learn"
         return
     unseen = [label for label in labels if label not in known]
     if unseen:
@@ -202,7 +214,7 @@ def _warnings(name: str, format: str, labels: Counter[str], known: Collection[st
             f"data: {_listed(unseen)}"
         )
     if len(labels) == 1 and len(known) > 1:
-        yield f"{name}: every example has the same label {next(iter(labels))!r}, so accuracy says little"
+        yield f"{name}: every example has the same label {_listed(list(labels))}, so accuracy says little"
 
 
 def looks_like_words(labels: Counter[str]) -> bool:
@@ -219,12 +231,22 @@ def looks_like_words(labels: Counter[str]) -> bool:
     if len({label.lower() for label in labels} & _FIRST_WORDS) >= 4:
         return True
     rare = sum(count <= 2 for count in labels.values())
+    return 2 * rare >= len(labels) and _are_wordlike(labels)
+
+
+def _are_wordlike(labels: Collection[str]) -> bool:
+    """Whether labels are many, and most begin as words do: neither numbers nor kinds and parts, ``ENTY:animal``."""
     wordlike = sum(label[:1].isalpha() and ":" not in label for label in labels)
-    return len(labels) >= _MANY_LABELS and 2 * rare >= len(labels) and 10 * wordlike >= 7 * len(labels)
+    return len(labels) >= _MANY_LABELS and 10 * wordlike >= 7 * len(labels)
 
 
 def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(map(repr, labels[:_SHOWN])) + (", ..." if len(labels) > _SHOWN else "")
+    return ", ".join(shown(label, width=_WIDTH) for label in labels[:_SHOWN]) + (", ..." * (len(labels) > _SHOWN))
+
+
+def _cut(label: str) -> str:
+    """A label on one line, cut where it is long."""
+    return " ".join(label[:_WIDTH].split()) + "..." * (len(label) > _WIDTH)
 
 
 def _plural(word: str, number: int) -> str:

@@ -29,6 +29,7 @@ from structattn.layers import WordEmbedding
 from structattn.parsing.batches import num_words
 from structattn.syntax import Sentence
 from structattn.syntax.options import check
+from structattn.syntax.words import is_unicode
 
 _START, _END = "\x02", "\x03"
 # Of a longer spelling (an address, a line of dashes) the first and last characters are read.
@@ -251,14 +252,15 @@ def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -
 
     Args:
         sentences: where to count.
-        min_count: rarer characters are unknown.
+        min_count: rarer characters are unknown, and so is half of a surrogate pair, which no file can hold.
 
     Example:
         >>> character_vocabulary([Sentence(["aab"])]).words
         ('<pad>', '<unk>', '\\x02', '\\x03', 'a')
     """
     counts = Counter(character for sentence in sentences for word in sentence.words for character in word)
-    kept = sorted((one for one in counts if counts[one] >= min_count), key=lambda one: (-counts[one], one))
+    often = (one for one in counts if counts[one] >= min_count and is_unicode(one))
+    kept = sorted(often, key=lambda one: (-counts[one], one))
     return Vocabulary([_START, _END, *(one for one in kept if one not in (_START, _END))], lowercase=False)
 
 

@@ -125,6 +125,7 @@ class Task:
         format: str | None = None,
         phrases: Phrases = "none",
         columns: Mapping[str, Any] | None = None,
+        need_labels: bool = True,
     ) -> Iterator[Example]:
         """Stream the examples of a file, with this task's labels.
 
@@ -133,6 +134,7 @@ class Task:
             format: a data format; recognised from the file if ``None``.
             phrases: as in ``read_examples``; only for labelled trees.
             columns: ``text_column``, ``label_column`` and ``id_column`` as in ``read_examples``; for tables and JSON.
+            need_labels: whether a label that is missing or unreadable is an error.
 
         Raises:
             ParseError: with file and line, for a missing, empty or malformed file.
@@ -143,6 +145,8 @@ class Task:
         if "target" in inspect.signature(FORMATS.get(format, read_examples)).parameters:
             # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
             default = "score" if self.is_regression else "class"
+            # A line of label and text is told by its label.
+            default = default if need_labels or format == "labelled" else "none"
             target = self.target if format == self.format and self.target is not None else default
         options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
         with naming(path):

@@ -158,12 +158,7 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
         train, dev = rest, list(part("dev", data.dev))
     else:
         train, dev = _held_out(rest, data.holdout)
-    for name, path, measured in (("dev", data.dev or data.train, dev), ("test", data.test or data.train, test)):
-        for example in measured:
-            if example.label is None:
-                raise ConfigError(
-                    f"{name_of(path)}: {example.described()} of the {name} data has no label to compare with"
-                )
+    _check_labels(data, dev, test)
     if streamed is not None:
         return Split(streamed, streamed, dev, test)
     train = _sampled(train, config)
@@ -193,13 +188,14 @@ def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummar
     return found
 
 
-def examples_of(task: Task, source: Data, data: DataConfig) -> Iterator[Example]:
+def examples_of(task: Task, source: Data, data: DataConfig, *, need_labels: bool = True) -> Iterator[Example]:
     """Stream the examples of a file or a collection, with the trees of ``data.parses`` for sentences without.
 
     Args:
         task: their task.
         source: the file or collection.
         data: format, columns and parses; its own files are not read.
+        need_labels: whether a label that is empty or unreadable is an error.
 
     Raises:
         ParseError: for data that are none, with file and line, or the number of the row.
@@ -208,9 +204,9 @@ def examples_of(task: Task, source: Data, data: DataConfig) -> Iterator[Example]
     if is_file(source):
         # Lines of text have no columns; those of the data that a model learnt from do not concern them.
         columns = {} if data.format == "text" else data.columns
-        found = task.read(source, format=data.format, columns=columns)
+        found = task.read(source, format=data.format, columns=columns, need_labels=need_labels)
     else:
-        target = "score" if task.is_regression else "class"
+        target = "none" if not need_labels else "score" if task.is_regression else "class"
         objects = read_objects(source, **data.columns, target=target, num_texts=task.arity)
         found = task.prepare(objects, published=False)
     return with_parses(found, data.parses)
@@ -264,6 +260,16 @@ def generator_of(config: RunConfig, task: Task) -> str:
     if data.dev is not None or data.test is not None or config.folds is not None:
         raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
     return task.generated
+
+
+def _check_labels(data: DataConfig, dev: Sequence[Example], test: Sequence[Example]) -> None:
+    """Refuse examples without a label where they are measured, under the name of the data that were given."""
+    for name, path, measured in (("dev", data.dev, dev), ("test", data.test, test)):
+        unlabelled = next((example.described() for example in measured if example.label is None), None)
+        if unlabelled is not None:
+            which = f"{unlabelled} of the {'training' if path is None else name} data"
+            purpose = "learn from" if path is None else "compare with"
+            raise ConfigError(f"{name_of(path or data.train or '')}: {which} has no label to {purpose}")
 
 
 def _generated(config: RunConfig, task: Task) -> Split:

@@ -73,6 +73,9 @@ def train(
     settings = RunConfig.from_dict({"task": task, "encoder": encoder, **values}).data
     given = {name: source for name, source in sources.items() if source is not None}
     parts = {name: list(examples_of(known_task, source, settings)) for name, source in given.items()}
+    for name, part in parts.items():
+        if not part:
+            raise ConfigError(f"data.{name}: expected at least one example, got none")
     named = {name: f"{FROM_PYTHON}{checksum(part)}" for name, part in parts.items()}
     config = RunConfig.from_dict({"task": task, "encoder": encoder, **values, "data": {**values["data"], **named}})
     return run(config, examples=parts, resume=resume, overwrite=overwrite)
@@ -113,7 +116,7 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
     Args:
         model: a model of a task, or the folder of a run or model.
         data: texts, or anything that `train` takes; labels are not needed. For tasks on pairs a tuple of two is a pair.
-            Lines of a file of which none begins with a label of the model are texts.
+            Lines of a file that do not all begin with a label of the model are texts. Labels are not read.
         **columns: ``text_column`` and ``id_column`` where they have other names than the usual ones.
 
     Raises:

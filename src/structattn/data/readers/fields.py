@@ -86,13 +86,19 @@ def sentence_of(text: str, *, tokenised: bool) -> Sentence:
     return Sentence([word for word in text.split(" ") if word]) if tokenised else Sentence.from_text(text)
 
 
-def label_of(text: str, place: Place, *, target: str) -> str | float:
-    """A class name as it stands, or a score as a finite number.
+TARGETS = ("class", "score", "none")
+"""What a label may be read as; ``none`` where it is not asked for, and may be missing or unreadable."""
+
+
+def label_of(text: str, place: Place, *, target: str) -> str | float | None:
+    """A class name as it stands, a score as a finite number, or ``None`` where the target is ``none``.
 
     Raises:
         ParseError: for an empty class name, or a score that is no number.
     """
     text = text.strip()
+    if target == "none":
+        return None
     if target == "class":
         if not text:
             raise place.error("expected a label, got an empty field")
@@ -106,7 +112,7 @@ def label_of(text: str, place: Place, *, target: str) -> str | float:
     return score
 
 
-def check_target(target: str, known: tuple[str, ...] = ("class", "score")) -> str:
+def check_target(target: str, known: tuple[str, ...] = TARGETS) -> str:
     """Give the target back if it is known.
 
     Raises:

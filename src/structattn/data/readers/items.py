@@ -81,7 +81,7 @@ class Columns:
             >>> Columns(label="Stars").found_in(["Review", "Date", "Stars"], Place("a.csv", 1))
             Columns(text=('Review',), label='Stars', id=None, target=None)
         """
-        listed = shown(", ".join(map(str, names)) or "none", width=80)
+        listed = listed_names(names)
         for column in self.chosen:
             if column not in names:
                 raise place.error(f"expected a column {column!r}, got {listed}")
@@ -99,6 +99,17 @@ class Columns:
         label = label if self.label is None and label not in text else self.label
         id = id if self.id is None and id not in text else self.id
         return Columns(text, label, id, "score" if str(label).lower() == "score" else None)  # type: ignore[arg-type]
+
+
+def listed_names(names: Sequence[Column]) -> str:
+    """Names of columns as an error shows them, those with a comma in quotes, as an option takes them.
+
+    Example:
+        >>> print(listed_names(["id", "review, in full"]))
+        'id, "review, in full"'
+    """
+    quoted = (f'"{name}"' if "," in str(name) else str(name) for name in names)
+    return shown(", ".join(quoted) or "none", width=80)
 
 
 @dataclass(frozen=True)
@@ -142,13 +153,13 @@ class Item:
         """Its label: a class name or a score, as ``target`` says.
 
         Without a target, and where the columns have none, a number with a decimal point is a score; a string, a whole
-        number and a truth value are class names.
+        number and a truth value are class names. With the target ``none`` it is not read.
 
         Raises:
             ParseError: if it is none of these, empty, or no number where a score is expected.
         """
         value = None if self.columns.label is None else self.values[self.columns.label]
-        if value is None:
+        if value is None or target == "none":
             return None
         if not isinstance(value, str | int | float):
             raise self.place.error(f"expected a string or a number as label, got {shown(value, width=40)}")

@@ -72,7 +72,7 @@ def read_examples(
             ``"unique"`` the same without repeats of the same words and label, ``"weighted"`` these with neutral phrases
             at a quarter of the weight.
         target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"`` or ``"score"``, what a label
-            is to be read as.
+            is to be read as; ``"none"`` if it is not asked for, and may be missing or unreadable.
         tokenised: for plain text: ``True`` if words are what stands between spaces, ``False`` if the text is to be
             split into words. Each format has its own habit if ``None``: ``labelled`` is tokenised, the others are not.
         text_column: for tables and JSON: the column (or key) of texts, two of them for pairs; a name in the header, or

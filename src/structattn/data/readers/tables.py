@@ -2,11 +2,11 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target
-from structattn.data.readers.items import PAIRS, TEXTS, Column, Columns, Item
+from structattn.data.readers.items import PAIRS, TEXTS, Column, Columns, Item, listed_names
 from structattn.data.readers.records import DELIMITERS, read_records
 from structattn.syntax.errors import ConfigError, shown
 from structattn.syntax.files import Source
@@ -36,12 +36,13 @@ def read_csv(
         label_column: the column of labels; a table may have none.
         id_column: the column of ids; rows are counted from 0 without.
         delimiter: the character between fields; found out if ``None``.
-        target: ``"class"`` or ``"score"``, what a label is to be read as.
+        target: ``"class"`` or ``"score"``, what a label is to be read as; ``"none"`` if it is not.
         tokenised: words are what stands between spaces.
 
     Raises:
         ConfigError: for a combination of columns that makes no sense.
-        ParseError: for an unknown layout, a column that the header lacks, or a row with too few or too many fields.
+        ParseError: for an unknown layout, a column that the header lacks, a header where columns are numbers, or a row
+            with too few or too many fields.
 
     Example:
         >>> import io
@@ -114,11 +115,17 @@ def is_table_header(line: str) -> bool:
         (True, False)
     """
     for delimiter in DELIMITERS:
-        names = {name.strip().strip('"').lower() for name in line.split(delimiter)}
-        texts = ({name.lower() for name in group} for group in (*PAIRS, *((name,) for name in TEXTS)))
-        if delimiter != "\t" and len(names) > 1 and any(known <= names for known in texts):
+        names = [name.strip().strip('"') for name in line.split(delimiter)]
+        if delimiter != "\t" and len(set(names)) > 1 and _has_texts(names):
             return True
     return False
+
+
+def _has_texts(names: Iterable[str]) -> bool:
+    """Whether a usual name of texts is among these, in upper or lower case."""
+    given = {name.strip().lower() for name in names}
+    usual = ({name.lower() for name in group} for group in (*PAIRS, *((name,) for name in TEXTS)))
+    return any(known <= given for known in usual)
 
 
 def _layout(fields: tuple[str, ...], columns: Columns, place: Place) -> tuple[tuple[Column, ...], Columns]:
@@ -130,6 +137,9 @@ def _layout(fields: tuple[str, ...], columns: Columns, place: Place) -> tuple[tu
     if chosen and all(isinstance(column, int) for column in chosen):
         if columns.text is None:
             raise ConfigError("text_column: expected a number like that of the other columns, got none")
+        if _has_texts(fields[int(column)] for column in columns.text):
+            found = f"expected no header, as the columns are numbers, got {listed_names(fields)}"
+            raise place.error(f"{found}; name the columns with text_column and label_column")
         return tuple(range(1 + max(map(int, chosen)))), columns
     if not chosen and len(fields) >= 7 and _is_number(fields[4]):  # STS-B: genre, file, year, id, score, two sentences
         return tuple(range(7)), Columns((5, 6), 4, target="score")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place, check_target, json_objects, label_of
+from structattn.data.readers.fields import TARGETS, Place, check_target, json_objects, label_of
 from structattn.data.span_tags import bio_tags
 from structattn.syntax import (
     ConfigError,
@@ -112,7 +112,7 @@ def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
     Raises:
         ParseError: as ``read_conllu``; or for a label that is not what ``target`` says.
     """
-    check_target(target, ("class", "score", *_OF_WORDS))
+    check_target(target, (*TARGETS, *_OF_WORDS))
     for count, sentence in enumerate(read_conllu(path)):
         text = sentence.metadata.get("label")
         name = sentence.metadata.get("sent_id", str(count))
