@@ -225,8 +225,7 @@ def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Exampl
         ConfigError: as `examples_of`; if an example has no label.
     """
     examples = [task.limited(example) for example in examples_of(task, source, data)]
-    unlabelled = next((example.described() for example in examples if example.label is None), None)
-    if unlabelled is not None:
+    if unlabelled := _first_unlabelled(examples):
         raise ConfigError(f"{name_of(source)}: {unlabelled} has no label to compare with; predict needs none")
     return examples
 
@@ -262,11 +261,15 @@ def generator_of(config: RunConfig, task: Task) -> str:
     return task.generated
 
 
+def _first_unlabelled(examples: Iterable[Example]) -> str | None:
+    """How errors name the first example without a label, if there is one."""
+    return next((example.described() for example in examples if example.label is None), None)
+
+
 def _check_labels(data: DataConfig, dev: Sequence[Example], test: Sequence[Example]) -> None:
     """Refuse examples without a label where they are measured, under the name of the data that were given."""
     for name, path, measured in (("dev", data.dev, dev), ("test", data.test, test)):
-        unlabelled = next((example.described() for example in measured if example.label is None), None)
-        if unlabelled is not None:
+        if unlabelled := _first_unlabelled(measured):
             which = f"{unlabelled} of the {'training' if path is None else name} data"
             purpose = "learn from" if path is None else "compare with"
             raise ConfigError(f"{name_of(path or data.train or '')}: {which} has no label to {purpose}")

@@ -116,7 +116,7 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
     Args:
         model: a model of a task, or the folder of a run or model.
         data: texts, or anything that `train` takes; labels are not needed. For tasks on pairs a tuple of two is a pair.
-            Lines of a file that do not all begin with a label of the model are texts. Labels are not read.
+            Lines of a file are texts if fewer than nine in ten begin with a label of the model. Labels are not read.
         **columns: ``text_column`` and ``id_column`` where they have other names than the usual ones.
 
     Raises:

@@ -199,5 +199,5 @@ def _batch(parquet: Any, number: int, file: str) -> Any:
     with described(file):
         table = parquet.read_row_group(number, columns=_COLUMNS).combine_chunks()
     first = sum(parquet.metadata.row_group(before).num_rows for before in range(number))
-    empty = require("pyarrow", "scale").RecordBatch.from_pylist([], table.schema)
-    return checked(table.to_batches()[0] if len(table) else empty, file, first=first)
+    batches = table.to_batches() or [require("pyarrow", "scale").RecordBatch.from_pylist([], table.schema)]
+    return checked(batches[0], file, first=first)
