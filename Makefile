@@ -27,9 +27,9 @@ test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, 
 	# No checks of shapes: jaxtyping's oldest version takes seven times as long for them.
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_CHECKED=none .venv-oldest/bin/python -m pytest --numprocesses auto --dist worksteal
 
-mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## how many of the small faults put into ROOMS the tests find: SAMPLE in each room; takes hours, resumes
+mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## the share of injected faults that the tests detect, SAMPLE in each of PACKAGES; takes hours, resumes
 	$(PIP) --editable '.[mutants]'
-	$(BIN)/python tests/mutation $(ROOMS) --sample $(or $(SAMPLE),300)
+	$(BIN)/python tests/mutation $(PACKAGES) --sample $(or $(SAMPLE),300)
 
 lint: $(READY_TO_DEVELOP)  ## style
 	$(BIN)/ruff check .

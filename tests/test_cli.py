@@ -109,14 +109,19 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert all(verb in done.stdout for verb in program.VERBS)
+    assert all(name in done.stdout for name in program.COMMANDS)
 
 
-@pytest.mark.parametrize("verb", program.VERBS)
-def test_every_command_has_help(verb: str, call: Call) -> None:
-    code, out, err = call(verb, "--help")
+def test_a_group_of_commands_has_help(call: Call) -> None:
+    code, out, _ = call("hydra", "--help")
+    assert (code, "hydra pretrain" in out, "hydra eval" in out, "parser train" in out) == (0, True, True, False)
+
+
+@pytest.mark.parametrize("name", program.COMMANDS)
+def test_every_command_has_help(name: str, call: Call) -> None:
+    code, out, err = call(name, "--help")
     assert (code, err) == (0, "")
-    assert out.startswith(f"usage: structattn {verb}")
+    assert out.startswith(f"usage: structattn {name}")
 
 
 def test_help_of_many_options_starts_with_the_usual_ones(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,7 +369,7 @@ MISTAKES = {
     ),
     "missing structure": (
         ["{train}", "--encoder", "ms_san", "--options.dim", "12", "--data.parser", "none"],
-        "has none; it is of example '38'; a parser finds one (--parser en, sa.parse), and missing_trees='word' does",
+        "has none; it is of example '38'; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to",
     ),
     "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 holds a finished run"),
     "one encoder twice": (
@@ -833,7 +838,7 @@ def test_groups_of_options_have_dotted_names(tmp_path: Path) -> None:
             {"dim": 8, "num_frozen": 2},
         ),
     ):
-        values = arguments.parse(train_command, [*words, *given], verb="train")
+        values = arguments.parse(train_command, [*words, *given], name="train")
         assert values is not None
         assert values["config"].options == options
         assert values["config"].embedder == embedder
@@ -846,7 +851,7 @@ def test_a_configuration_is_read_once_and_sections_may_be_files(tmp_path: Path) 
     os.write(writing, b"task: sst5\nencoder: disan\nout: 2024-05-01\noptions: {dropout: 1e-3}\ndata.train: x\n")
     os.close(writing)
     words = [f"--config=/dev/fd/{reading}", "--optimization", str(section), "--optimization.patience", "3"]
-    values = arguments.parse(train_command, words, verb="train")
+    values = arguments.parse(train_command, words, name="train")
     os.close(reading)
     assert values is not None
     config = values["config"]
@@ -864,7 +869,7 @@ def test_there_are_configurations_of_every_paper() -> None:
 @pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
 def test_configurations_of_questions(path: Path) -> None:
     paths = [word for name in ("train", "dev", "backbone", "out") for word in (f"--{name}", "x")]
-    values = arguments.parse(squad_command, ["--config", str(path), *paths], verb="squad")
+    values = arguments.parse(squad_command, ["--config", str(path), *paths], name="squad")
     assert values is not None
     assert values["config"].optimization == question_optimization()
     assert f"structattn squad --config papers/hydra/{path.name} " in path.read_text(encoding="utf-8")
@@ -873,7 +878,7 @@ def test_configurations_of_questions(path: Path) -> None:
 @pytest.mark.parametrize("path", HEADS, ids=lambda path: path.stem)
 def test_configurations_of_heads(path: Path) -> None:
     given = ["x", "--config", str(path), "--backbone", "x", "--out", "x"]
-    values = arguments.parse(pretrain_command, given, verb="hydra pretrain")
+    values = arguments.parse(pretrain_command, given, name="hydra pretrain")
     assert values is not None
     config = values["config"]
     assert (config.treebank, config.optimization.clip) == ("x", 1.0)
@@ -890,7 +895,7 @@ def test_every_value_of_a_space_is_an_option_of_every_encoder(path: Path, encode
         ends = values if isinstance(values, list) else [values["low"], values["high"]]
         for value in ends:
             chosen = ["--task", "trec", "--encoder", encoder, "--data.train", "x", f"--{name}", str(value)]
-            assert arguments.parse(train_command, chosen, verb="train") is not None
+            assert arguments.parse(train_command, chosen, name="train") is not None
 
 
 @pytest.mark.parametrize(
@@ -898,7 +903,7 @@ def test_every_value_of_a_space_is_an_option_of_every_encoder(path: Path, encode
 )
 def test_paper_configurations(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], verb="train")
+    values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], name="train")
     assert values is not None
     config = values["config"]
     known = fact_model_options(config.encoder, {}) if config.encoder in FACT_MODELS else options_of(config.encoder)

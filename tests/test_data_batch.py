@@ -1,4 +1,4 @@
-"""collate and the relations: padding, missing structures, and agreement with the trees of floor 0 on every pair."""
+"""collate and the relations: padding, missing structures, and agreement with the trees of `syntax` on every pair."""
 
 import itertools
 from functools import partial

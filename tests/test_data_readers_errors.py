@@ -140,7 +140,7 @@ def test_malformed_arrays_of_json(tmp_path: Path, text: str, message: str) -> No
             4,
             "expected a row of comma-separated fields, a quotation mark opens a field that",
         ),
-        ('text,label\n"a" b,x\n', 2, "a field goes on after its closing quotation mark"),
+        ('text,label\n"a" b,x\n', 2, "a field continues after its closing quotation mark"),
         (
             "review_body,outcome\na,b\n",
             1,

@@ -126,7 +126,7 @@ def test_another_model_than_that_of_the_state_is_said(
     save_state(tmp_path, model, check_state({**STATE, "runs": {"mine": checksum(model.state_dict())}}))
     assert caplog.text == ""
     save_state(tmp_path, model, check_state(STATE), name="ours")
-    assert "the state was saved with mine, of other parameters than ours" in caplog.text
+    assert "the state was saved with mine, whose parameters differ from those of ours" in caplog.text
 
 
 def test_what_does_not_fit_the_model_writes_nothing(model: Any, tmp_path: Path) -> None:

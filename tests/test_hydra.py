@@ -417,7 +417,7 @@ def test_heads_that_only_get_worse_are_not_taken(caplog):
     found = pretrain(backbone_of(), config_of(), SENTENCES[:8], held_out=SENTENCES[8:16], optimization=optimization)
     assert len(found.epochs) == 3
     assert found.loss == found.epochs[0] < min(found.epochs[1:])
-    assert "no epoch was better than fresh heads" in caplog.text
+    assert "no epoch was better than the untrained heads" in caplog.text
 
 
 def test_sentences_that_cannot_be_learnt_from_are_counted():

@@ -189,7 +189,7 @@ def test_a_model_that_writes_is_seen_while_it_reads() -> None:
 
 def test_what_cannot_be_looked_at_is_refused() -> None:
     model = sentence_model("ms_san", SENTIMENT, vocabulary=VOCABULARY, options={"dim": 12})
-    with pytest.raises(MissingStructure, match="a parser finds one"):
+    with pytest.raises(MissingStructure, match="parse the sentence"):
         look(model, "a dog")
     with pytest.raises(ValueError, match=r"takes 1 sentence\(s\), example 0 has 2"):
         look(model, (DOG, KIDS))

@@ -211,7 +211,7 @@ def test_data_from_python_have_no_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "command", "config"),
+    ("name", "command", "config"),
     [
         ("train", train, RunConfig("classification", "emb_s2t", options={"dim": 4}, out="old")),
         ("parser train", parser_train, ParserConfig("a.conllu", "b.conllu", out="old", min_count=1)),
@@ -219,10 +219,10 @@ def test_data_from_python_have_no_command(tmp_path: Path) -> None:
         ("squad", squad, QuestionRun("a.json", "b.json", "bert", out="old", limit=3)),
     ],
 )
-def test_every_command_takes_the_configuration_of_a_card(verb: str, command: Any, config: Any, tmp_path: Path) -> None:
+def test_every_command_takes_the_configuration_of_a_card(name: str, command: Any, config: Any, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(plain(config), sort_keys=False), encoding="utf-8")
-    values = parse(command, ["--config", str(file), "--out", "again"], verb=verb)
+    values = parse(command, ["--config", str(file), "--out", "again"], name=name)
     assert values is not None
     assert plain(values["config"]) == plain(config)
 

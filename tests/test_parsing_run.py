@@ -306,7 +306,7 @@ def test_a_parser_folder_that_is_none_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(ConfigError, match="at least one worker and one text a batch, got 0 and 2048"):
+    with pytest.raises(ConfigError, match="at least one worker and one text per batch, got 0 and 2048"):
         sa.parse(["a"], Chain(), num_workers=0)
     with pytest.raises(TypeError):
         sa.parse([3], Chain())  # type: ignore[list-item]
@@ -407,7 +407,7 @@ def test_parse_writes_what_the_reader_reads(
             "none.conllu: cannot read",
         ),
         (["parser", "train", "{}/gold.conllu", "--out", "{}/run"], "missing --dev"),
-        (["parser"], "unknown command 'parser' (did you mean 'parser eval'?); known: parser train, parser eval\n"),
+        (["parser"], "expected a command after 'parser', got none; known: parser train, parser eval\n"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_two(

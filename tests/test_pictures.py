@@ -26,7 +26,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 UNIFORM = [[1 / 8] * 8 for _ in range(8)]
 UNIFORM_OF_3 = [[1 / 3] * 3] * 3
 
-# Every picture of the room, drawn from words; a new picture joins here and inherits the laws below.
+# Every picture of the package, drawn from words; a new picture joins here and inherits the laws below.
 DRAWN: dict[str, Callable[[list[str]], str]] = {
     "heatmap": lambda words: pictures.heatmap(words, words, _identity(len(words)), title=" ".join(words)),
     "heatmap_values": lambda words: pictures.heatmap(words, words, _identity(len(words)), show_values=True),

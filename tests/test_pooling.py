@@ -135,7 +135,7 @@ def test_data_sets_draw_from_streams_of_their_own() -> None:
 def test_what_cannot_be_pooled() -> None:
     one = answers("ab", first=["aa"], second=["ab"])
     error = Answers(metric("mean_squared_error"), np.array([1.0, 2.0]), first=[np.ones(2)], second=[np.ones(2)])
-    with pytest.raises(ValueError, match="all better when greater, or all worse, got accuracy, mean_squared_error"):
+    with pytest.raises(ValueError, match="or all better when smaller, got accuracy, mean_squared_error"):
         compare_pooled([one, error])
     with pytest.raises(ValueError, match="expected data sets"):
         compare_pooled([])
@@ -215,7 +215,7 @@ def test_metrics_of_two_directions_are_refused(tmp_path: Path, call: Callable[..
             folder = RunFolder(write_run(tmp_path / data_set / system, [1.0, 2.0], [1.0, 2.0]))
             write_json(folder.result, {"main_metric": name, "metrics": {name: 0.5}})
     both = [tmp_path / "sick", tmp_path / "error"]
-    with pytest.raises(ConfigError, match="are all better when greater, or all worse, got pearson, mean_squared_error"):
+    with pytest.raises(ConfigError, match="or all better when smaller, got pearson, mean_squared_error"):
         pool(*both, against="plain")
     found = pool(*both, against="plain", metric="mean_squared_error", samples=10)
     assert found.differences[0].significance.difference == 0

@@ -433,7 +433,7 @@ def test_a_row_resolves_to_what_its_command_line_means(row: Row) -> None:
     words = row.words()
     if row.preset is not None:
         words[words.index("--config") + 1] = str(row.folder / row.preset)
-    values = arguments.parse(train_command, words[1:], verb="train")
+    values = arguments.parse(train_command, words[1:], name="train")
     assert values is not None
     apart = {"seed", "out", "device", "mixed_precision"}
     resolved = {name: value for name, value in values["config"].to_dict().items() if name not in apart}
@@ -442,7 +442,7 @@ def test_a_row_resolves_to_what_its_command_line_means(row: Row) -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS.values() if row.command == "parse"], ids=str)
 def test_a_row_that_parses_is_a_command_line(row: Row) -> None:
-    values = arguments.parse(parse_command, row.words()[1:], verb="parse")
+    values = arguments.parse(parse_command, row.words()[1:], name="parse")
     assert values is not None
     assert {name: values[name] for name in row.options} == row.options
 

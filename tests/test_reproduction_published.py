@@ -121,7 +121,7 @@ def test_a_table_shows_the_differences_from_a_column(papers: Path) -> None:
     }
     (papers / "tables.yaml").write_text(yaml.safe_dump({"one": table}, sort_keys=False), encoding="utf-8")
     *_, head, _, line, _, _ = generated_pages(papers)[page].splitlines()
-    assert head.startswith("Above `low`, 95 % interval")
+    assert head.startswith("Differences from *`low`* with 95 % intervals")
     # Fifty against sixty per cent of 400, of which 120 are right in both: 10 and about 1.96 times sqrt(.5 - .01) / 20.
     found = re.fullmatch(r"- TREC: \*\*`high` \+10\.0 \((\d\.\d) to (\d+\.\d)\)\*\*", line)
     assert found is not None, line

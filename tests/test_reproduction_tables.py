@@ -185,7 +185,7 @@ def test_a_page_without_the_marks(papers: Path) -> None:
 
 def test_the_command_writes_and_checks(papers: Path, call: Callable[..., tuple[int, str, str]]) -> None:
     code, _, err = call("reproduce", "tables", "--papers", papers, "--check")
-    assert (code, "other than the records say" in err) == (2, True)
+    assert (code, "out of date with the records" in err) == (2, True)
     assert call("reproduce", "tables", "--papers", papers)[:2] == (
         0,
         f"{papers.parent / 'docs' / 'page.md'}: written\n",

@@ -130,7 +130,7 @@ def test_what_was_taken_is_done_and_what_is_not_taken_is_said_at_once() -> None:
         waiting = clients.submit(batcher.submit, "x", [1, 2])
         while batcher._waiting("x") < 2:
             time.sleep(0.001)
-        with pytest.raises(OverloadError, match="2 items wait, of at most 3"):
+        with pytest.raises(OverloadError, match="2 of at most 3 items wait"):
             batcher.submit("x", [3, 4])
         closing = clients.submit(batcher.close)
         while not batcher._closed:

@@ -60,7 +60,10 @@ WRONG = {
         [*TRAIN, "--encoder", "tree_transformer", "--options.accumulation.mode", "fast"],
         "option 'accumulation.mode' of encoder 'tree_transformer': expected one of 'paper', 'ref'",
     ),
-    "encoder of a room above": ([*TRAIN, "--encoder", "hydra", "--options.heads", "all"], "one of 'trained', 'random'"),
+    "encoder of a higher-level package": (
+        [*TRAIN, "--encoder", "hydra", "--options.heads", "all"],
+        "one of 'trained', 'random'",
+    ),
     "embedder": ([*TRAIN, "--embedder.name", "glove"], "unknown embedder 'glove'"),
     "option of an embedder": ([*TRAIN, "--embedder.dim", "wide"], "option 'dim' of embedder 'words': expected int"),
     "decoder": (

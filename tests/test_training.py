@@ -278,7 +278,7 @@ def test_a_run_does_not_go_on_with_other_data(data: DataConfig, tmp_path: Path) 
         path = Path(str(getattr(data, name)))
         content = path.read_bytes()
         write_reviews(path, 24, seed=number)
-        with pytest.raises(ConfigError, match=f"run: cannot resume with other content of {path}; see"):
+        with pytest.raises(ConfigError, match=f"run: cannot resume: the content of {path} has changed"):
             resume(out)
         assert (out / "environment.json").read_bytes() == before
         path.write_bytes(content)
@@ -286,7 +286,7 @@ def test_a_run_does_not_go_on_with_other_data(data: DataConfig, tmp_path: Path) 
     folder = RunFolder(out)
     sums = read_json(folder.environment)["sha256"]
     folder.check_data({f"moved/{file}": checksum for file, checksum in sums.items()})
-    with pytest.raises(ConfigError, match=r"cannot resume with other content of new\.txt"):
+    with pytest.raises(ConfigError, match=r"cannot resume: the content of new\.txt"):
         folder.check_data({**sums, "new.txt": "0"})
 
 

@@ -273,7 +273,7 @@ def test_a_configuration_is_refused_without_importing_the_class_it_names(
 
 
 # Words that need no file, and the sections of the configuration.
-VERBS = {
+COMMANDS = {
     "train": ("--task trec --encoder disan", ("data", "classifier", "decoder", "optimization")),
     "sweep": ("space.yaml --task trec --encoder disan", ("data",)),
     "parser train": ("x --dev x --out x", ("optimization",)),
@@ -284,11 +284,11 @@ VERBS = {
 BOMB = "[&a0 [1], " + ", ".join(f"&a{k} [" + ", ".join(10 * [f"*a{k - 1}"]) + "]" for k in range(1, 8)) + "]"
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_file_of_a_command_is_refused_without_importing_or_opening_what_it_names(
-    verb: str, call: Call, tmp_path: Path, payload: Path
+    name: str, call: Call, tmp_path: Path, payload: Path
 ) -> None:
-    usual, sections = VERBS[verb]
+    usual, sections = COMMANDS[name]
     path, other = tmp_path / "config.yaml", tmp_path / "other.yaml"
     other.write_text(BOMB, encoding="utf-8")
     contents: list[dict[str, Any]] = [{"config": str(other)}, {"seed": BOMB}]
@@ -297,14 +297,14 @@ def test_a_file_of_a_command_is_refused_without_importing_or_opening_what_it_nam
         contents.append({f"{section}.class_path": "payload.Anything"})
     for content in contents:
         path.write_text(yaml.safe_dump(content), encoding="utf-8")
-        code, _, message = call(*verb.split(), *usual.split(), "--config", path)
+        code, _, message = call(*name.split(), *usual.split(), "--config", path)
         assert (code, f"error: {path}: " in message) == (2, True), message
     for content in (CLASS, {"class_path": "payload.Anything"}):
         path.write_text(yaml.safe_dump(content), encoding="utf-8")
         for section in sections:
-            code, _, message = call(*verb.split(), *usual.split(), f"--{section}={path}")
+            code, _, message = call(*name.split(), *usual.split(), f"--{section}={path}")
             assert (code, f"error: {path}: unknown option --{section}.class_path" in message) == (2, True), message
-    assert call(*verb.split(), *usual.split(), f"--{sections[0]}", other)[0] == 2
+    assert call(*name.split(), *usual.split(), f"--{sections[0]}", other)[0] == 2
     assert not ran(payload)
 
 

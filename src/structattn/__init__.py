@@ -1,6 +1,7 @@
 """Structure-guided attention: attention that knows word order, distance, syntax trees and latent structure.
 
-Nouns and rooms load on first use, so that ``import structattn`` and ``structattn --help`` answer without torch.
+Public classes, functions and subpackages are imported on first use, so that ``import structattn`` and
+``structattn --help`` work without importing torch.
 """
 
 import importlib
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_NOUNS = {
+_NAMES = {
     "Sentence": "syntax",
     "DependencyTree": "syntax",
     "ConstituencyTree": "syntax",
@@ -31,7 +32,7 @@ _NOUNS = {
     "explore": "explorer",
 }
 _EXTENSIONS = ("pretrained",)
-_ROOMS = (
+_SUBPACKAGES = (
     "data",
     "distributions",
     "encoders",
@@ -120,9 +121,9 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NOUNS:
-        value = getattr(importlib.import_module(f"structattn.{_NOUNS[name]}"), name)
-    elif name in _ROOMS:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f"structattn.{_NAMES[name]}"), name)
+    elif name in _SUBPACKAGES:
         value = importlib.import_module(f"structattn.{name}")
     else:
         raise AttributeError(f"module 'structattn' has no attribute {name!r}")
@@ -135,7 +136,7 @@ def __dir__() -> list[str]:
 
 
 def load_extensions() -> None:
-    """Import the rooms that add rows to tables of rooms below them, as ``pretrained`` does to the encoders' names.
+    """Import the subpackages that register entries in tables of lower-level ones, as ``pretrained`` does with encoders.
 
     Example:
         >>> load_extensions()
@@ -143,5 +144,5 @@ def load_extensions() -> None:
         >>> "hydra" in BUILDERS
         True
     """
-    for room in _EXTENSIONS:
-        importlib.import_module(f"structattn.{room}")
+    for name in _EXTENSIONS:
+        importlib.import_module(f"structattn.{name}")

@@ -1,7 +1,7 @@
 """How many small faults the tests find: `make mutants`.
 
 A mutant is the package with one operator, number, comparison or statement changed, by an operator of cosmic-ray. It is
-killed when a test of its room fails. Each mutant runs on a copy of the package, in a process of its own that starts
+killed when a test of its package fails. Each mutant runs on a copy of the package, in a process of its own that starts
 with all dependencies loaded and all other files compiled; results are kept line by line, so that an interrupted run
 goes on where it stopped.
 
@@ -33,7 +33,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "structattn"
 
-ROOMS = {
+PACKAGES = {
     "search": (["tasks/search.py"], ["search"]),
     "significance": (["training/significance.py"], ["compare"]),
     "priors": (["priors/*.py"], ["priors", "layers_attention", "ms_san", "encoders"]),
@@ -65,7 +65,7 @@ ROOMS = {
         ],
     ),
 }
-"""Room -> the files that are changed, and the test files that should notice, those that take long last."""
+"""Package or module -> the files that are changed, and the test files that should notice, those that take long last."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ def silent_ranges(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, in
     ]
 
 
-def sample(room: str, size: int, seed: int) -> list[Mutant]:
-    """A random sample of a room's mutants that are Python at all; all of them where there are fewer."""
-    files = sorted(path for pattern in ROOMS[room][0] for path in PACKAGE.glob(pattern))
+def sample(package: str, size: int, seed: int) -> list[Mutant]:
+    """A random sample of a package's mutants that are Python at all; all of them where there are fewer."""
+    files = sorted(path for pattern in PACKAGES[package][0] for path in PACKAGE.glob(pattern))
     every = [mutant for path in files for mutant in mutants_of(path)]
     random.Random(seed).shuffle(every)
     return list(itertools.islice(filter(lambda mutant: is_python(changed(mutant)), every), size))
@@ -142,9 +142,9 @@ def is_python(text: str) -> bool:
     return bool(text)
 
 
-def tests_of(room: str, *paths: str) -> list[str]:
-    """The examples in the docstrings of the changed files first, then the room's test files."""
-    files = [file for name in ROOMS[room][1] for file in sorted((ROOT / "tests").glob(f"test_{name}.py"))]
+def tests_of(package: str, *paths: str) -> list[str]:
+    """The examples in the docstrings of the changed files first, then the package's test files."""
+    files = [file for name in PACKAGES[package][1] for file in sorted((ROOT / "tests").glob(f"test_{name}.py"))]
     words = (*(f"src/structattn/{path}" for path in paths), *(str(file.relative_to(ROOT)) for file in files))
     return list(dict.fromkeys(words))
 
@@ -177,12 +177,12 @@ def in_a_process(copy: Path, tests: list[str], paths: list[str], seconds: float,
     return "timeout", ""
 
 
-def warm_up(copy: Path, room: str) -> float:
-    """Seconds that a room's tests take; from then on only a changed file needs to be compiled."""
-    files = sorted(path for pattern in ROOMS[room][0] for path in (copy / "src" / "structattn").glob(pattern))
+def warm_up(copy: Path, package: str) -> float:
+    """Seconds that a package's tests take; from then on only a changed file needs to be compiled."""
+    files = sorted(path for pattern in PACKAGES[package][0] for path in (copy / "src" / "structattn").glob(pattern))
     paths = [str(path.relative_to(copy / "src" / "structattn")) for path in files]
     sys.dont_write_bytecode = False
-    unchanged(copy, room, paths)
+    unchanged(copy, package, paths)
     sys.dont_write_bytecode = True
     # A mutant may have the size and the second of what it changes, by which Python knows a compiled file.
     for path in files:
@@ -194,15 +194,15 @@ def warm_up(copy: Path, room: str) -> float:
             with contextlib.suppress(Exception):
                 importlib.import_module(module)
     begin = time.monotonic()
-    unchanged(copy, room, paths, Callers(copy, paths))
+    unchanged(copy, package, paths, Callers(copy, paths))
     return time.monotonic() - begin
 
 
-def unchanged(copy: Path, room: str, paths: list[str], *plugins: object) -> None:
+def unchanged(copy: Path, package: str, paths: list[str], *plugins: object) -> None:
     """What is unchanged passes."""
-    verdict, name = in_a_process(copy, tests_of(room, *paths), paths, 3600, *plugins)
+    verdict, name = in_a_process(copy, tests_of(package, *paths), paths, 3600, *plugins)
     if verdict != "survived":
-        raise SystemExit(f"{room}: the tests fail before anything is changed: {verdict} {name}")
+        raise SystemExit(f"{package}: the tests fail before anything is changed: {verdict} {name}")
 
 
 def run_tests(copy: Path, tests: list[str], paths: list[str], plugins: list[object]) -> int:
@@ -311,13 +311,13 @@ def working_copy(folder: Path) -> Path:
     return folder
 
 
-def campaign(room: str, size: int, seed: int, out: Path, share: tuple[int, int]) -> None:
-    """Try those mutants of a room's sample that ``out`` has no line for; ``share`` is (which part, of how many)."""
+def campaign(package: str, size: int, seed: int, out: Path, share: tuple[int, int]) -> None:
+    """Try those mutants of a package's sample that ``out`` has no line for; ``share`` is (which part, of how many)."""
     known = {Mutant(**line["mutant"]) for line in read(out)}
-    waiting = [mutant for mutant in sample(room, size, seed)[share[0] :: share[1]] if mutant not in known]
+    waiting = [mutant for mutant in sample(package, size, seed)[share[0] :: share[1]] if mutant not in known]
     with tempfile.TemporaryDirectory() as folder:
         copy = working_copy(Path(folder))
-        usual = warm_up(copy, room) if waiting else 0.0
+        usual = warm_up(copy, package) if waiting else 0.0
         for number, mutant in enumerate(waiting, 1):
             target = copy / "src" / "structattn" / mutant.path
             source = target.read_text(encoding="utf-8")
@@ -326,20 +326,21 @@ def campaign(room: str, size: int, seed: int, out: Path, share: tuple[int, int])
             try:
                 callers = callers_of(copy, mutant)
                 target.write_text(text, encoding="utf-8")
-                words = tests_of(room, mutant.path)
+                words = tests_of(package, mutant.path)
                 verdict, name = in_a_process(copy, words, [mutant.path], 30 + usual, *callers)
             finally:
                 target.write_text(source, encoding="utf-8")
             pairs = zip(source.splitlines(), text.splitlines(), strict=False)
             line = {
-                "room": room, "verdict": verdict, "mutant": asdict(mutant), "by": name,
+                "package": package, "verdict": verdict, "mutant": asdict(mutant), "by": name,
                 "was": source.splitlines()[mutant.line - 1].strip(), "seconds": round(time.monotonic() - begin, 1),
                 "becomes": next((after.strip() for before, after in pairs if before != after), ""),
             }  # fmt: skip
             with out.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line) + "\n")
             print(
-                f"{room} {number}/{len(waiting)} {verdict:8} {mutant.path}:{mutant.line} {line['becomes']}", flush=True
+                f"{package} {number}/{len(waiting)} {verdict:8} {mutant.path}:{mutant.line} {line['becomes']}",
+                flush=True,
             )
 
 
@@ -348,7 +349,7 @@ def read(out: Path) -> list[dict]:  # type: ignore[type-arg]
 
 
 def table(out: Path) -> str:
-    """A line for each room: tried, killed, argued to behave as the original (``equivalent.jsonl``), survived."""
+    """A line for each package: tried, killed, argued to behave as the original (``equivalent.jsonl``), survived."""
     argued = {
         (line["path"], line["was"], line["becomes"]) for line in read(Path(__file__).with_name("equivalent.jsonl"))
     }
@@ -356,32 +357,37 @@ def table(out: Path) -> str:
     for line in read(out):
         survived = line["verdict"] == "survived"
         is_equivalent = survived and (line["mutant"]["path"], line["was"], line["becomes"]) in argued
-        counts[line["room"]]["equivalent" if is_equivalent else "survived" if survived else "killed"] += 1
-    rows = ["| room | mutants | killed | equivalent | survived | killed or equivalent |", "|---|---|---|---|---|---|"]
-    for room, count in counts.items():
+        counts[line["package"]]["equivalent" if is_equivalent else "survived" if survived else "killed"] += 1
+    rows = [
+        "| package or module | mutants | killed | equivalent | survived | killed or equivalent |",
+        "|---|---|---|---|---|---|",
+    ]
+    for package, count in counts.items():
         share = 100 * (count.total() - count["survived"]) / count.total()
-        cells = (room, count.total(), count["killed"], count["equivalent"], count["survived"], f"{share:.1f} %")
+        cells = (package, count.total(), count["killed"], count["equivalent"], count["survived"], f"{share:.1f} %")
         rows.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python tests/mutation", description=__doc__)
-    parser.add_argument("rooms", nargs="*", default=list(ROOMS), help=f"of {', '.join(ROOMS)}; all without any")
-    parser.add_argument("--sample", type=int, default=300, help="mutants of each room (default: 300)")
+    parser.add_argument(
+        "packages", nargs="*", default=list(PACKAGES), help=f"of {', '.join(PACKAGES)}; all without any"
+    )
+    parser.add_argument("--sample", type=int, default=300, help="mutants of each package (default: 300)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--share", type=int, nargs=2, default=(0, 1), metavar=("K", "N"), help="the K-th of N parts")
     parser.add_argument("--out", type=Path, default=Path("runs/mutants.jsonl"))
     chosen = parser.parse_args()
-    for room in chosen.rooms:
-        if room not in ROOMS:
-            parser.error(f"there is no room {room!r}, expected one of {', '.join(ROOMS)}")
+    for package in chosen.packages:
+        if package not in PACKAGES:
+            parser.error(f"there is no package {package!r}, expected one of {', '.join(PACKAGES)}")
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"
     sys.dont_write_bytecode = True
 
-    for room in chosen.rooms:
-        campaign(room, chosen.sample, chosen.seed, chosen.out.resolve(), tuple(chosen.share))
+    for package in chosen.packages:
+        campaign(package, chosen.sample, chosen.seed, chosen.out.resolve(), tuple(chosen.share))
     print(table(chosen.out))
 
 

@@ -1,4 +1,4 @@
-"""From a verb's typed signature to its options: positional parameters, keyword-only options, flags for booleans.
+"""From a command's typed signature to its options: positional parameters, keyword-only options, flags for booleans.
 
 ``jsonargparse`` reads the types and the docstring; what it lacks is added here: boolean flags, a positional that
 repeats, and one plain sentence per mistake.
@@ -27,8 +27,8 @@ from structattn.syntax.options import explain
 _IN_GROUP = "\x1f"  # between the names of a group and of its option, while both are one key of a mapping
 
 
-def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, verb: str) -> dict[str, Any] | None:
-    """The arguments that a verb's function is called with.
+def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, name: str) -> dict[str, Any] | None:
+    """The arguments that a command's function is called with.
 
     Parameters before the ``*`` are positional (a ``list[str]`` takes one or more words), those after it are options;
     a ``bool`` is a flag. A parameter whose type is a dataclass brings every field as an option, apart from those that
@@ -45,10 +45,10 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     Example:
         >>> def command(run: str, *, limit: int = 3, json: bool = False) -> Iterator[str]:
         ...     yield run
-        >>> parse(command, ["a/b", "--json"], verb="show")
+        >>> parse(command, ["a/b", "--json"], name="show")
         {'run': 'a/b', 'limit': 3, 'json': True}
     """
-    parser, whole = _parser(command, verb)
+    parser, whole = _parser(command, name)
     mappings = [name for kind in whole.values() for name in _mappings(kind)]
     shown = [action for action in parser._actions if action.help != SUPPRESS]
     options = [name[2:] for one in shown for name in one.option_strings if name.startswith("--")]
@@ -56,7 +56,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
     with tempfile.TemporaryDirectory() as folder:
         names = [action.dest for action in parser._actions]
         in_files = [name for name in options if name not in NO_VALUES]
-        unknown = functools.partial(_no_option, options=in_files, mappings=mappings, verb=verb)
+        unknown = functools.partial(_no_option, options=in_files, mappings=mappings, name=name)
         words = list(checked_files(words, names, unknown, mappings=mappings, folder=Path(folder)))
         try:
             values = _parsed(parser, words, whole, mappings)
@@ -64,7 +64,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, ve
             return None
         except ArgumentError as error:
             message = _in_one_sentence(str(error), options, mappings, _choices(command))
-            raise ConfigError(f"{message}; see structattn {verb} --help") from None
+            raise ConfigError(f"{message}; see structattn {name} --help") from None
     found = {name: values[name] for name in inspect.signature(command).parameters if name not in whole}
     for name, kind in whole.items():
         found[name] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
@@ -127,7 +127,7 @@ def _with_groups(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargparse.ArgumentParser, dict[str, Any]]:
+def _parser(command: Callable[..., Iterator[str]], name: str) -> tuple[jsonargparse.ArgumentParser, dict[str, Any]]:
     types = get_type_hints(command)
     names = list(inspect.signature(command).parameters)
     whole = {name: types[name] for name in names if dataclasses.is_dataclass(types[name])}
@@ -135,7 +135,7 @@ def _parser(command: Callable[..., Iterator[str]], verb: str) -> tuple[jsonargpa
     lists = [name for name in names if types[name] == list[str]]
     summary = (inspect.getdoc(command) or "").split("\n\n")[0]
     parser = jsonargparse.ArgumentParser(
-        prog=f"structattn {verb}",
+        prog=f"structattn {name}",
         description=summary,
         exit_on_error=False,
         allow_abbrev=False,
@@ -234,8 +234,8 @@ def _unknown(name: str, options: Sequence[str], mappings: Sequence[str] = ()) ->
     return f"unknown option --{name}{hint}; known: {', '.join('--' + option for option in known)}"
 
 
-def _no_option(name: str, options: Sequence[str], mappings: Sequence[str], verb: str) -> ConfigError:
-    return ConfigError(f"{_unknown(name, options, mappings)}; see structattn {verb} --help")
+def _no_option(option: str, options: Sequence[str], mappings: Sequence[str], name: str) -> ConfigError:
+    return ConfigError(f"{_unknown(option, options, mappings)}; see structattn {name} --help")
 
 
 def _similar(last: str, options: Sequence[str]) -> list[str]:

@@ -50,7 +50,7 @@ def command(
         pooled: name of the system that the others are compared with, over several data sets at once: each of RUNS is
             one, and holds a folder for each system.
         cards: also write the comparison into the model cards of the runs, best/README.md.
-        hardware: where the models run that answer --data, and in which numbers.
+        hardware: where the models run that answer --data, and the precision.
         trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
     """

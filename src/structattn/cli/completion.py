@@ -15,11 +15,11 @@ from structattn.syntax.errors import require
 ASKED = "_ARGCOMPLETE"
 
 
-def command_to_complete(verbs: Collection[str]) -> list[str]:
+def command_to_complete(commands: Collection[str]) -> list[str]:
     """The words of the command whose options are to be completed; without one, answers with its name and exits.
 
     Args:
-        verbs: all commands; some have two words.
+        commands: all commands; some have two words.
 
     Raises:
         MissingExtra: if argcomplete is not installed.
@@ -28,10 +28,10 @@ def command_to_complete(verbs: Collection[str]) -> list[str]:
     before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
     words = f"{before}|".split()[1:-1]  # what the cursor stands at is not finished
     for size in (2, 1):
-        if len(words) >= size and " ".join(words[:size]) in verbs:
+        if len(words) >= size and " ".join(words[:size]) in commands:
             os.environ[ASKED] = str(1 + size)
             return words[:size]
-    known = sorted({verb.split()[len(words)] for verb in verbs if verb.split()[: len(words)] == words})
+    known = sorted({name.split()[len(words)] for name in commands if name.split()[: len(words)] == words})
     parser = argparse.ArgumentParser(prog="structattn", add_help=False)
     parser.add_argument("command", choices=known)
     os.environ[ASKED] = str(1 + len(words))

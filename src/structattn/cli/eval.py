@@ -45,7 +45,7 @@ def command(
         id_column: the column of ids, likewise.
         split: keep the predictions in the run folder under this name, test or any other, for compare --split; those of
             test become the test figures of the run.
-        hardware: where the model runs, and in which numbers.
+        hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """

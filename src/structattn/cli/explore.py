@@ -41,7 +41,7 @@ def command(
 ) -> Iterator[str]:
     """Open a page in the browser: type a sentence, edit its tree, watch the heads and the answers of trained models.
 
-    The page is for this machine only, and for whoever has its address, which holds a secret. Ctrl-C ends it.
+    The page can be opened from this machine only, and only by its address, which holds a secret token. Ctrl-C ends it.
 
     Args:
         runs: run folders, or folders of saved models, of tasks with as many sentences; two are shown side by side.
@@ -52,7 +52,7 @@ def command(
         data_format: the data format of that file; recognised from the file by default.
         port: where the page is; a free port by default.
         no_browser: print the address only.
-        hardware: where the models run, and in which numbers.
+        hardware: where the models run, and the precision.
         trust_code: import and run an encoder module:function that a folder names.
     """
     for run in runs:

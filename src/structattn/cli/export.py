@@ -20,7 +20,7 @@ def command(
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
-    """Write a trained classifier as one program of torch.export, which runs where there is torch alone.
+    """Write a trained classifier as one torch.export program, which needs only torch to run.
 
     Args:
         run: a run folder, or the folder of a saved model.
@@ -29,7 +29,7 @@ def command(
         format: its data format; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
         check: read the program again and compare its answers with the run's.
-        hardware: where the program is to run, and in which numbers.
+        hardware: where the program is to run, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)

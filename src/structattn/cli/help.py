@@ -1,5 +1,6 @@
 """The help of a command: one line of usage, the usual options first, names and defaults without types in full."""
 
+import re
 import shutil
 from argparse import SUPPRESS, Action
 from collections.abc import Mapping
@@ -7,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 import jsonargparse
 
-# Commands with so many options show those of `USUAL` first.
+# Commands with this many options show those of `USUAL` first.
 MANY = 25
 USUAL = (
     *("help", "config", "task", "encoder", "options", "backbone", "adapter", "train", "dev"),
@@ -56,9 +57,10 @@ def arrange(parser: jsonargparse.ArgumentParser) -> None:
     """Shorten the usage, hide what only configuration files need, and put the usual options first."""
     for action in parser._actions:
         if isinstance(action.help, str):
-            action.help = action.help.replace("``", "")  # docstrings have them around code
+            # Docstrings have marks around code, and None where a command line has nothing.
+            action.help = re.sub(r"\bif\s+None\b", "by default", action.help.replace("``", ""))
         if action.dest == "print_config":
-            action.help = "print the configuration and exit; =skip_default leaves out what is as usual"
+            action.help = "print the configuration and exit; =skip_default leaves out defaults"
         if type(action).__name__ == "_ActionConfigLoad":  # a section from a file of its own
             action.help = SUPPRESS
     shown = [action for action in parser._actions if action.help != SUPPRESS]

@@ -34,7 +34,7 @@ def command(
         adapter: the adapter folder.
         run: a run folder, or the folder of a saved model, with HYDRA heads.
         batch_size: sentences at a time.
-        hardware: where the model runs, and in which numbers.
+        hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """

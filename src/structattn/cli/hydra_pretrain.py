@@ -28,12 +28,12 @@ def command(
     overwrite: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Pretrain HYDRA heads on a treebank; leave a run folder, which is an adapter folder for the other commands.
+    """Pretrain HYDRA heads on a treebank; write a run folder, which is an adapter folder for the other commands.
 
     Args:
         treebank: a CoNLL-U file.
         config: everything that decides a run.
-        plots: draw the loss, and the relations in so many of the sentences reported on, into OUT/plots.
+        plots: draw the loss, and the relations in this many of the sentences reported on, into OUT/plots.
         resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object.

@@ -1,4 +1,4 @@
-"""Inputs of a trained model: a data file, plain text with one sentence a line, or stdin."""
+"""Inputs of a trained model: a data file, plain text with one sentence per line, or stdin."""
 
 import dataclasses
 import itertools

@@ -52,24 +52,24 @@ def command(
         parser: en, the English parser of this package; spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of
             trees: FILE.conllu, FILE.mrg.
         out: where to write; stdout by default. For a pattern, a folder.
-        format: text is one text a line, words is one sentence a line with spaces between its words, conllu keeps the
-            words and comments of a treebank; csv, tsv and json are tables of documents with their labels; any other is
-            a data format of labelled sentences, such as agreement or parquet. By default what the file's name ends in,
-            or text.
+        format: text is one text per line, words is one sentence per line with spaces between its words, conllu keeps
+            the words and comments of a treebank; csv, tsv and json are tables of documents with their labels; any other
+            is a data format of labelled sentences, such as agreement or parquet. By default what the file's name ends
+            in, or text.
         text_column: for tables and JSON: the column (or key) of texts; one of the usual names by default.
         label_column: the column of labels, likewise.
         id_column: the column of ids, likewise.
         skip: number of texts to skip, from the start.
-        limit: maximum number of texts to parse.
+        limit: maximum number of texts to parse, after those skipped.
         whole: make one sentence of each line of text, with a root for each sentence in it.
         brackets: a file for the phrase trees that follow from the dependencies.
         cache: a file that keeps parses; by default one beside --out, removed when --out is complete.
         engine: for a pattern, local for processes of this machine, ray for Ray Data.
         num_workers: number of processes, or of Ray's actors; the result does not depend on it.
-        address: of a Ray cluster, HOST:PORT or ray://HOST:PORT, or auto for the one that is found; by default Ray runs
-            on this machine alone.
+        address: address of a Ray cluster, HOST:PORT or ray://HOST:PORT, or auto for the one that is found; by default
+            Ray runs on this machine alone.
         batch_size: texts that are parsed, and kept in the cache, at a time.
-        hardware: where en or structattn:FOLDER runs, and in which numbers.
+        hardware: where en or structattn:FOLDER runs, and the precision.
     """
     if skip < 0 or (limit is not None and limit < 1):
         raise ConfigError(f"expected to skip at least 0 texts and to parse at least 1, got {skip} and {limit}")

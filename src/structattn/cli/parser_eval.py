@@ -19,10 +19,11 @@ def command(
 
     Args:
         treebank: a CoNLL-U file with the right trees.
-        parser: spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or FILE.conllu.
+        parser: en, the English parser of this package; spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of
+            trees: FILE.conllu, FILE.mrg.
         num_workers: number of processes.
         batch_size: sentences per batch and process.
-        hardware: where structattn:FOLDER runs, and in which numbers.
+        hardware: where structattn:FOLDER runs, and the precision.
         json: print one JSON object.
     """
     check_parser(parser, hardware)

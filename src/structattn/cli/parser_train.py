@@ -14,7 +14,7 @@ from structattn.training.parser_config import ParserConfig
 def command(
     treebank: str, config: ParserConfig, *, resume: bool = False, overwrite: bool = False, json: bool = False
 ) -> Iterator[str]:
-    """Train a dependency parser on a treebank and leave a run folder; its best parser is structattn:FOLDER.
+    """Train a dependency parser on a treebank and write a run folder; its best parser is structattn:FOLDER.
 
     Args:
         treebank: a CoNLL-U file to learn from.

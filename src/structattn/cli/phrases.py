@@ -37,7 +37,7 @@ def command(
         limit: maximum number of examples, from the start.
         format: text, markdown, or csv with a line for each head.
         picture: a file for bars of the same, .svg, .png or .pdf.
-        hardware: where the model runs, and in which numbers.
+        hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if limit is not None and limit < 1:

@@ -50,7 +50,7 @@ def command(
         influence: also show the leave-one-out attribution of the prediction to each word.
         by_row: in pictures, give the largest weight of each row the highest colour.
         out: the folder for the pictures; plots/ in the run folder by default.
-        hardware: where the model runs, and in which numbers.
+        hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if [example, text, state].count(None) != 2:

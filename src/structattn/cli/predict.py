@@ -34,7 +34,7 @@ def command(
     Args:
         run: a run folder, or the folder of a saved model.
         data: a file in any data format, with or without labels; - reads stdin.
-        format: its data format; "text" is one sentence a line (a pair: separated by a tab), as stdin is by default.
+        format: its data format; "text" is one sentence per line (a pair: separated by a tab), as stdin is by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
         parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
             if a parser found the trees it learnt from; none for no parser.
@@ -43,7 +43,7 @@ def command(
         id_column: the column of ids, likewise.
         texts: repeat the texts of each example, under the key "texts".
         batch_size: examples per batch.
-        hardware: where the model runs, and in which numbers.
+        hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if batch_size < 1:

@@ -14,34 +14,34 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from structattn import __version__
 
-VERBS = {
+COMMANDS = {
     "demo": "train a plain and two structured encoders on a generated treebank, compare them, draw their attention",
-    "train": "train an encoder on a task and leave a run folder",
-    "eval": "metrics of a trained run on a file",
-    "predict": "one JSON line for each example of a file",
-    "export": "a trained run as one program that runs without this package",
-    "compare": "mean and deviation over seeds, paired bootstrap, the examples that flipped",
+    "train": "train an encoder on a task and write a run folder",
+    "eval": "evaluate a trained run on a file",
+    "predict": "predict the examples of a file, one JSON line each",
+    "export": "export a trained classifier as one torch.export program that runs without this package",
+    "compare": "compare runs: mean and deviation over seeds, paired bootstrap, the examples that flipped",
     "explore": "edit the trees of a sentence in a browser and watch a trained run's heads and answers",
-    "serve": "a trained run behind a server: answers, trees and attention over JSON",
-    "plot": "attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
-    "phrases": "share of attention on phrases of a trained model, against uniform attention",
-    "convert": "treebanks and examples between Parquet, JSON lines, CoNLL-U and brackets",
-    "parse": "raw text to CoNLL-U with trees, by a parser of your choice",
-    "parser train": "a dependency parser of your own from a treebank",
-    "parser eval": "attachment scores and speed of a parser on a treebank",
-    "hydra pretrain": "HYDRA heads on a frozen backbone, trained to score a relation: an adapter folder",
-    "hydra eval": "HYDRA heads evaluated on a treebank, and their drift in fine-tuning",
+    "serve": "serve a trained run over HTTP: predictions, trees and attention as JSON",
+    "plot": "draw the attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
+    "phrases": "measure how much attention of a trained model goes to phrases, against uniform attention",
+    "convert": "convert treebanks and examples between Parquet, JSON lines, CoNLL-U and brackets",
+    "parse": "parse raw text into CoNLL-U, by a parser of your choice",
+    "parser train": "train a dependency parser of your own on a treebank",
+    "parser eval": "measure attachment scores and speed of a parser on a treebank",
+    "hydra pretrain": "pretrain HYDRA heads on a frozen backbone to score a relation; writes an adapter folder",
+    "hydra eval": "evaluate HYDRA heads on a treebank, and measure their drift in fine-tuning",
     "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and evaluate it",
-    "sweep": "the best options of a run, by so many trials",
-    "reproduce": "the runs behind published tables, until each has a record",
-    "reproduce tables": "the generated tables of pages, from the records of runs",
-    "list": "the available encoders, tasks, priors and structures",
-    "doctor": "versions, devices, extras and kernels of this installation",
+    "sweep": "search for the best options of a run, in a given number of trials",
+    "reproduce": "run the rows behind published tables that have no record yet",
+    "reproduce tables": "write the generated tables of the documentation from the records of runs",
+    "list": "list the available encoders, embedders, tasks, priors and structures",
+    "doctor": "show versions, devices, extras and kernels of this installation",
 }
 OURS, YOURS, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 _FILE_MISTAKES = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EEXIST, errno.EROFS, errno.ENOSPC}
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "_ARGCOMPLETE" in os.environ:
-        given = importlib.import_module("structattn.cli.completion").command_to_complete(VERBS)
+        given = importlib.import_module("structattn.cli.completion").command_to_complete(COMMANDS)
     debug = "--debug" in given or os.environ.get("STRUCTATTN_DEBUG") == "1"
     try:
         return _run([word for word in given if word != "--debug"])
@@ -90,23 +90,28 @@ def _run(arguments: list[str]) -> int:
         print(f"structattn {__version__}")
         return 0
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_usage(), file=sys.stdout if arguments else sys.stderr)
+        print(_usage(COMMANDS), file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else YOURS
-    verb, *rest = arguments
-    if rest and f"{verb} {rest[0]}" in VERBS:
-        verb, *rest = f"{verb} {rest[0]}", *rest[1:]
-    if verb not in VERBS:
-        of_group = [name for name in VERBS if name.startswith(f"{verb} ")]
-        wanted = f"{verb} {rest[0]}" if of_group and rest else verb
-        known = of_group or list(VERBS)
-        hint = _nearest(wanted, known)
-        print(f"structattn: error: unknown command {wanted!r}{hint}; known: {', '.join(known)}", file=sys.stderr)
+    name, *rest = arguments
+    if rest and f"{name} {rest[0]}" in COMMANDS:
+        name, *rest = f"{name} {rest[0]}", *rest[1:]
+    if name not in COMMANDS:
+        of_group = [one for one in COMMANDS if one.startswith(f"{name} ")]
+        known = of_group or list(COMMANDS)
+        if of_group and rest and rest[0] in ("-h", "--help"):
+            print(_usage(of_group))
+            return 0
+        wanted = f"{name} {rest[0]}" if of_group and rest else name
+        problem = f"unknown command {wanted!r}{_nearest(wanted, known)}"
+        if of_group and not rest:
+            problem = f"expected a command after {name!r}, got none"
+        print(f"structattn: error: {problem}; known: {', '.join(known)}", file=sys.stderr)
         return YOURS
     if "WORLD_SIZE" in os.environ:
         # torch, not imported yet, would warn in each process that this batch used all parameters; the next may not.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    command = importlib.import_module(f"structattn.cli.{verb.replace(' ', '_')}").command
-    values = importlib.import_module("structattn.cli.arguments").parse(command, rest, verb=verb)
+    command = importlib.import_module(f"structattn.cli.{name.replace(' ', '_')}").command
+    values = importlib.import_module("structattn.cli.arguments").parse(command, rest, name=name)
     if values is None:
         return 0
     results = sys.stdout
@@ -173,18 +178,19 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
     return nearest(wanted, known)
 
 
-def _usage() -> str:
-    width = max(map(len, VERBS))
-    lines = [f"  {verb:<{width}}  {summary}" for verb, summary in VERBS.items()]
+def _usage(commands: Collection[str]) -> str:
+    """The help of all commands, or of a group such as ``hydra``."""
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {COMMANDS[name]}" for name in commands]
     return "\n".join(
         [
             "usage: structattn COMMAND [OPTION...]",
             "",
-            "Attention that knows word order, distance and syntax trees.",
+            "Structure-guided attention: word order, distance, syntax trees and latent structure.",
             "",
             *lines,
             "",
-            "structattn COMMAND --help shows the options of a command (dashes and underscores in their names are one);",
-            "--version the version; --debug (or STRUCTATTN_DEBUG=1) a traceback with an error.",
+            "structattn COMMAND --help shows the options of a command; in their names - and _ are interchangeable.",
+            "--version prints the version; --debug (or STRUCTATTN_DEBUG=1) shows a traceback when a command fails.",
         ]
     )

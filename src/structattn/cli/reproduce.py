@@ -24,17 +24,17 @@ def command(
     out: str = "runs/reproduction",
     plan: bool = False,
 ) -> Iterator[str]:
-    """Run the rows of papers that have no record yet, and leave a line for each run in papers/PAPER/results.
+    """Run the rows of papers that have no record yet, and add a line for each run to papers/PAPER/results.
 
-    An interrupted run goes on where it was when the command is given again. A finished one is repeated only where its
+    An interrupted run is resumed when the command is repeated. A finished one is repeated only where its
     configuration or its golden output has changed.
 
     Args:
         paper: papers, such as disan, or files of rows.
-        rows: names of rows, with * for any letters and commas between.
+        rows: names of rows, separated by commas; * matches any characters.
         seeds: other seeds than the rows have, such as 1..5 or 1,3,7; studies, and rows that others read, keep theirs.
         jobs: number of runs at a time, each on one core.
-        hours: stop after so many hours.
+        hours: stop after this many hours.
         places: folders that rows read, data=FOLDER,minilm=FOLDER.
         papers: folder of the papers.
         out: folder of the run folders.

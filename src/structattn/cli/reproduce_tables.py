@@ -17,10 +17,11 @@ def command(*, papers: str = "papers", check: bool = False) -> Iterator[str]:
     pages = reproduction.generated_pages(papers)
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if check and changed:
-        raise ConfigError(f"{', '.join(map(str, changed))}: other than the records say; structattn reproduce tables")
+        names = ", ".join(map(str, changed))
+        raise ConfigError(f"{names}: out of date with the records; run structattn reproduce tables")
     for path in changed:
         with replace_text(path) as stream:
             stream.write(pages[path])
         yield f"{path}: written"
     if not changed:
-        yield "all pages are as their records say"
+        yield "all pages are up to date with their records"

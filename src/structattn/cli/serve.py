@@ -36,13 +36,13 @@ def command(
         run: a run folder, or the folder of a saved model.
         parser: finds trees for /parse and for what the model reads, as for structattn parse; by default the one that
             the run remembers for the model, and en for /parse.
-        host: the address to listen on; anything but this machine's own lets other machines ask.
+        host: the address to listen on; any other than the default makes the server reachable from other machines.
         port: where the server is; a free port by default.
         max_batch: texts that are computed together; 1 for no batches.
         max_wait: milliseconds that a text waits for others while nothing is computed; those that come during a
             computation are computed together anyway.
         capacity: texts that may wait; a request for which there is no room is answered with 503 at once.
-        hardware: where the model runs, and in which numbers.
+        hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the folder names.
     """
     check_inputs(run, None, trust_code=trust_code)

@@ -1,4 +1,4 @@
-"""``structattn sweep``: the best options of a run, by so many trials."""
+"""``structattn sweep``: search for the best options of a run, in a given number of trials."""
 
 import dataclasses
 import json as jsonlib
@@ -20,7 +20,7 @@ def command(
 ) -> Iterator[str]:
     """Search the options that a file names for the best run on the development data, and write its configuration.
 
-    OUT/best.yaml is that configuration. The study is kept in OUT: given again, the command goes on where it was, or
+    OUT/best.yaml is that configuration. The study is kept in OUT: repeating the command resumes it, or
     makes more trials.
 
     Args:
@@ -29,7 +29,7 @@ def command(
         config: everything else.
         trials: how many trials the study has in the end.
         sampler: tpe learns from the trials before, random does not.
-        json: print one JSON object a trial.
+        json: print one JSON object per trial.
     """
     for trial in training.sweep(config, training.read_space(space), trials=trials, sampler=sampler):
         if json:

@@ -31,7 +31,7 @@ def command(
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Train an encoder on a task and leave a run folder: the best model, its predictions, all metrics.
+    """Train an encoder on a task and write a run folder: the best model, its predictions, all metrics.
 
     Several encoders with commas between, such as --encoder ms_san,disan, are trained one after the other with the same
     options, each in its own folder, below --out if that is given.
@@ -45,7 +45,7 @@ def command(
         resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         trust_code: import and run an encoder module:function that the folder of --init names.
-        json: print one JSON object a run.
+        json: print one JSON object per run.
     """
     if backbone is not None:
         config = dataclasses.replace(config, embedder={**config.embedder, "name": "backbone", "folder": backbone})

@@ -60,7 +60,7 @@ class SentenceBatch:
         Traceback (most recent call last):
         ...
         structattn.syntax.errors.MissingStructure: DependencyDistance needs dependency of every sentence, but sentence 1
-        ('hush') has none; a parser finds one (--parser en, sa.parse), and missing_trees='word' does without
+        ('hush') has none; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without
     """
 
     tokens: Int64[Tensor, "batch word"]

@@ -60,11 +60,11 @@ class SavedModel(nn.Module, ABC):
         return self.config
 
     def save_pretrained(self, folder: str | os.PathLike[str], *, storage: Storage = "float32") -> None:
-        """Write a model folder; whoever reads it sees the old one or the whole new one.
+        """Write a model folder; readers see the old one or the whole new one.
 
         Args:
             folder: where; an existing folder is replaced as a whole.
-            storage: in which numbers: ``float32``, ``float16``, or ``int8``, where every row of a matrix has 8-bit
+            storage: number format: ``float32``, ``float16``, or ``int8``, where every row of a matrix has 8-bit
                 numbers and a scale. Whichever it is, a model that is read computes in 32 bits.
 
         Raises:
@@ -98,7 +98,7 @@ def write_model(
         write_files: writes further files into the new folder, and returns the configuration.
         tensors: parameters and buffers by name.
         layout: of a model or of an adapter.
-        storage: in which numbers, as in :meth:`SavedModel.save_pretrained`.
+        storage: number format, as in :meth:`SavedModel.save_pretrained`.
     """
     with replaced_folder(Path(folder)) as temporary:
         config = write_files(temporary)

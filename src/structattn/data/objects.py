@@ -123,7 +123,7 @@ def _plain(row: Mapping[Any, Any], columns: Columns, names: Mapping[str, Sequenc
         return row
     label = row[columns.label]
     label = label.item() if hasattr(label, "item") else label
-    # Of pandas, if whoever gives its values has imported it.
+    # Of pandas, if the caller has imported it.
     is_missing = label is getattr(sys.modules.get("pandas"), "NA", None)
     if is_missing or (isinstance(label, float) and label != label):
         label = None

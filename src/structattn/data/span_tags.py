@@ -1,6 +1,6 @@
 """Labelled spans as one tag for each word, in the scheme BIO, and back.
 
-``B-X`` begins a span of label ``X``, ``I-X`` goes on with it, and ``O`` is outside of all spans.
+``B-X`` begins a span of label ``X``, ``I-X`` continues it, and ``O`` is outside of all spans.
 
 Reference: Ramshaw and Marcus (1995), Text chunking using transformation-based learning; the variant in which every span
 begins with ``B-`` is that of Tjong Kim Sang and Veenstra (1999), there called IOB2.

@@ -23,7 +23,7 @@ def packed(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
     With ``int8`` a row :math:`x` of a matrix (what runs along the last dimension) becomes :math:`\mathrm{round}(x / s)`
     with :math:`s = \max_i |x_i| / 127`, so that no number changes by more than :math:`s / 2`; :math:`s` is stored
     beside it. Vectors, and with ``float16`` everything, are stored in 16 bits, unless a number is too large for them.
-    Integers stay as they are, and so does what is not finite, which whoever reads it refuses.
+    Integers stay as they are, and so does what is not finite, which readers refuse.
 
     Args:
         tensors: parameters and buffers by name.

@@ -220,7 +220,7 @@ def _warnings(name: str, format: str, labels: Counter[str], known: Collection[st
 def looks_like_words(labels: Counter[str]) -> bool:
     """Whether labels are rather words that begin sentences: four of them words of the grammar, or most of them rare.
 
-    Labels of real data occur many times each; first words are mostly rare, but for those with which English begins.
+    Labels of real data occur many times each; first words are mostly rare, except for those with which English begins.
 
     Example:
         >>> looks_like_words(Counter({"What": 226, "How": 55, "Who": 47, "Where": 22, "Name": 3}))

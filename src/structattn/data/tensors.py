@@ -28,7 +28,7 @@ def save_tensors(tensors: Mapping[str, Tensor], file: Path, storage: Storage = "
     Args:
         tensors: by name.
         file: where.
-        storage: in which numbers, see ``storage.packed``.
+        storage: number format, see ``storage.packed``.
     """
     seen: set[int] = set()
     written = {}

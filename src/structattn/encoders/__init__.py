@@ -1,6 +1,7 @@
 """Sentence encoders: one file per published system, one table from names to builders.
 
-Every builder that ``structattn list encoders`` shows is here by its name, those of rooms above as well.
+Every builder that ``structattn list encoders`` shows is available here by name, including those that other subpackages
+register.
 """
 
 from collections.abc import Callable
@@ -97,7 +98,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> "Callable[..., SentenceEncoder]":
-    """The builders that rooms above add to the table, which are imported when they are asked for."""
+    """The builders that higher-level packages add to the table, which are imported when they are asked for."""
     from structattn.encoders.table import BUILDERS, builder
 
     if name.startswith("_") or name not in BUILDERS:

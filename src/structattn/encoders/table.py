@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class BuilderTable(Mapping[str, str]):
     """Where the builder of each name is: ``module:function``, imported when it is asked for.
 
-    Rooms above this one add their rows when they are imported; that happens at the latest when a name is missing here,
-    or all names are asked for.
+    Subpackages that build on this one add their entries when they are imported; at the latest when a name is not found
+    here, or when all names are requested.
 
     Args:
         rows: the first rows.

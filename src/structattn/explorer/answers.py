@@ -81,7 +81,7 @@ class Answers:
         return next(iter(self.models.values())).task.arity
 
     def ask(self, request: Any) -> dict[str, Any]:
-        """The reply to a request; what is wrong with it is said in the reply."""
+        """The reply to a request; errors are reported in the reply."""
         number = request.get("id") if isinstance(request, dict) else None
         begun = time.perf_counter()
         try:
@@ -104,7 +104,7 @@ class Answers:
         influence: bool = False,
         flips: bool = False,
     ) -> dict[str, Any]:
-        """What a page is born with: the models, some items, and replies that it need not ask for.
+        """The initial data of a page: the models, some items, and replies computed in advance.
 
         Args:
             items: what can be chosen in the page, the first of them shown; examples, sentences, texts or pairs.
@@ -112,7 +112,7 @@ class Answers:
             title: the heading.
             command: opens a live explorer of these models.
             names: of the items; their text by default.
-            frozen: have all replies about all items, as there is nobody to ask; otherwise the first look only.
+            frozen: have all replies about all items, as there is no server to ask; otherwise the first look only.
             influence: for frozen pages, also that of words and arcs.
             flips: for frozen pages, also the edits that flip an answer.
 
@@ -238,7 +238,7 @@ class Answers:
         return {"values": [None if one is None else list(one.changes) for one in arcs]}
 
     def _flips(self, name: str, example: Example, start: int, pairs: int = _PAIRS_OF_A_REPLY) -> dict[str, Any]:
-        """Edits that flip the answer, among as many from number ``start`` on as have so many pairs of words."""
+        """Edits that flip the answer, among those from number ``start`` on, up to a fixed number of pairs of words."""
         of = count_edits(example) if self._judges_trees(name) else 0
         stop = min(of, start + max(1, pairs // max(len(sentence) for sentence in example.sentences) ** 2))
         edits = flipping_edits(self.models[name], example, part=range(start, stop)) if start < stop else ()

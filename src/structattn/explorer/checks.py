@@ -35,7 +35,7 @@ def object_of(value: Any, name: str, known: Sequence[str]) -> Mapping[str, Any]:
 
 
 def list_of(value: Any, name: str, *, most: int, least: int = 1) -> list[Any]:
-    """A list with so many entries.
+    """A list with a given number of entries.
 
     Raises:
         RequestError: for anything else; the message begins with ``name``.
@@ -49,7 +49,7 @@ def list_of(value: Any, name: str, *, most: int, least: int = 1) -> list[Any]:
 
 
 def strings_of(value: Any, name: str, *, most: int) -> tuple[str, ...]:
-    """One to so many texts.
+    """A list of texts, at least one and at most a given number.
 
     Raises:
         RequestError: for anything else; the message begins with ``name``.

@@ -863,7 +863,7 @@ class Explorer {
     return Promise.all(models.map((model) => this.replies.get(key(model))));
   }
 
-  /** Whether the page was born with this reply. */
+  /** Whether the initial data of the page have this reply. */
   fromBirth(model, sentences, key) {
     const item = this.boot.items.find((one) => one.replies?.look && same(one.sentences, sentences));
     const known = item?.replies.look.looks.some((look) => look.model === model);
@@ -3030,7 +3030,7 @@ export function explore(element, boot, ask) {
   return explorer;
 }
 
-/** A page that holds its replies has nobody to ask. */
+/** A page that holds its replies has no server to ask. */
 const frozen = () => Promise.reject(new Error("This page holds the replies for its own sentences only."));
 
 /** Ask the server that sent the page. */
@@ -3078,7 +3078,7 @@ function render({ model, el }) {
 
 export default { render };
 
-/** Start wherever the document holds what an explorer is born with. */
+/** Start wherever the document holds the initial data of an explorer. */
 for (const node of document.querySelectorAll('script[type="application/json"].structattn-explorer')) {
   if (node.dataset.started) continue;
   node.dataset.started = "true";

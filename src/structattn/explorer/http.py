@@ -1,8 +1,8 @@
 """A server of JSON for those who have its token: what the explorer and ``structattn serve`` have in common.
 
 The token travels in a header. On a loopback address the name of the host is checked (DNS rebinding); answers are not
-shared across origins, and requests are JSON by POST of bounded size. Connections are bounded, too: whoever comes when
-all are taken is told so at once, with 503.
+shared across origins, and requests are JSON by POST of bounded size. The number of connections is bounded, too: when
+all are taken, a new client gets 503 at once.
 """
 
 import contextlib

@@ -50,7 +50,7 @@ def frozen_page(boot: Mapping[str, Any]) -> Document:
 
 
 def live_page(boot: Mapping[str, Any]) -> str:
-    """The page of a server: it may ask the server that sent it, and nobody else.
+    """The page of a server: it may ask the server that sent it, and no other.
 
     Args:
         boot: what ``Answers.boot`` returns; ``"token"`` is what requests carry as ``X-Token``.

@@ -175,7 +175,8 @@ def save_state(
     """
     check_formats(formats, FORMATS)
     if state.runs and checksum(model.state_dict()) not in state.runs.values():
-        LOGGER.warning("the state was saved with %s, of other parameters than %s", ", ".join(state.runs), name)
+        saved = ", ".join(state.runs)
+        LOGGER.warning("the state was saved with %s, whose parameters differ from those of %s", saved, name)
     answers = Answers({name: model})
     now, then = answers.looks([name], state.sentences), answers.looks([name], state.before)
     folder = Path(folder)

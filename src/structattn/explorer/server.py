@@ -24,7 +24,7 @@ class ExplorerServer(TokenServer):
 
     Args:
         ask: from a request to a reply, as ``Answers.ask``; called for one request at a time.
-        boot: what the page is born with, as ``Answers.boot`` returns it.
+        boot: the initial data of the page, as ``Answers.boot`` returns it.
         port: where it listens; 0 takes a free one.
 
     Attributes:
@@ -58,7 +58,7 @@ class ExplorerServer(TokenServer):
         return refusal(HTTPStatus.FORBIDDEN, "expected the token: open the address that structattn explore printed")
 
     def post(self, path: str, body: bytes) -> Reply:
-        """The reply to a request of the page; what is wrong with it is said in the reply."""
+        """The reply to a request of the page; errors are reported in the reply."""
         try:
             request = read_body(body)
         except RequestError as error:

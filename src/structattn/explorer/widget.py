@@ -17,7 +17,7 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     Args:
         answers: the models.
-        boot: what the page is born with, as ``Answers.boot`` returns it for the host ``widget``.
+        boot: the initial data of the page, as ``Answers.boot`` returns it for the host ``widget``.
         frozen: the same for the host ``frozen``: what is shown where there is no kernel, as in an exported notebook.
     """
 

@@ -1,4 +1,4 @@
-"""Sentences in every form that users have them in, converted to what a model reads."""
+"""Convert whatever users pass (examples, sentences, texts, pairs) to what a model reads."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

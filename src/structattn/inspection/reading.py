@@ -22,7 +22,7 @@ _ROUNDING = 1e-5
 
 
 def structures_read(model: TaskModel) -> tuple[str, ...]:
-    """What of a sentence, beside its words, the answer or the attention of a model depends on.
+    """Which structures of a sentence, besides its words, the answer or the attention of a model depends on.
 
     The model answers a sentence of five words twice, with two trees that have little in common; if nothing differs, it
     does not read them. It reads the order if the answer to the reversed sentence, with the same trees, differs.

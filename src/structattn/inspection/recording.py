@@ -40,7 +40,7 @@ class Pass:
 
 @contextlib.contextmanager
 def recording(model: nn.Module, part: nn.Module | None = None) -> Iterator[list[Record]]:
-    """Collect the weights of every call; evaluation mode without gradients meanwhile, all as before afterwards.
+    """Collect the weights of every call, in evaluation mode without gradients; restores the model's mode.
 
     Args:
         model: whose modules have their names in the records.

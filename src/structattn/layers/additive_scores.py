@@ -56,7 +56,7 @@ class AdditiveScores(nn.Module):
             first: states.
             second: states, of words.
             lengths: how many words of each sentence count, all if ``None``; where there are more first states, as
-                behind that of a root, so many more of these. Pairs with others score ``bound(0)``, without influence.
+                behind that of a root, this many more of these. Pairs with others score ``bound(0)``, without influence.
             positions: of the first and of the second states, if the layer has axes.
 
         Raises:

@@ -9,7 +9,7 @@ class CountedPositions(nn.Module):
     r"""Running sums of steps that the words decide on: ``p_j = sum_{i <= j} tanh(W x_i + b)``.
 
     Positions that count words, as usual, say how far apart two words are; the difference of these says by how much the
-    words from one to the other rise. With steps of +1 at an opening and -1 at a closing bracket it is nought within
+    words from one to the other rise. With steps of +1 at an opening and -1 at a closing bracket it is zero within
     one pair of brackets, however deep that is nested, which no bounded state of an LSTM can say. Not from one of the
     five papers: Golovneva et al. (2024), "Contextual position encoding", let a query decide which words to count.
 

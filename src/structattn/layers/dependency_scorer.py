@@ -45,7 +45,7 @@ class DependencyScorer(Scorer):
     come from a bidirectional LSTM.
 
     Not in the paper: positions ``p`` of the words, such as `CountedPositions`, put ``V (p_j - p_i)`` beside the states;
-    the root's are nought.
+    the root's are zero.
 
     Args:
         dim: width of the states.

@@ -1,4 +1,4 @@
-"""Where a model runs, and in which numbers: one place for every command and every run."""
+"""The device and precision of a model: one place for every command and every run."""
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
@@ -114,5 +114,5 @@ def lacks_bfloat16() -> bool:
 @cache
 def _warn_of_bfloat16() -> None:
     logging.getLogger("structattn").warning(
-        "mixed_precision: bf16 is far slower than no on this processor, which has no instructions for it"
+        "mixed_precision: this processor has no bfloat16 instructions, so bf16 is far slower than full precision ('no')"
     )

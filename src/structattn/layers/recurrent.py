@@ -93,7 +93,7 @@ def bidirectional_lstm(dim: int, hidden: int) -> LSTM:
     r"""One layer for ``read_both_ways``: one LSTM forward, one backward, their states side by side.
 
     The gates have one bias as in the papers, not the two of torch: it is the column of ``W`` that meets a constant 1
-    put beside every word. Every gate's matrices start Glorot-uniform, the biases at zero but for the forget gate's,
+    put beside every word. Every gate's matrices start Glorot-uniform, the biases at zero except for the forget gate's,
     which start at one.
 
     Args:

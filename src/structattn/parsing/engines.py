@@ -85,7 +85,8 @@ def local_engine(
             failures = 0 if len(left) < before else failures + 1
             if failures == _ATTEMPTS:
                 reason = "a parsing process was killed again and again (out of memory?)"
-                raise StructAttnError(f"{reason}; {len(left)} shards are left, and the same command goes on") from None
+                left_over = f"{len(left)} shards are left; repeat the command to continue"
+                raise StructAttnError(f"{reason}; {left_over}") from None
 
 
 def ray_engine(

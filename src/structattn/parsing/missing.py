@@ -75,8 +75,9 @@ class MissingTrees:
         if self._parser is None:
             if not self._trusted:
                 raise ConfigError(
-                    f"the model's trees were found by {self.name!r}, which is not started on the word of its folder; "
-                    f"give it by name: --parser {self.name}, or structattn.load(folder, parser={self.name!r})"
+                    f"the model's trees were found by {self.name!r}, a parser from another package, which is not "
+                    f"started just because the model's folder names it; name it yourself: --parser {self.name}, or "
+                    f"structattn.load(folder, parser={self.name!r})"
                 )
             self._parser = parser_of(self.name)
             version = self._parser.version

@@ -79,7 +79,7 @@ def parser_of(name: str, hardware: Hardware | None = None) -> Parser:
         name: ``en``, the English parser of this package; ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``;
             or a file of trees: ``FILE.conllu``, or Penn brackets as ``FILE.mrg`` or ``FILE.brackets`` (each may end in
             ``.gz``).
-        hardware: where ``en`` or ``structattn:FOLDER`` runs, and in which numbers; the CPU if ``None``. The others have
+        hardware: where ``en`` or ``structattn:FOLDER`` runs, and the precision; the CPU if ``None``. The others have
             settings of their own.
 
     Raises:

@@ -102,7 +102,7 @@ def parse(
         constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
         progress: show a bar on stderr; by default on terminals only.
         total: number of the texts, for the time that is left; known unless they come from an iterator.
-        hardware: where ``en`` or ``structattn:FOLDER`` runs, and in which numbers, such as
+        hardware: where ``en`` or ``structattn:FOLDER`` runs, and the precision, such as
             ``sa.layers.Hardware("cuda", "bf16")``; the CPU if ``None``.
 
     Raises:
@@ -163,7 +163,7 @@ def parse_each(
         hardware: as for :func:`parse`.
     """
     if num_workers < 1 or batch_size < 1:
-        raise ConfigError(f"expected at least one worker and one text a batch, got {num_workers} and {batch_size}")
+        raise ConfigError(f"expected at least one worker and one text per batch, got {num_workers} and {batch_size}")
     known = parser_of(parser, hardware) if isinstance(parser, str) else parser
     origin = (known.name, known.version)
     if total is None and isinstance(texts, Sized):

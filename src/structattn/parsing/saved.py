@@ -78,7 +78,7 @@ def parser_from_config(config: Mapping[str, Any], folder: Path) -> TreeCRF:
 
 
 def fingerprint(folder: str | os.PathLike[str]) -> str:
-    """A version that changes with the parser: the first 16 digits of the SHA-256 of its files, but for its card."""
+    """A version that changes with the parser: the first 16 digits of the SHA-256 of its files, except its card."""
     digest = hashlib.sha256()
     for file in sorted(model_folder(folder).rglob("*")):
         if file.is_file() and file.name != CARD:

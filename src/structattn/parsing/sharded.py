@@ -1,4 +1,4 @@
-"""Parsing of many files into a folder, by workers here or on a cluster, as often interrupted as may be."""
+"""Parse many files into a folder, by local or cluster workers; any interruption can be resumed."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def parse_shards(
         engine: ``local``, processes of this machine, or ``ray``, Ray Data.
         num_workers: number of workers, each of which holds the parser; the trees do not depend on it.
         address: of a Ray cluster, ``auto`` for the one that is found; a cluster of this machine alone if ``None``.
-        hardware: where the parser runs, and in which numbers.
+        hardware: where the parser runs, and the precision.
 
     Yields:
         The records of finished shards, those of earlier calls first.

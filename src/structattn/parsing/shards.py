@@ -1,7 +1,7 @@
 """Parsing of many files: one Parquet file of trees for each file of texts, whole or not there at all.
 
-What a finished shard was made from stands in the metadata of the file itself. So there is no list of what is done that
-could say otherwise: after any interruption, what is missing is what has no file.
+The metadata of a finished shard record what it was made from. There is no separate list of progress that could
+disagree: after any interruption, a shard is missing exactly if it has no file.
 """
 
 import collections

@@ -18,7 +18,7 @@ class TreeParser:
     Args:
         model: the parser.
         version: distinguishes it from other parsers.
-        hardware: where it runs, and in which numbers; the CPU if ``None``.
+        hardware: where it runs, and the precision; the CPU if ``None``.
         name: what it is called.
 
     Example:
@@ -48,7 +48,7 @@ class TreeParser:
 
         Args:
             folder: of the run or the parser.
-            hardware: where it runs, and in which numbers; the CPU if ``None``.
+            hardware: where it runs, and the precision; the CPU if ``None``.
             name: what it is called.
 
         Raises:

@@ -141,7 +141,7 @@ def draw_row_labels(labels: Sequence[str], x: Number, y: Number, *, cell: Number
 def draw_column_labels(
     labels: Sequence[str], x: Number, y: Number, *, cell: Number, size: Number, tilt: Number
 ) -> list[str]:
-    """Column labels above ``y``, tilted by so many degrees."""
+    """Column labels above ``y``, tilted by a number of degrees."""
     if not tilt:
         return [text(x + (c + 0.5) * cell, y - 7, label, size=size, anchor="middle") for c, label in enumerate(labels)]
     return [

@@ -43,7 +43,7 @@ def encode(svg: str, format: str) -> bytes:
     """A picture as the bytes of a file.
 
     Args:
-        svg: as the functions of this room return it.
+        svg: as the functions of this package return it.
         format: ``svg``, ``png`` or ``pdf``.
 
     Raises:

@@ -24,7 +24,7 @@ from structattn.pictures.legend import draw_colour_bar, draw_legend
 from structattn.pictures.numbers import Number
 from structattn.pictures.svg import BOLD, MARGIN, picture, text, text_width, top_of
 
-# In pixels: so many panels of a grid stand side by side.
+# In pixels; it limits how many panels of a grid stand side by side.
 _WIDEST = 1600
 
 

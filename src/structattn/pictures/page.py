@@ -57,7 +57,7 @@ class Section:
 
     Attributes:
         heading: plain text.
-        body: SVG or HTML, as the functions of this room return it; it is not escaped.
+        body: SVG or HTML, as the functions of this package return it; it is not escaped.
         note: a sentence of plain text under the heading.
 
     Example:

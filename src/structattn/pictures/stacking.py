@@ -13,7 +13,7 @@ def stack(pictures: Sequence[str]) -> str:
     """Pictures below each other, as one SVG document.
 
     Args:
-        pictures: as the functions of this room return them.
+        pictures: as the functions of this package return them.
 
     Raises:
         ValueError: without a picture, or for a text that is none.

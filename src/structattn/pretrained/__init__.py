@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         HydraModelForTokenClassification,
     )
 
-# Encoders by name, of this room: their files are imported when one is built.
+# Encoders by name, of this package: their files are imported when one is built.
 BUILDERS.add(
     {
         "hydra": "structattn.pretrained.encoder:hydra",

@@ -37,12 +37,12 @@ class HydraConfig:
         root_to_cls: relate the root of a sentence to the first special token.
         objective: the loss between scores and relation, see ``relation_loss``.
         reduction: mean over sentences, or over all pairs of a batch.
-        target_scale: the relation is multiplied by it. Scores of 0 and 1 give soft attention; 4 to 6 sharper.
+        target_scale: factor of the relation. Scores of 0 and 1 give soft attention; 4 to 6 make it sharper.
         gate_init: the weight that ``gated`` starts with. With 0 the map has a random initialisation instead, which
             trains badly: while the weight is near 0 the map gets hardly any gradient, and vice versa.
         dropout: on the attention weights and the mapped output.
-        layer: where in the backbone the layer stands: an index into its hidden states, which the heads read. -1, the
-            last, is on top; anywhere else the backbone's layers above read what the HYDRA layer makes.
+        layer: where the layer is placed: an index into the backbone's hidden states, which the heads read. -1, the
+            last, is on top of the backbone; otherwise the backbone's layers above read the HYDRA layer's output.
 
     Raises:
         ConfigError: for a value out of its range, or an unknown relation or option.

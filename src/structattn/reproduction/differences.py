@@ -13,7 +13,6 @@ from structattn.training import Answers, Significance, bootstrap_family, holm
 _SAMPLES = 2_000
 # Of the pooled test the page prints p as well, to three digits.
 _POOLED_SAMPLES = 10_000
-_BOLD = "bold where zero is not in it"
 _NUMERIC = ("pearson", "spearman")
 
 # The row, the one that it is compared with, and the metric, as for ``difference``.
@@ -75,7 +74,7 @@ def difference_lines(
             pairs[key] += own[key]
         texts = [_scaled(others[key], one, scales[name]) for key, one in tests.items()]
         lines += [f"- {name}: {'; '.join(texts)}"] if texts else []
-    head = f"Above {titles[against]}, 95 % interval of the paired bootstrap over examples and seeds, {_BOLD}:"
+    head = _head(titles[against], "paired bootstrap over examples and seeds")
     last = _pooled_line(others, pairs) if pooled else ()
     return [head, "\n".join([*lines, *last])] if lines else []
 
@@ -103,8 +102,12 @@ def seed_difference_lines(
         found = {key: seed_difference(values[against], values[key]) for key in titles if key != against}
         texts = [_said(titles[key], *one, digits[name]) for key, one in found.items() if one is not None]
         lines += [f"- {name}: {'; '.join(texts)}"] if texts else []
-    head = f"Above {titles[against]}, 95 % interval over seeds (Welch's t), {_BOLD}:"
+    head = _head(titles[against], "Welch's t over seeds")
     return [head, "\n".join(lines)] if lines else []
+
+
+def _head(title: str, test: str) -> str:
+    return f"Differences from *{title}* with 95 % intervals ({test}), bold where the interval excludes zero:"
 
 
 def _differences(pairs: Mapping[str, Sequence[_Pair]], samples: int) -> dict[str, Significance]:

@@ -50,13 +50,13 @@ REPRODUCED, ORDERED, FAILED, MEASURED, MISSING, WAITING, QUOTED, DRAWN = (
 )
 MEANING: Mapping[str, str] = {
     REPRODUCED: "the published value lies in our interval, or below it",
-    ORDERED: "our value is lower, but significantly above the row that the paper's is above",
-    FAILED: "neither, with what was tried",
-    MEASURED: "a row beside the paper's that the paper has not",
-    MISSING: "for want of data or of a pretrained model, which is named",
-    WAITING: "there is a row for it, without a record so far",
-    QUOTED: "the paper quotes it from other work, whose system is not built here",
-    DRAWN: "a figure without numbers of its own, made by a command of the page that is linked",
+    ORDERED: "our value is lower, but significantly above the same baseline as in the paper",
+    FAILED: "neither of these; the note says what was tried",
+    MEASURED: "an additional row that is not in the paper",
+    MISSING: "the data or pretrained model named in the note is not available here",
+    WAITING: "a configuration exists, but there is no record yet",
+    QUOTED: "the paper quotes it from other work; that system is not implemented here",
+    DRAWN: "a figure without numbers of its own, drawn by a command on the linked page",
 }
 
 _DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
@@ -160,8 +160,8 @@ def reproduction_page(papers: str | os.PathLike[str] = "papers", evidence: Evide
 
 _HEAD = """# Reproduction, row by row
 
-Generated from `papers/*/published.yaml` and the records of runs by `make tables`. Every row of every table with results
-and every figure that shows some, diagrams of architectures apart, of the five papers has one of these verdicts:
+Generated from `papers/*/published.yaml` and the records of runs by `make tables`. Every row of every results table of
+the five papers, and every figure that shows results, has one of these verdicts:
 
 | verdict | rows | meaning |
 |---|---|---|
@@ -170,7 +170,7 @@ and every figure that shows some, diagrams of architectures apart, of the five p
 Published values are on the split that each table names, most on test; ours are on development data, as test splits
 stay untouched. Ours: mean ± standard deviation (number of seeds). The interval is 95 %: of an accuracy over examples
 and seeds, of other metrics over seeds; a verdict on order is a paired bootstrap over examples and seeds, of the same
-examples. *Recalled* values were not read in the paper itself and are no facts. Rows without a record wait for
+examples. *Recalled* values were not checked in the paper itself: do not cite them. Rows without a record are run by
 `structattn reproduce`, see [results](results.md)."""
 
 

@@ -61,7 +61,7 @@ class Progress:
 class Queue:
     """Runs of rows that are not recorded yet.
 
-    A run that was interrupted goes on where it was; one that is finished is only recorded. One is repeated where its
+    A run that was interrupted is resumed; one that is finished is only recorded. One is repeated where its
     row's configuration or golden output has changed since its record.
 
     Attributes:
@@ -191,7 +191,7 @@ class Queue:
             folder.mkdir(parents=True, exist_ok=True)
             words += ["--out", str(folder / job.row.writes)]
         elif job.row.space is not None:
-            # A study goes on by itself where it was.
+            # A study resumes by itself.
             words += ["--seed", str(job.seed), "--out", str(folder)]
         else:
             words += ["--seed", str(job.seed), "--out", str(folder), *self._again(job, places)]
@@ -207,7 +207,7 @@ class Queue:
             )
 
     def _again(self, job: Job, places: Mapping[str, str]) -> list[str]:
-        """How a run deals with what is in its folder: goes on with the same configuration, replaces another."""
+        """How a run deals with what is in its folder: resumes one of the same configuration, replaces another."""
         folder = RunFolder(self.folder(job))
         if not folder.config.is_file():
             return []

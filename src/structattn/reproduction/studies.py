@@ -1,4 +1,4 @@
-"""Records of studies: what so many trials of a space have chosen."""
+"""Records of studies: what the trials of a search space have chosen."""
 
 import dataclasses
 from collections.abc import Mapping

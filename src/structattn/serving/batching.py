@@ -34,7 +34,7 @@ class Batcher:
     """A queue of bounded size, and a thread that works through it in batches.
 
     A batch holds items of one kind, in the order in which they came. If the work on a batch fails, its items are worked
-    on one by one, so that whoever sent a wrong item gets the error and nobody else.
+    on one by one, so that only the request that sent a wrong item gets the error.
 
     Args:
         work: from a kind to what maps its items to as many results.
@@ -79,7 +79,8 @@ class Batcher:
         jobs = [_Job(kind, item, Future(), time.monotonic()) for item in items]
         with self._changed:
             if self._closed or len(self._jobs) + len(jobs) > self.capacity:
-                raise OverloadError(f"{len(self._jobs)} items wait, of at most {self.capacity}; ask again in a moment")
+                waiting = f"{len(self._jobs)} of at most {self.capacity} items wait"
+                raise OverloadError(f"the queue is full ({waiting}); try again in a moment")
             self._jobs.extend(jobs)
             self._changed.notify_all()
         return [job.result.result() for job in jobs]
@@ -107,7 +108,7 @@ class Batcher:
                 if not _worked(work, batch):
                     for job in batch:
                         _worked(work, [job], last=True)
-        except BaseException as error:  # without this thread nobody who waits would ever be answered
+        except BaseException as error:  # without this thread no waiting request would ever be answered
             LOGGER.exception("the thread of batches has failed")
             with self._changed:
                 self._closed = True

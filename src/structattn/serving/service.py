@@ -33,7 +33,7 @@ class ModelService:
     Args:
         model: answers a task.
         parser: finds the trees of ``/parse``.
-        hardware: where the model was placed, and in which numbers it computes; the CPU if ``None``.
+        hardware: where the model was placed, and its precision; the CPU if ``None``.
         max_batch: texts of a batch; 1 for no batches.
         max_wait: seconds that a text waits for others; see ``Batcher``.
         capacity: texts that may wait.

@@ -26,7 +26,7 @@ class ConstituencyTree:
         words: the words, from left to right.
         spans: labelled half-open spans ``(label, start, end)``; of two equal spans the earlier is the parent. They are
             kept with every parent before its children and siblings from left to right.
-        tags: one tag a word, None for a word that stands in its phrase without a preterminal.
+        tags: one tag per word, None for a word that stands in its phrase without a preterminal.
 
     Raises:
         ValueError: if a span is empty, out of range, or crosses another, or tags and words differ in number.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DependencyTree:
-    r"""A dependency tree as one head a word: CoNLL ids, 0 is the root and words are 1..n.
+    r"""A dependency tree as one head per word: CoNLL ids, 0 is the root and words are 1..n.
 
     Several words may hang from the root; the root is then a node of the tree like any other, and the path between two
     such words goes through it: with :math:`d_i` the depth of word *i* (1 for a word whose head is 0),

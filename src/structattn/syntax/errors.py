@@ -87,8 +87,8 @@ def naming(source: object) -> Iterator[None]:
 
 
 _HINTS = {
-    "dependency": "; a parser finds one (--parser en, sa.parse), and missing_trees='word' does without",
-    "constituency": "; a parser finds one (--parser en, sa.parse with constituency=True)",
+    "dependency": "; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without",
+    "constituency": "; parse the sentence (--parser en, sa.parse with constituency=True)",
 }
 
 
@@ -102,7 +102,7 @@ class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for w
 
     Example:
         >>> str(MissingStructure("'hush' has no tree", structure="dependency"))
-        "'hush' has no tree; a parser finds one (--parser en, sa.parse), and missing_trees='word' does without"
+        "'hush' has no tree; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without"
     """
 
     def __init__(self, message: str, *, index: int | None = None, structure: str | None = None) -> None:

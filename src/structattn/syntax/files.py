@@ -107,7 +107,7 @@ def read_text(source: Source, *, max_bytes: int | None = None) -> str:
 
     Args:
         source: a file or stream, gzip or plain.
-        max_bytes: it may have so many bytes, unpacked; ``MAX_FILE`` if ``None``.
+        max_bytes: its maximum size in bytes, unpacked; ``MAX_FILE`` if ``None``.
 
     Raises:
         ParseError: as ``read_lines``, or if there is more.

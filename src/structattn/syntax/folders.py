@@ -30,7 +30,7 @@ _TOO_DEEP = "expected keys and values, it is nested too deeply"
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace a file by one JSON object a line."""
+    """Replace a file by one JSON object per line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replace_text(path) as stream:
         stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -32,7 +32,7 @@ def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def temporary_name(path: Path, ending: str) -> Path:
-    """A hidden name beside a path that nobody else uses, with an ending by which leftovers are known."""
+    """A hidden name beside a path that no other process uses, with an ending by which leftovers are known."""
     # Not the process's number, which threads share, and so may processes of two containers.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{ending}")
 

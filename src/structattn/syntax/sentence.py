@@ -19,7 +19,7 @@ class Sentence:
 
     Args:
         words: the words; none at all is allowed.
-        tags: one part-of-speech tag a word.
+        tags: one part-of-speech tag per word.
         dependency: dependency tree over the words.
         constituency: phrase tree over the words.
         relations: named word-by-word matrices, rows are queries and columns are keys.

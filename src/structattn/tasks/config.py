@@ -19,14 +19,14 @@ class ClassifierConfig:
 
     Attributes:
         hidden: width of the hidden layer; the task's own if ``None``.
-        activation: of the hidden layer: ``relu``, ``elu``, ``tanh`` or ``sigmoid``; a sigmoid for scores and ReLU
-            otherwise if ``None``. DiSAN uses ``elu``.
+        activation: activation of the hidden layer: ``relu``, ``elu``, ``tanh`` or ``sigmoid``; if ``None``, a
+            sigmoid for scores and ReLU otherwise. DiSAN uses ``elu``.
         dropout: on the inputs of both layers; the encoder's own ``dropout`` if ``None``.
         combine: how the vectors of a pair become one, see ``COMBINATIONS``; the task's own if ``None``. DiSAN uses
             ``product_signed``.
         output_bias: whether the last layer has a bias.
-        label_smoothing: share of the target probability that is spread over all classes.
-        tags: of words: a ``chain``, each on the one before (if ``None``), or ``independent``.
+        label_smoothing: share of the target probability spread over all classes.
+        tags: for taggers: ``chain``, a linear-chain CRF (if ``None``), or ``independent``, a softmax per word.
     """
 
     hidden: int | None = None

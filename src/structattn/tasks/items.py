@@ -1,4 +1,4 @@
-"""What users ask a model about, in every form that they have it in, as examples of its task."""
+"""Whatever users pass to a model (examples, sentences, texts, pairs), as examples of its task."""
 
 from collections.abc import Sequence
 

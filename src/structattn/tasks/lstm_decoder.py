@@ -39,7 +39,7 @@ class LSTMDecoder(nn.Module):
         dim: width of the tokens and of the states.
         source_dim: width of the states that are attended to.
         attention: module ``(states, mask, queries=...)`` to ``(context, weights)``, queries of width ``dim``; a
-            `WindowAttention` goes on from its last position; no attention if ``None``.
+            `WindowAttention` continues from its last position; no attention if ``None``.
         vector_dim: width of the sentence vector that the LSTM starts from; it starts from zeros if ``None``.
         num_layers: number of layers.
         dropout: on the tokens, between the layers and before the scores.

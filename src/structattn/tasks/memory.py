@@ -1,4 +1,4 @@
-"""Too little memory, before and after it is tried, in the words of whoever chose the batch and the length."""
+"""Errors for too little memory, before and after a batch is tried, in terms of the options the user chose."""
 
 import contextlib
 from collections.abc import Callable, Iterator

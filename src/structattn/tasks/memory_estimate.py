@@ -71,7 +71,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
 
 
 def estimated_bytes(work: Callable[[list[Example]], object], example: Example, *, count: int) -> int | None:
-    """The bytes that work on so many examples as long as this one will need.
+    """The bytes that work on this many examples of the same length will need.
 
     Args:
         work: done on a batch.

@@ -13,7 +13,7 @@ from structattn.distributions import LinearChainCRF
 class TagChain(nn.Module):
     """``p(y)`` proportional to ``exp(sum_i s_{i, y_i} + sum_i A_{y_i, y_{i+1}})``, with a learnt matrix ``A``.
 
-    Where the tags are those of spans (BIO), only sequences are possible in which each ``I-X`` goes on with a span of
+    Where the tags are those of spans (BIO), only sequences are possible in which each ``I-X`` continues a span of
     ``X``. Independent tags are the same without ``A`` and without this: a softmax for each word.
 
     Args:

@@ -1,7 +1,7 @@
 """The batches of a run, of examples in memory or on disk, and batches that other processes make ahead.
 
-The order depends on the seed, the epoch and the lengths alone. So a run that goes on in the middle of an epoch passes
-over the batches that are done without reading them, and stores nothing for it.
+The order depends on the seed, the epoch and the lengths alone. So a run that is resumed in the middle of an epoch
+passes over the batches that are done without reading them, and stores nothing for it.
 """
 
 import collections

@@ -9,12 +9,12 @@ from structattn.training.examples import FROM_PYTHON
 from structattn.training.folder import RunFolder
 
 
-def write_run_card(folder: RunFolder, verb: str, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+def write_run_card(folder: RunFolder, name: str, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     """Write the card of the best model of a run; a run that keeps none, such as one over all folds, has no card.
 
     Args:
         folder: of the run, with ``environment.json``.
-        verb: the command that makes such a run.
+        name: the command that makes such a run.
         config: the content of ``config.yaml``.
         result: the content of ``result.json``.
     """
@@ -26,7 +26,7 @@ def write_run_card(folder: RunFolder, verb: str, config: Mapping[str, Any], resu
     counted = [result[name] for name in ("examples", "sentences", "questions") if name in result]
     versions = ("structattn", "python", "torch", "transformers", "device")
     trained = Trained(
-        None if from_python else f"structattn {verb} --config config.yaml --out again",
+        None if from_python else f"structattn {name} --config config.yaml --out again",
         config,
         scores={"dev": result["metrics"], "test": result.get("test", {})},
         counts=counted[0],

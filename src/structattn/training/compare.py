@@ -51,7 +51,7 @@ def compare(
             ``structattn.train``. Columns are named as in the training data of the run.
         data_format: the data format of that file; recognised from the file if ``None``.
         parses: a CoNLL-U file with the trees of sentences that come without.
-        hardware: where the models run, and in which numbers; the CPU if ``None``.
+        hardware: where the models run, and the precision; the CPU if ``None``.
         trust_code: whether an encoder that a folder names as ``module:function`` may be imported and run.
         samples: number of resamples of each test.
         seed: of the resampling.

@@ -38,9 +38,9 @@ class DataConfig:
         test: a file on which the best model is measured once, at the end.
         format: data format of all three; recognised from each file if ``None``.
         parses: a CoNLL-U file; sentences that come without a dependency tree get the one of the same words from there.
-        parser: what finds trees for the other sentences without, where the encoder needs trees, and what the model then
-            remembers, as for ``structattn parse``: ``en``, the English parser of this package, if ``None``; ``none``
-            for no parser.
+        parser: finds trees for the remaining sentences without one, if the encoder needs trees; the model remembers it.
+            As for ``structattn parse``: ``en``, the English parser of this package, if ``None``; ``none`` for no
+            parser.
         text_column: for tables and JSON: the column (or key) of texts; two with a comma between for pairs,
             ``premise,hypothesis``, a name with a comma in quotes. A name in the header, or a number from 0 in a table
             without one; found by its name (``text``, ``review``, ...) if ``None``.
@@ -53,8 +53,8 @@ class DataConfig:
         trees: which phrase trees sentences get, at prediction too: their ``own``; ``rooted``, with one root over
             several trees; from their ``dependency`` trees; or trees without syntax: ``left``, ``right``,
             ``balanced``, ``random``.
-        unary: treatment of unary chains, phrases over the same words: ``keep``, ``lowest``, ``top``, ``join``.
-        tree_seed: of random trees.
+        unary: what to do with chains of phrases over the same words.
+        tree_seed: random seed of ``random`` trees.
         holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
         vectors_size: scale the vectors to this root mean square of their elements, rather than take them as they are.
@@ -73,7 +73,7 @@ class DataConfig:
         streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for
             tasks that are answered with a class or a score.
         buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
-        loader_workers: number of processes that make streamed batches ahead.
+        loader_workers: number of processes that prepare streamed batches in advance.
     """
 
     train: str | None = None
@@ -149,7 +149,8 @@ class RunConfig(OnHardware):
 
     Attributes:
         task: name of a task.
-        encoder: name of an encoder, or ``module:function`` for one of your own, see ``structattn.encoders.builder``.
+        encoder: name of an encoder (``structattn train`` takes several: ``ms_san,disan``), or ``module:function`` for
+            one of your own, see ``structattn.encoders.builder``.
         data: the examples; tasks that generate their own need none.
         options: keyword arguments of the encoder's builder; structattn list encoders --options shows them.
         embedder: what gives the encoder the states of words: ``name`` and options of an entry of
@@ -158,7 +159,7 @@ class RunConfig(OnHardware):
         decoder: in place of the classifier, for tasks whose answer is a text.
         optimization: optimiser and schedule.
         init: folder of a run or model, of any task, from whose encoder this one starts.
-        seed: of parameters, dropout and order of the examples.
+        seed: random seed of parameters, dropout and order of examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
         folds: number of folds of cross-validation; the training file is all the data.
         fold: train this fold only, counted from 1.

@@ -22,7 +22,7 @@ def carry_out(
     work: Callable[[RunFolder, Any], Mapping[str, Any]],
     read: Callable[[RunFolder, Mapping[str, Any]], _Result],
     *,
-    verb: str,
+    name: str,
     files: Iterable[str | os.PathLike[str] | None] = (),
     resume: bool = False,
     overwrite: bool = False,
@@ -39,7 +39,7 @@ def carry_out(
         place: the path of the run folder, which the first process decides.
         work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
         read: what that content means.
-        verb: the command that makes such a run, for the model card.
+        name: the command that makes such a run, for the model card.
         files: what the run reads, whose checksums are kept.
         resume: continue the interrupted run in the folder.
         overwrite: replace the run in the folder.
@@ -64,7 +64,7 @@ def carry_out(
             try:
                 machine.from_first(lambda: _describe(folder, values, accelerator.device, files, resume=resume))
                 result = work(folder, accelerator)
-                machine.from_first(lambda: write_run_card(folder, verb, values, result))
+                machine.from_first(lambda: write_run_card(folder, name, values, result))
                 machine.from_first(lambda: write_json(folder.result, result))
             except BaseException as error:
                 if machine.is_first():

@@ -169,7 +169,8 @@ class RunFolder:
             changed += [file for file in some if file not in others and some[file] not in others.values()]
         if changed:
             names = ", ".join(changed)
-            raise ConfigError(f"{self.path}: cannot resume with other content of {names}; see {self.environment}")
+            what = f"the content of {names} has changed since the run began"
+            raise ConfigError(f"{self.path}: cannot resume: {what}; see {self.environment}")
 
     def describe(self, values: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
         """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""

@@ -69,7 +69,7 @@ class Pretraining:
 
 
 def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite: bool = False) -> Pretraining:
-    """Pretrain heads on a treebank and leave a run folder, which ``add_heads`` takes for an adapter folder.
+    """Pretrain heads on a treebank and write a run folder, which ``add_heads`` takes for an adapter folder.
 
     Args:
         config: everything that decides the run.
@@ -127,7 +127,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         lambda: config.out,
         work,
         read,
-        verb="hydra pretrain",
+        name="hydra pretrain",
         files=(config.treebank, config.dev, config.test),
         resume=resume,
         overwrite=overwrite,
@@ -237,7 +237,8 @@ def pretrain(
             tested = evaluate_heads(model.hydra.heads, model.hydra_config, last.batches())[1] if test else {}
     if history.best["step"] == 0:
         LOGGER.warning(
-            "no epoch was better than fresh heads, which are kept; rare relations need a learning_rate below %g",
+            "no epoch was better than the untrained heads, which are kept; rare relations need a learning_rate "
+            "below %g",
             optimization.learning_rate,
         )
     model.hydra.eval()

@@ -40,7 +40,7 @@ class PretrainingConfig(OnHardware):
         out: the run folder; the adapter is in its ``best``.
         dev: CoNLL-U file to choose the best epoch by and to report on; a tenth of the treebank is held out if ``None``.
         test: CoNLL-U file that the best heads are measured on at the end.
-        limit: use so many sentences of the treebank only.
+        limit: use only this many sentences of the treebank, from its start.
         heads: the heads and their relations.
         optimization: optimiser and schedule.
         max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.

@@ -58,7 +58,7 @@ class History:
 
 
 def _goodness(row: Mapping[str, Any], metric: Metric) -> tuple[bool, float]:
-    """The greater the better; whatever is no number is worse than every number."""
+    """A sort key that is greater for better values; NaN is worse than any number."""
     value = row[metric.name]
     if math.isnan(value):
         return False, 0.0

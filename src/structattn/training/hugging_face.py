@@ -27,8 +27,8 @@ from structattn.tasks.items import Item
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
     """What ``SentenceModel.from_config`` takes, as a Hugging Face configuration.
 
-    A configuration made by calling this class is its caller's word. One that was read from a file or a dictionary may
-    be anybody's; the encoder it names runs only if the model is asked to trust it.
+    A configuration made by calling this class is trusted. One that was read from a file or a dictionary is not: the
+    encoder that it names as ``module:function`` runs only with ``trust_code``.
 
     Example:
         >>> StructAttnConfig(encoder="disan", labels=["no", "yes"]).id2label

@@ -28,10 +28,10 @@ _RECOGNISED = ("csv", "tsv", "json", "conllu", "documents", "parquet", "rows")  
 def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
     """What a model is to predict, labels or not: the name of its format, and the examples.
 
-    What comes from a stream or a pipe is one text a line, and so are lines of which fewer than nine in ten have a label
-    of the model where labels stand, or fewer than half a tag of it where tags stand, unless the format says otherwise.
-    For tasks on pairs, two fields with a tab between and no header are two texts. Labels of tables and JSON are not
-    read.
+    What comes from a stream or a pipe is one text per line, and so are lines of which fewer than nine in ten have a
+    label of the model where labels stand, or fewer than half a tag of it where tags stand, unless the format says
+    otherwise. For tasks on pairs, two fields with a tab between and no header are two texts. Labels of tables and JSON
+    are not read.
 
     Args:
         model: a model of a task.

@@ -329,9 +329,9 @@ class _Loop:
         self.schedule.step()
         if machine.is_first():
             LOGGER.warning(
-                "a run of %d processes goes on with %d: weights, optimizer, history and the place in the epoch stay; "
-                "the size and the number of steps, their batches and what is drawn by chance do not, so the result is "
-                "another than without the interruption",
+                "a run of %d processes is resumed with %d: weights, optimizer, history and the place in the epoch are "
+                "kept; the size and number of steps, their batches and the random draws change, so the result differs "
+                "from that of an uninterrupted run",
                 processes,
                 machine.count(),
             )

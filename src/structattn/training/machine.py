@@ -57,7 +57,7 @@ def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Itera
         MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
     accelerate = require("accelerate", "train")
-    if report_to is not None:  # accelerate itself would go on without it
+    if report_to is not None:  # accelerate itself would continue without it
         require(report_to, report_to)
     device = hardware.torch_device()
     if count() == 1 and "MASTER_ADDR" in os.environ and "ACCELERATE_USE_CPU" in os.environ:

@@ -17,7 +17,7 @@ from structattn.tasks.model import TREE_PARSER
 
 
 def kinds() -> Mapping[str, FromConfig]:
-    """What builds a model of each kind, from the tables of the rooms.
+    """What builds a model of each kind, from the tables of the packages.
 
     Example:
         >>> sorted(kinds())[:3]

@@ -32,7 +32,7 @@ def train(
     overwrite: bool = False,
     **options: Any,
 ) -> RunResult:
-    """Train an encoder on a task and leave a run folder, as ``structattn train`` does.
+    """Train an encoder on a task and write a run folder, as ``structattn train`` does.
 
     Args:
         data: the training data: a file in any data format; or a pandas ``DataFrame``, a ``datasets.Dataset``, a list of

@@ -14,27 +14,27 @@ Tracker = Literal["tensorboard", "wandb"]
 
 @dataclass(frozen=True)
 class OptimizationConfig:
-    """Optimiser, schedule and batches. The defaults suit MS-SAN.
+    """Optimiser, schedule and batches.
 
     Attributes:
-        initial_range: weights and biases start uniformly between minus and plus this, but for normalisations and given
-            word vectors; if ``None``, as each module has it.
+        initial_range: initialise weights and biases uniformly between minus and plus this, except normalisations and
+            pretrained word vectors; if ``None``, as each module does.
         optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as for DiSAN.
         learning_rate: peak learning rate.
-        weight_decay: of matrices only; never of biases, normalisation or word vectors. Coupled with the gradient as
-            an L2 penalty, except for ``adamw``.
+        weight_decay: weight decay of matrices, not of biases, normalisation or word vectors; an L2 penalty in the
+            gradient, except for ``adamw`` (decoupled).
         embedding_lr_scale: learning rate of the word vectors as a share of ``learning_rate``; with little data
             a small share is better for pretrained vectors, and 0 freezes them.
-        backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; new layers on top
-            often need a higher rate than the backbone.
-        momentum: of ``sgd``.
+        backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; new layers
+            often need a higher one.
+        momentum: momentum of ``sgd``.
         batch_size: examples per batch and process.
-        batch_tokens: in place of ``batch_size``, maximum number of words (or tokens) per step and process, padding
-            included, of the longer one of a sentence and its text.
+        batch_tokens: instead of ``batch_size``: maximum number of words (or tokens) per step and process, with
+            padding, of the longer side of sentence and target.
         gradient_accumulation: batches per step; the gradient is the mean of theirs.
         epochs: maximum number of epochs.
-        patience: stop after this number of evaluations without improvement; ``None`` never stops.
-        clip: maximum norm of the gradient; ``None`` does not clip.
+        patience: evaluations without improvement after which to stop; ``None``: never.
+        clip: maximum norm of the gradient; ``None``: no clipping.
         schedule: ``linear`` falls to zero at the end of the last epoch; ``triangular`` does so from the first step on,
             and is cut off by the warm-up; ``inverse_sqrt`` falls with the square root of the step after the warm-up
             (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of ``halve_from`` and then after every
@@ -42,8 +42,9 @@ class OptimizationConfig:
         halve_from: an epoch, counted from 1.
         halve_every: a number of epochs.
         warmup: share of all steps over which the learning rate rises from zero; from 1 on, the number of these steps.
-        evaluations_per_epoch: evenly spaced; ``0.1`` is one every tenth epoch and at the end.
-        average: number of latest evaluations whose parameters are averaged in what is evaluated and kept.
+        evaluations_per_epoch: number of evenly spaced evaluations per epoch; ``0.1`` is one every tenth epoch and one
+            at the end.
+        average: number of latest evaluations whose parameters are averaged.
     """
 
     initial_range: float | None = None

@@ -51,7 +51,7 @@ class ParserResult:
 
 
 def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool = False) -> ParserResult:
-    """Train a parser and leave a run folder.
+    """Train a parser and write a run folder.
 
     Args:
         config: everything that decides the run.
@@ -71,7 +71,7 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
         lambda: config.out,
         functools.partial(_train, config),
         lambda folder, values: ParserResult(folder.path, **values),
-        verb="parser train",
+        name="parser train",
         files=(config.treebank, config.dev, config.test),
         resume=resume,
         overwrite=overwrite,

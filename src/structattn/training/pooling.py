@@ -82,7 +82,8 @@ def pool(
     metrics = {place: metric or found[against][0].metric for place, found in runs.items()}
     if len({get_metric(name).greater_is_better for name in metrics.values()}) != 1:
         names = ", ".join(dict.fromkeys(metrics.values()))
-        raise ConfigError(f"metric: expected ones that are all better when greater, or all worse, got {names}")
+        expected = "metrics that are all better when greater, or all better when smaller"
+        raise ConfigError(f"metric: expected {expected}, got {names}")
     others = [system for system in systems if system != against]
     answers = {
         system: {place: _answers(found[against], found[system], metrics[place]) for place, found in runs.items()}

@@ -1,4 +1,4 @@
-"""What shows a run while it goes on: a bar on terminals, lines in a log file, curves in an experiment tracker."""
+"""Progress of a run: a bar on terminals, lines in a log file, curves in an experiment tracker."""
 
 import datetime
 import logging
@@ -18,14 +18,14 @@ _EVERY = 10.0
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Shows a run while it goes on."""
+    """Shows the progress of a run."""
 
     def step(self) -> None:
         """A step was taken."""
         ...
 
     def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
-        """The model was evaluated after so many steps."""
+        """The model was evaluated after this many steps."""
         ...
 
     def close(self) -> None:

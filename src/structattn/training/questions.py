@@ -61,7 +61,7 @@ class QuestionResult:
 
 
 def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = False) -> QuestionResult:
-    """Train, predict, evaluate, and leave a run folder, with ``predictions.json`` (id and answer) and their scores.
+    """Train, predict, evaluate, and write a run folder, with ``predictions.json`` (id and answer) and their scores.
 
     Args:
         run: the configuration.
@@ -80,7 +80,7 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
         lambda: run.out,
         functools.partial(_train, run),
         lambda _, values: QuestionResult(run.out, **values),
-        verb="squad",
+        name="squad",
         files=(run.train, run.dev),
         resume=resume,
         overwrite=overwrite,

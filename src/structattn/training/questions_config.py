@@ -45,7 +45,7 @@ class QuestionRun(OnHardware):
         stride: number of tokens that neighbouring windows share.
         max_answer_length: maximum length of an answer, in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
-        optimization: optimiser and schedule; a batch has so many windows.
+        optimization: optimiser and schedule; ``batch_size`` counts windows.
         seed: of the new parameters, dropout and order.
         device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
         mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.

@@ -51,7 +51,7 @@ def run(
     overwrite: bool = False,
     trust_code: bool = False,
 ) -> RunResult:
-    """Train as configured and leave a run folder.
+    """Train as configured and write a run folder.
 
     With ``folds`` and no ``fold`` every fold is trained. The folder then holds ``fold01``, ``fold02``, ..., the
     predictions on all test parts together, which ``compare`` reads as those of one run, and the means over the folds.
@@ -86,7 +86,7 @@ def run(
         lambda: _new_folder(config) if config.out is None else Path(config.out),
         work,
         result_of,
-        verb="train",
+        name="train",
         files=files_of_run(config.data),
         resume=resume,
         overwrite=overwrite,

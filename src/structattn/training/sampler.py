@@ -194,7 +194,7 @@ class WindowBatchSampler:
         lengths: length of every example.
         group_sizes: number of examples of each group; the examples of a group follow each other.
         batch_size: examples per batch; the last batch of a window may be smaller.
-        window: examples that are shuffled together: as many groups as hold so many, at least one.
+        window: examples that are shuffled together: as many groups as hold this many, at least one.
         seed: of the order.
         process: index of this process.
         processes: how many processes share the epoch.
@@ -251,7 +251,7 @@ class WindowBatchSampler:
 
 
 def _windows(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Neighbouring groups that hold at most so many examples together, or are one group; by number."""
+    """Neighbouring groups that hold at most ``most`` examples together, or are one group; by number."""
     windows: list[list[int]] = []
     room = 0
     for number, size in enumerate(sizes):

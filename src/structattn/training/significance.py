@@ -213,7 +213,8 @@ def _check(data_sets: Sequence[Answers], samples: int) -> None:
             raise ValueError(f"expected answers of both systems and at least one sample, got {counts}")
     if len({one.metric.greater_is_better for one in data_sets}) != 1:
         names = ", ".join(one.metric.name for one in data_sets)
-        raise ValueError(f"expected data sets whose metrics are all better when greater, or all worse, got {names}")
+        expected = "data sets whose metrics are all better when greater, or all better when smaller"
+        raise ValueError(f"expected {expected}, got {names}")
 
 
 def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -> Significance:

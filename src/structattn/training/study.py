@@ -1,6 +1,6 @@
 """Search for the best options of a run: every trial is a run, and the study is one JSON file beside them.
 
-The sampler is Optuna's, random or tree-structured Parzen estimators (Bergstra et al. 2011). A study that goes on is
+The sampler is Optuna's, random or tree-structured Parzen estimators (Bergstra et al. 2011). A study that is resumed is
 told its trials again, from the first, so that the same seed and trials give the same study however often it stopped.
 """
 
@@ -50,10 +50,10 @@ class Trial:
 def sweep(
     config: RunConfig, space: Mapping[str, Any], *, trials: int = 16, sampler: Sampler = "tpe"
 ) -> Iterator[Trial]:
-    """Try values of options, a run each, until there are so many trials; those of the study in ``config.out`` count.
+    """Try values of options, a run each, until there are enough trials; those of the study in ``config.out`` count.
 
     ``config.out`` then holds ``study.json``, the folders of the runs, and ``best.yaml``, the best configuration, which
-    ``structattn train --config`` takes. An interrupted study goes on with its interrupted run.
+    ``structattn train --config`` takes. An interrupted study resumes its interrupted run.
 
     Args:
         config: everything that is not searched; ``seed`` is that of the runs and of the sampler.

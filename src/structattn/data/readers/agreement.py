@@ -1,6 +1,6 @@
 """Subject-verb agreement (Linzen et al. 2016): which number will the verb have, given the words before it?
 
-The files come in pairs as Gulordava et al. (2018) publish them: ``NAME.text`` has one sentence a line, ``NAME.gold``
+The files come in pairs as Gulordava et al. (2018) publish them: ``NAME.text`` has one sentence per line, ``NAME.gold``
 the position of the verb, its right form, its wrong form, and the number of attractors.
 """
 

@@ -15,7 +15,7 @@ _DOCUMENT = "-DOCSTART-"
 def read_columns(
     path: Source, *, text_column: int | str | None = None, label_column: int | str | None = None
 ) -> Iterator[Example]:
-    r"""A word a line with its tag, and a blank line after each sentence, as in CoNLL-2000, CoNLL-2003 and OntoNotes.
+    r"""One word and its tag per line, a blank line after each sentence, as in CoNLL-2000, CoNLL-2003 and OntoNotes.
 
     Columns have tabs between them where the file's first line has one, and otherwise spaces. The label is the tags with
     spaces between. Lines of ``-DOCSTART-`` between documents are no sentences.

@@ -1,4 +1,4 @@
-"""Plain lines: ``label text``, texts without labels, and one JSON object a line."""
+"""Plain lines: ``label text``, texts without labels, and one JSON object per line."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
 
 
 def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
-    """A text a line, or two with a tab between, without labels; an empty line is a text without words.
+    """One text per line, or two with a tab between, without labels; an empty line is a text without words.
 
     Raises:
         ParseError: for a line of more than two texts.

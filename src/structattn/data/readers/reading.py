@@ -82,7 +82,7 @@ def read_examples(
         id_column: the column of ids.
 
     Yields:
-        One example after the other. Blank lines are skipped, but for ``text``, where each is a text without words.
+        One example after the other. Blank lines are skipped, except for ``text``, where each is a text without words.
 
     Raises:
         ConfigError: for an unknown format, or an option the format does not have; the message lists what it knows.

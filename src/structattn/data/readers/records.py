@@ -50,7 +50,7 @@ def read_records(source: Source, delimiter: str | None = None) -> Iterator[tuple
         The place where the row begins, its fields, and the dialect of the table.
 
     Raises:
-        ParseError: for a quoted field that does not end, or that goes on after its closing quotation mark.
+        ParseError: for a quoted field that does not end, or that continues after its closing quotation mark.
 
     Example:
         >>> import io
@@ -154,7 +154,9 @@ def _reason(error: csv.Error) -> str:
     if "unexpected end of data" in text:
         return "a quotation mark opens a field that never ends; write a quotation mark within text as two, in quotes"
     if "expected after" in text:
-        return "a field goes on after its closing quotation mark; write a quotation mark within text as two, in quotes"
+        return (
+            "a field continues after its closing quotation mark; write a quotation mark within text as two, in quotes"
+        )
     if "larger than" in text:
         return f"a field has more than {MAX_LINE:,} characters; perhaps a quotation mark opens a field that never ends"
     return text

@@ -24,7 +24,7 @@ def read_csv(
     target: str | None = None,
     tokenised: bool = False,
 ) -> Iterator[Example]:
-    r"""A table, one example a row: commas, semicolons, tabs or bars between fields, with quotes or without.
+    r"""A table, one example per row: commas, semicolons, tabs or bars between fields, with quotes or without.
 
     Columns that are not given are found by their names in the header (in upper or lower case): those of GLUE's tasks,
     or ``text``, ``sentence``, ``review`` and ``label``, ``class``, ``sentiment``, for example. STS-B (scores) and CoLA

@@ -32,7 +32,7 @@ _SNLI_KEYS = ("gold_label", "sentence1_parse", "sentence2_parse")
 
 
 def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
-    """Stanford Sentiment Treebank (Socher et al. 2013): one tree a line, a label from 0 to 4 on every phrase and word.
+    """Stanford Sentiment Treebank (Socher et al. 2013): one tree per line, labels from 0 to 4 on all phrases and words.
 
     The example's label is its root's. With ``phrases="weighted"`` a neutral phrase counts a quarter of anything else,
     as in the code of DiSAN (Shen et al. 2018), which repeats all other phrases and the sentences four times. The id is

@@ -1,1 +1,1 @@
-"""The columnar treebank: sentences and their structures as Parquet, one row a sentence."""
+"""The columnar treebank: sentences and their structures as Parquet, one row per sentence."""

@@ -57,7 +57,7 @@ class StreamedExamples(Sequence[Example]):
         prepare: what is done with examples when they are read, such as renaming their labels; keeps their number.
         dropped: classes whose examples are left out.
         max_length: words of a sentence; the rest is not counted.
-        cached: groups of rows with so many examples together are kept in memory; at least one group.
+        cached: groups of rows with this many examples in total are kept in memory; at least one group.
 
     Attributes:
         groups: the groups of rows, none of them without examples.

@@ -33,7 +33,7 @@ from structattn.kernels.gpu.vectors import power_near, rounded
 
 @triton.jit
 def _kept(memory, words, states, DUAL: tl.constexpr, BEST: tl.constexpr):
-    """Tables of A, X and the outside of X, a row a word; and where what is taken out of scores stands."""
+    """Tables of A, X and the outside of X, a row per word; and where what is taken out of scores stands."""
     plane = 3 * words * states
     form = distances(plane, DUAL, True, BEST)
     tables = (

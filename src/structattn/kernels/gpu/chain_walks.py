@@ -20,7 +20,7 @@ def go_forward(tables, own, steps, length, states, ROWS: tl.constexpr, COLUMNS: 
     """Fills A and X.
 
     Args:
-        tables: A, X and the outside of X, a row a word.
+        tables: A, X and the outside of X, a row per word.
         own: what `states.unary` reads.
         steps: what `states.transition` reads.
         length: of the sentence.

@@ -13,7 +13,7 @@ from structattn.kernels.gpu import numbers
 
 @triton.jit
 def of_sentence(scores, vector, parts, sentence, cells):
-    """Where scores, vector and parts of a sentence begin, of so many cells each; what is None stays so."""
+    """Where scores, vector and parts of a sentence begin, of the given numbers of cells; ``None`` stays ``None``."""
     place = sentence * cells
     return (
         scores + place,

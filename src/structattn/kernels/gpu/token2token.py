@@ -148,7 +148,7 @@ def _key(arrays, place, mask):
 
 @triton.jit
 def _terms(query, key, may, STEEPNESS: tl.constexpr, HEIGHT: tl.constexpr):
-    """What pairs add to the gradients of the values, and to those of both parts of the scores but for the 4."""
+    """What pairs add to the gradients of the values, and to those of both parts of the scores except for the 4."""
     curved, weight = _weights(query[0], key[0], may, STEEPNESS, HEIGHT)
     share = weight * query[1]
     return share, share * (key[1] - query[2]) * (curved - curved * curved)

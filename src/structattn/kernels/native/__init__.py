@@ -100,7 +100,7 @@ def _bound(name: str, dtype: torch.dtype, pointers: int, numbers: int) -> Callab
 
 
 def _outcome(code: int) -> bool:
-    """Codes of batch.hpp: done, out of memory, done but for some sentences."""
+    """Codes of batch.hpp: done, out of memory, done except for some sentences."""
     if code == 1:
         raise MemoryError("out of memory for the charts of a structured distribution; expected a smaller batch")
     return code == 0

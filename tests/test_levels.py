@@ -1,4 +1,4 @@
-"""Who may depend on whom: the floors of the house, read from the source with ``ast``."""
+"""Which package may import which: the levels of the packages, read from the source with ``ast``."""
 
 import ast
 import functools
@@ -32,9 +32,9 @@ ALLOWED = {
     "serving": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "inspection", "explorer"},
     "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
 }
-# Rooms that only put others together, and the doorstep.
+# Packages that only put others together, and the top-level module.
 TOP = {"cli", "demo", "__init__", "__main__"}
-# Tables that rooms above fill ask the doorstep for them; nothing else below the top does.
+# Tables that higher-level packages fill ask the top-level module for them; nothing else below the top does.
 ASKS_FOR_EXTENSIONS = {("encoders", "table.py")}
 NO_TORCH = {"syntax", "pictures"}
 EXTRAS = {
@@ -56,8 +56,8 @@ EXTRAS = {
 }
 # Files that are themselves loaded only where the extra is needed: they subclass its classes.
 LAZY_FILES = {("training", "hugging_face.py"), ("explorer", "widget.py")}
-# Rooms of such files; what is imported with the room itself is not.
-LAZY_ROOMS = {("kernels", "gpu")}
+# Subpackages of such files; what is imported with the subpackage itself is not.
+LAZY_PACKAGES = {("kernels", "gpu")}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 UNKNOWN = "a name made at run time"
 
@@ -70,7 +70,7 @@ class Edge(NamedTuple):
     at_import: bool
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -91,7 +91,7 @@ def _edges(source: str) -> list[Edge]:
     }
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    doorstep = {
+    names = {
         alias.asname or alias.name
         for node in ast.walk(tree)
         if isinstance(node, ast.Import)
@@ -100,80 +100,80 @@ def _edges(source: str) -> list[Edge]:
     }
     found = []
     for node in ast.walk(tree):
-        for module in _modules(node, doorstep, ignored=prose | parts):
+        for module in _modules(node, names, ignored=prose | parts):
             at_import = isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in lazy
             found.append(Edge(module, int(getattr(node, "lineno", 0)), at_import))
     return found
 
 
-def _modules(node: ast.AST, doorstep: set[str], *, ignored: set[int]) -> list[str]:
+def _modules(node: ast.AST, names: set[str], *, ignored: set[int]) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         assert node.level == 0, f"line {node.lineno}: relative import"
         module = node.module or ""
-        return [_below_doorstep(alias.name) for alias in node.names] if module == "structattn" else [module]
+        return [_below_top(alias.name) for alias in node.names] if module == "structattn" else [module]
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in ignored:
         named = re.fullmatch(r"(structattn(?:\.\w+)+)(?::\w*)?", node.value)
         return [named[1]] if named else []
     if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
         start = str(node.values[0].value)
-        room = re.match(r"structattn\.(\w+)\.", start)
-        return [f"structattn.{room[1]}" if room else UNKNOWN] if start.startswith("structattn.") else []
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in doorstep:
-        return [_below_doorstep(node.attr)]
+        package = re.match(r"structattn\.(\w+)\.", start)
+        return [f"structattn.{package[1]}" if package else UNKNOWN] if start.startswith("structattn.") else []
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
+        return [_below_top(node.attr)]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
         owner, name = node.args[:2]
-        if isinstance(owner, ast.Name) and owner.id in doorstep:
-            return [_below_doorstep(str(name.value)) if isinstance(name, ast.Constant) else UNKNOWN]
+        if isinstance(owner, ast.Name) and owner.id in names:
+            return [_below_top(str(name.value)) if isinstance(name, ast.Constant) else UNKNOWN]
     return []
 
 
-def _below_doorstep(name: str) -> str:
-    """The module behind a name of the package: a room, the room of a noun, or the doorstep's own."""
-    return f"structattn.{structattn._NOUNS.get(name, name)}"
+def _below_top(name: str) -> str:
+    """The module behind a name of the package: a subpackage, that of a public name, or the top-level module."""
+    return f"structattn.{structattn._NAMES.get(name, name)}"
 
 
-def upstairs(path: Path, room: str) -> list[str]:
-    """What a file of a room mentions that it may not."""
+def forbidden(path: Path, package: str) -> list[str]:
+    """What a file of a package mentions that it may not."""
     found = []
     for module, line, _ in edges(path):
         first, *rest = module.split(".")
         if module == UNKNOWN:
             found.append(f"{path.name}:{line}: {module}")
-        elif first != "structattn" or not rest or rest[0] in (room, "__version__", *ALLOWED[room]):
+        elif first != "structattn" or not rest or rest[0] in (package, "__version__", *ALLOWED[package]):
             continue
         elif rest[0] != "load_extensions" or path.parts[-2:] not in ASKS_FOR_EXTENSIONS:
-            found.append(f"{path.name}:{line}: {room} may not import {rest[0]}")
+            found.append(f"{path.name}:{line}: {package} may not import {rest[0]}")
     return found
 
 
-def test_every_room_has_a_floor() -> None:
-    rooms = {room_of(path) for path in SOURCES}
-    assert rooms - TOP == set(ALLOWED), "add it to CONTRIBUTING.md and to this table"
+def test_every_package_has_a_level() -> None:
+    packages = {package_of(path) for path in SOURCES}
+    assert packages - TOP == set(ALLOWED), "add it to CONTRIBUTING.md and to this table"
 
 
-def test_no_edge_goes_upstairs() -> None:
-    assert not [fault for path in SOURCES if room_of(path) not in TOP for fault in upstairs(path, room_of(path))]
+def test_no_import_from_a_higher_level() -> None:
+    assert not [fault for path in SOURCES if package_of(path) not in TOP for fault in forbidden(path, package_of(path))]
 
 
-def test_the_floors_have_no_circle() -> None:
+def test_no_import_cycles() -> None:
     order: list[str] = []
     while len(order) < len(ALLOWED):
-        ready = [room for room in ALLOWED if room not in order and ALLOWED[room] <= set(order)]
-        assert ready, f"the rooms {set(ALLOWED) - set(order)} stand on each other"
+        ready = [package for package in ALLOWED if package not in order and ALLOWED[package] <= set(order)]
+        assert ready, f"the packages {set(ALLOWED) - set(order)} import each other"
         order += ready
 
 
-def test_torch_stays_above_the_ground_floor() -> None:
-    grounded = [path for path in SOURCES if room_of(path) in NO_TORCH]
-    assert grounded
-    assert not [(path.name, edge) for path in grounded for edge in edges(path) if edge.module.split(".")[0] == "torch"]
+def test_the_lowest_level_does_not_import_torch() -> None:
+    lowest = [path for path in SOURCES if package_of(path) in NO_TORCH]
+    assert lowest
+    assert not [(path.name, edge) for path in lowest for edge in edges(path) if edge.module.split(".")[0] == "torch"]
 
 
 def test_extras_are_imported_where_they_are_used() -> None:
     for path in SOURCES:
-        lazy = path.parts[-2:] in LAZY_FILES or (path.parts[-3:-1] in LAZY_ROOMS and path.name != "__init__.py")
+        lazy = path.parts[-2:] in LAZY_FILES or (path.parts[-3:-1] in LAZY_PACKAGES and path.name != "__init__.py")
         if not lazy:
             early = [edge for edge in edges(path) if edge.at_import and edge.module.split(".")[0] in EXTRAS]
             assert not early, f"{path.name}: an extra, imported with the file"
@@ -208,21 +208,21 @@ def test_the_guard_sees_every_kind_of_edge(tmp_path: Path) -> None:
         "if TYPE_CHECKING:\n    import structattn.cli": "structattn.cli",
         "x = importlib.import_module('structattn.training.run')": "structattn.training.run",
         "TABLE = {'hydra': 'structattn.pretrained.encoder:hydra'}": "structattn.pretrained.encoder",
-        "x = importlib.import_module(f'structattn.cli.{verb}')": "structattn.cli",
-        "x = importlib.import_module(f'structattn.{room}')": UNKNOWN,
+        "x = importlib.import_module(f'structattn.cli.{command}')": "structattn.cli",
+        "x = importlib.import_module(f'structattn.{package}')": UNKNOWN,
         "import structattn as sa\nx = sa.training": "structattn.training",
         "import structattn\nx = structattn.load('run')": "structattn.training",
         "import structattn\nx = getattr(structattn, 'training')": "structattn.training",
-        "import structattn\nx = getattr(structattn, room)": UNKNOWN,
+        "import structattn\nx = getattr(structattn, package)": UNKNOWN,
     }
     for text, module in kinds.items():
         path.write_text(text, encoding="utf-8")
         assert module in [edge.module for edge in edges(path)], text
         if module.startswith("structattn.") or module == UNKNOWN:
-            assert upstairs(path, "syntax"), text
+            assert forbidden(path, "syntax"), text
     path.write_text("import torch\ndef f():\n    import matplotlib\n", encoding="utf-8")
     assert [edge.at_import for edge in edges(path)] == [True, False]
     path.write_text('"""See structattn.training."""\nx = "structattn"\ny = f"structattn {x}"\n', encoding="utf-8")
     assert not edges(path)
     path.write_text("import structattn\nstructattn.load_extensions()\n", encoding="utf-8")
-    assert upstairs(path, "encoders"), "only the file that has the table asks for its rows"
+    assert forbidden(path, "encoders"), "only the file that has the table asks for its rows"
