@@ -87,6 +87,10 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
 def test_mistakes(backbone: str) -> None:
     with pytest.raises(ConfigError, match="heads: 3 of them do not divide the backbone's 4"):
         build("injected", embedder={"folder": backbone}, heads=["word"] * 3)
+    with pytest.raises(
+        ConfigError, match=r"^keep_states: priors in the backbone's heads change its states; leave it out"
+    ):
+        build("injected", embedder={"folder": backbone, "is_frozen": True, "keep_states": True}, heads=["word"])
     with pytest.raises(ConfigError, match="'dependency_distance' is a distance, which forbids nothing"):
         build("sgnet", embedder={"folder": backbone}, relation="dependency_distance")
     with pytest.raises(ConfigError, match="multiple of num_heads, got 16 and 5"):

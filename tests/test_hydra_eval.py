@@ -4,6 +4,7 @@ import copy
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,9 +14,16 @@ from backbones import minilm_tokenizer, tiny
 from small_models import sentence_model
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
-from structattn.pretrained import head_drift
+from structattn.layers import PretrainedBackbone, RelationHeads
+from structattn.layers.devices import Hardware
+from structattn.pretrained import HydraConfig, evaluate_heads, head_drift
 from structattn.pretrained.encoder import heads_of
+from structattn.pretrained.evaluation import heads_loss
+from structattn.pretrained.relation_batches import RelationBatches
 from structattn.syntax import DependencyTree
+from structattn.training import machine
+from structattn.training.heads import pretrain
+from structattn.training.heads_config import heads_optimization
 from structattn.training.optimization import build_optimizer
 from structattn.training.optimization_config import OptimizationConfig
 
@@ -46,6 +54,53 @@ def test_heads_without_scores_before_have_no_drift(after: float):
     before = torch.stack([torch.zeros(2, 2), torch.ones(2, 2)])[None]
     mask = torch.ones(1, 2, dtype=torch.bool)
     assert head_drift([(before, torch.full_like(before, after), mask)]) == (0.0, 1.0 - after)
+
+
+@pytest.mark.parametrize(("objective", "reduction"), [*itertools.product(("mse", "ce", "kl"), ("sentences", "pairs"))])
+def test_the_loss_does_not_depend_on_the_batches(objective, reduction):
+    hush = sa.Sentence(["hush"], dependency=DependencyTree([0]))  # no row of it has a relation
+    sentences = [SENTENCES[0], hush, hush, *SENTENCES[1:4], hush]
+    assert len({len(sentence) for sentence in sentences}) > 2
+    backbone = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True)
+    config = HydraConfig(num_heads=2, relation=("arc", "head"), objective=objective, reduction=reduction)
+    torch.manual_seed(0)
+    heads = RelationHeads(backbone.dim, 2)
+    torch.nn.init.normal_(heads.query.weight)
+    torch.nn.init.normal_(heads.key.weight)
+    (whole,) = RelationBatches(sentences, backbone, config).batches()
+    expected = heads_loss(heads, config, *whole).item()
+    for size in (1, 2, 3, 7):
+        batches = RelationBatches(sentences, backbone, config, batch_size=size).batches()
+        assert evaluate_heads(heads, config, batches)[0] == pytest.approx(expected, rel=1e-5)
+    assert evaluate_heads(heads, config, RelationBatches([hush], backbone, config).batches())[0] == pytest.approx(
+        heads_loss(heads, config, *next(RelationBatches([hush], backbone, config).batches())).item()
+    )
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_heads_learn_from_and_are_measured_on_states_of_one_precision(keep, monkeypatch):
+    precisions = []
+    output = PretrainedBackbone.output
+    monkeypatch.setattr(
+        PretrainedBackbone,
+        "output",
+        lambda *given: precisions.append(torch.is_autocast_enabled("cpu")) or output(*given),
+    )
+    backbone = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True)
+    given = {"held_out": SENTENCES[32:48], "test": SENTENCES[48:], "keep_states": keep}
+    optimization = replace(heads_optimization(), epochs=2, batch_size=8, warmup=1, learning_rate=1e-2)
+    with machine.accelerator_of(Hardware("cpu", "bf16")) as accelerator:
+        found = pretrain(
+            backbone,
+            HydraConfig(num_heads=4),
+            SENTENCES[:32],
+            **given,
+            optimization=optimization,
+            accelerator=accelerator,
+        )
+    # 4 batches to learn from, 2 to choose by and 2 to test on; each epoch anew unless states are kept.
+    assert precisions == [True] * (8 if keep else 2 + 2 * (4 + 2) + 2 + 2)
+    assert found.loss == min(found.epochs) < found.epochs[0]
 
 
 @pytest.fixture(scope="module", params=["-1", "1"], ids=["on top", "between layers"])

@@ -127,6 +127,19 @@ def test_the_root_can_be_related_to_cls():
     assert head[0, 0].nonzero().tolist() == [[wash, 0]]
 
 
+def test_the_arc_of_a_root_to_cls_has_the_label_root():
+    subwords = subwords_of(SENTENCE)
+    wash = subwords.words[0].tolist().index(5)
+    for relation in ("head:obj", "child:nsubj,obj", "arc:nmod:poss"):
+        found = targets(subwords, root_to_cls=True, relation=relation).relation
+        assert torch.equal(found, targets(subwords, relation=relation).relation)
+    places = {"head:root": [[wash, 0]], "child:obj,root": [[0, wash]], "arc:root+self": [[0, wash], [wash, 0]]}
+    for relation, expected in places.items():
+        extra = targets(subwords, root_to_cls=True, relation=relation).relation
+        extra = extra - targets(subwords, relation=relation).relation
+        assert extra[0, 0].nonzero().tolist() == expected
+
+
 def test_pairs_are_not_related_to_each_other():
     subwords = subwords_of((SENTENCE, SENTENCE))
     found = targets(subwords).relation[0, 0]

@@ -7,6 +7,8 @@ import json
 import pytest
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from backbones import minilm_tokenizer, opened, tiny
 from structattn.data.tensors import save_tensors
@@ -44,6 +46,21 @@ def test_labels_and_scores():
     torch.testing.assert_close(found.loss, (found.logits[:, 0] - torch.tensor([2.5, 0.0])).square().mean())
     with pytest.raises(ConfigError, match="num_labels: expected at least 1, got 0"):
         HydraModelForSequenceClassification(hydra(), 0)
+
+
+def test_scores_may_stand_in_a_column():
+    model = HydraModelForSequenceClassification(hydra(), 1).eval()
+    labels = torch.tensor([2.5, 0.0])
+    flat, column = (model(IDS, MASK, labels=given).loss for given in (labels, labels[:, None]))
+    assert torch.equal(flat, column)
+    for wrong in (torch.ones(2, 2), torch.ones(3), torch.ones(())):
+        with pytest.raises(ValueError, match=r"labels: expected one score for each of 2 texts, got shape \("):
+            model(IDS, MASK, labels=wrong)
+    classes = HydraModelForSequenceClassification(hydra(), 3).eval()
+    flat, column = (classes(IDS, MASK, labels=torch.tensor(given)).loss for given in ([2, 0], [[2], [0]]))
+    assert torch.equal(flat, column)
+    shares = classes(IDS, MASK, labels=F.one_hot(torch.tensor([2, 0]), 3).float()).loss
+    torch.testing.assert_close(shares, flat)
 
 
 def test_labels_of_tokens():
@@ -191,6 +208,31 @@ def test_the_tokenizer_may_pad_on_the_left():
     oracle = Oracle(tokenizer.convert_tokens_to_ids("dog"))
     assert answer_questions(oracle, asked, tokenizer, max_length=40, stride=10) == ["dog", "dog"]
     assert tokenizer.padding_side == "left"
+
+
+def test_answers_have_no_blank_around_them():
+    """Metaspace counts the blank before a word among the word's own characters."""
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=metaspace(), pad_token="[PAD]")
+    asked = Question("who?", "two  kids wash")
+    oracle = Oracle(tokenizer.convert_tokens_to_ids("\u2581kids"))
+    (window,) = make_windows([asked], tokenizer).offsets
+    assert (4, 9) in window
+    assert answer_questions(oracle, [asked], tokenizer) == ["kids"]
+
+
+def metaspace() -> Tokenizer:
+    words = ["[PAD]", "[UNK]", *("\u2581" + word for word in ("", "two", "kids", "wash"))]
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    return inner
+
+
+def test_windows_need_a_padding_token():
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=metaspace())
+    with pytest.raises(
+        ConfigError, match=r"^windows are padded, but this tokenizer has no padding token; set its pad_"
+    ):
+        make_windows([Question("who?", "two kids wash")], tokenizer)
 
 
 def test_scores_of_squad():

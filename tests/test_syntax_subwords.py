@@ -15,6 +15,16 @@ def test_words_in_a_text():
     assert [text[start:end] for start, end in places] == ["He", "said", ":", '"', "(", "It", "is", "n't", ")", '"']
 
 
+@pytest.mark.parametrize(
+    "words", [["a", "\xa0", "b"], ["\xa0Who"], ["a", "\u3000b"], ["x", "\u2028", "y"], ["\t``", "a"]]
+)
+def test_words_may_begin_with_white_space(words):
+    text = "  ".join(words)
+    assert [text[start:end] for start, end in align_words(words, text)] == words
+    # White space that no word begins with is passed over as ever.
+    assert align_words(["Who", "came"], "\xa0Who\xa0 came") == [(1, 4), (6, 10)]
+
+
 def test_a_word_that_does_not_come_next_is_named():
     with pytest.raises(ValueError, match="expected word 1 'dog' at character 4 of the text, got 'cat sat'"):
         align_words(["the", "dog"], "the cat sat")
@@ -31,6 +41,8 @@ def test_a_word_that_does_not_come_next_is_named():
         (["ab", "cd"], [(1, 3)], "abcd", [0]),
         (["ab", "c"], [(0, 5), (4, 5)], "ab  c", [0, 1]),
         (["a"], [(1, 2)], "a ", [None]),
+        (["\xa0Who", "came"], [(0, 4), (5, 9)], None, [0, 1]),
+        (["a", "\u3000b"], [(0, 1), (2, 4)], None, [0, 1]),
         ([], [(0, 0)], None, [None]),
     ],
 )

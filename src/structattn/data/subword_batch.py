@@ -4,6 +4,7 @@
 of ``syntax/subwords.py``.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -139,7 +140,8 @@ def collate_subwords(
         texts: at least one sentence, or tuples of one or two sentences, all of one size.
         tokenizer: a fast tokenizer of transformers.
         max_length: maximum number of tokens of one text, special tokens included; ``None`` for no limit.
-        truncation: truncate longer texts at their end (of a pair, the longer side first); otherwise they are an error.
+        truncation: truncate longer texts at their end, whichever the tokenizer's own side is (of a pair, the longer
+            sentence first); otherwise they are an error.
 
     Raises:
         ConfigError: if the tokenizer is not a fast one, or for a text that is too long; the message says which.
@@ -171,7 +173,9 @@ def collate_subwords(
                 f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} subwords, "
                 f"expected at most {max_length}"
             )
-        read = tokenizer(*columns, **options, truncation="longest_first", max_length=max_length)
+        cutting = copy.copy(tokenizer)  # so that the caller's own keeps its side
+        cutting.truncation_side = "right"
+        read = cutting(*columns, **options, truncation="longest_first", max_length=max_length)
     rows = []
     for row, part in enumerate(parts):
         strings = [column[row] for column in columns]

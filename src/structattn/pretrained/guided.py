@@ -155,7 +155,7 @@ def injected(
     """A pretrained backbone with priors in its own heads; the state of its first token is the sentence vector.
 
     Args:
-        embedder: a pretrained backbone that ``inject`` supports.
+        embedder: a pretrained backbone that ``inject`` supports; its states cannot be kept, as priors change them.
         heads: as in ``ms_san``; repeated if the backbone has a multiple of that number of heads.
         layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
         alpha: weight of the distances.
@@ -164,7 +164,7 @@ def injected(
         dropout: on the sentence vector.
 
     Raises:
-        ConfigError: as ``inject``, or if the heads do not divide the backbone's.
+        ConfigError: as ``inject``, if the heads do not divide the backbone's, or if its states are to be kept.
 
     Example:
         >>> from importlib.util import find_spec
@@ -175,6 +175,8 @@ def injected(
         ('forward', 'word', 'forward')
     """
     source = last_layer_of(embedder)
+    if source.kept is not None:
+        raise ConfigError("keep_states: priors in the backbone's heads change its states; leave it out")
     names = ["/".join(part for part in pair) for pair in parse_heads(heads)]
     count = int(source.config.num_attention_heads)
     if count % len(names):

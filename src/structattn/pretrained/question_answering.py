@@ -72,14 +72,17 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
 
     Args:
         questions: at least one.
-        tokenizer: a fast tokenizer.
+        tokenizer: a fast tokenizer with a padding token.
         max_length: tokens of a window, question and special tokens included.
         stride: tokens that neighbouring windows share.
 
     Raises:
-        ConfigError: for a slow tokenizer, or a length that leaves no room for the text beside question and stride.
+        ConfigError: for a slow tokenizer, one without a padding token, or a length that leaves no room for the text
+            beside question and stride.
     """
     check_tokenizer(tokenizer)
+    if tokenizer.pad_token_id is None:
+        raise ConfigError("windows are padded, but this tokenizer has no padding token; set its pad_token")
     texts = [question.question.strip() for question in questions], [question.context for question in questions]
     try:
         read = tokenizer(
@@ -130,7 +133,7 @@ def answer_questions(
     Args:
         model: gives the logits of both ends, such as ``HydraModelForQuestionAnswering`` or one of transformers.
         questions: the questions.
-        tokenizer: a fast tokenizer.
+        tokenizer: as in ``make_windows``.
         max_length: as in ``make_windows``.
         stride: as in ``make_windows``.
         max_answer_length: maximum length of an answer, in tokens.
@@ -155,7 +158,8 @@ def answer_questions(
                 none[number] = min(none.get(number, float("inf")), (start[0] + end[0]).item())
                 found = best_span(start, end, windows.offsets[window][:width], max_length=max_answer_length)
                 if found is not None and found[0] > best.get(number, (-float("inf"), ""))[0]:
-                    best[number] = found[0], questions[number].context[found[1] : found[2]]
+                    # Some tokenizers count the blank before a word among its characters.
+                    best[number] = found[0], questions[number].context[found[1] : found[2]].strip()
     answers = []
     for number in range(len(questions)):
         score, text = best.get(number, (-float("inf"), ""))

@@ -43,7 +43,8 @@ def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTar
     """The targets of a tokenised batch of sentences, or of pairs, whose sentences are not related to each other.
 
     A word without subwords is taken out of its tree: its children hang from its head. In a truncated text the arcs
-    of the missing words are missing too.
+    of the missing words are missing too. With ``root_to_cls`` a root hangs from the first special token by an arc
+    labelled ``root``, so a relation that names labels has this arc only if it names that one.
 
     Raises:
         MissingStructure: if a sentence lacks the tree or the matrix that a relation is about.
@@ -105,7 +106,7 @@ def _over_subwords(
 def _root_to_cls(
     subwords: SubwordBatch, batch: SentenceBatch, config: HydraConfig
 ) -> Float[Tensor, "batch relation subword subword"]:
-    """An arc between the subwords of roots and the first special token, in the direction of each relation."""
+    """An arc between the subwords of roots and the first special token, in the direction of each relation with it."""
     tree = batch.require("dependency", wanted_by="root_to_cls")
     columns = torch.arange(tree.parents.shape[1], device=subwords.device)
     is_root = ((tree.parents == columns) & tree.mask).gather(1, subwords.words)
@@ -115,4 +116,7 @@ def _root_to_cls(
     upward = (roots[:, :, None] & first_special[:, None, :]).float()
     kinds = {"head": upward, "child": upward.mT, "arc": upward + upward.mT, "ancestor": upward}
     none = torch.zeros_like(upward)
-    return torch.stack([kinds.get(parse_relation(name).kind, none) for name in config.relations], dim=1)
+    names = [parse_relation(name) for name in config.relations]
+    has_root = [not name.labels or "root" in name.labels for name in names]
+    found = [kinds.get(name.kind, none) if has else none for name, has in zip(names, has_root, strict=True)]
+    return torch.stack(found, dim=1)

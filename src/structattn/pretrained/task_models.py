@@ -142,13 +142,19 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
         labels: Tensor | None = None,
         **inputs: Any,
     ) -> Any:
-        """A ``SequenceClassifierOutput``; ``labels`` are class numbers, or scores where there is one output."""
+        """A ``SequenceClassifierOutput``; ``labels`` are class numbers, or scores where there is one output.
+
+        Class numbers and scores may stand in a column of their own: ``(batch, 1)`` is ``(batch,)``.
+
+        Raises:
+            ValueError: if there is not one score a text.
+        """
         states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
         logits = self.classifier(self.dropout(states[:, 0]))
         loss = None
         if labels is not None:
-            is_score = self.num_labels == 1
-            loss = F.mse_loss(logits[:, 0], labels.to(logits.dtype)) if is_score else F.cross_entropy(logits, labels)
+            labels = labels.squeeze(1) if labels.dim() > 1 else labels
+            loss = _squared_error(logits[:, 0], labels) if self.num_labels == 1 else F.cross_entropy(logits, labels)
         return require("transformers", "train").modeling_outputs.SequenceClassifierOutput(loss=loss, logits=logits)
 
 
@@ -221,6 +227,12 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
             loss = (F.cross_entropy(start, start_positions) + F.cross_entropy(end, end_positions)) / 2
         outputs = require("transformers", "train").modeling_outputs
         return outputs.QuestionAnsweringModelOutput(loss=loss, start_logits=start, end_logits=end)
+
+
+def _squared_error(scores: Tensor, labels: Tensor) -> Tensor:
+    if labels.shape != scores.shape:  # torch would pair every score with every label
+        raise ValueError(f"labels: expected one score for each of {len(scores)} texts, got shape {tuple(labels.shape)}")
+    return F.mse_loss(scores, labels.to(scores.dtype))
 
 
 def _describe(model: _HydraTaskModel, state: dict[str, Tensor], prefix: str, _: Any) -> None:

@@ -187,9 +187,11 @@ def _find_words(words: Sequence[str], text: str) -> list[Offsets]:
     places = []
     position = 0
     for number, word in enumerate(words):
-        while position < len(text) and text[position].isspace():
+        forms = tuple(form for form in (word, _ESCAPED.get(word)) if form)
+        # A word may begin with white space itself, such as a no-break space.
+        while position < len(text) and text[position].isspace() and not text.startswith(forms, position):
             position += 1
-        found = next((form for form in (word, _ESCAPED.get(word)) if form and text.startswith(form, position)), None)
+        found = next((form for form in forms if text.startswith(form, position)), None)
         if found is None:
             rest = text[position : position + 20]
             raise ValueError(f"expected word {number} {word!r} at character {position} of the text, got {rest!r}")

@@ -233,8 +233,9 @@ def pretrain(
             )
             content = read_config(folder.best)
             fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
-            loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
-            tested = evaluate_heads(model.hydra.heads, model.hydra_config, last.batches())[1] if test else {}
+            with accelerator.autocast():  # as every epoch was measured
+                loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
+                tested = evaluate_heads(model.hydra.heads, model.hydra_config, last.batches())[1] if test else {}
     if history.best["step"] == 0:
         LOGGER.warning(
             "no epoch was better than the untrained heads, which are kept; rare relations need a learning_rate "
@@ -290,12 +291,12 @@ class _HeadsLearner:
         self.dev = dev
         self.folder = folder
 
-    def batch(self, rows: list[int]) -> tuple[SubwordBatch, Tensor]:
-        subwords = self.train.batch(rows)
-        return subwords, self.train.states(subwords)
+    def batch(self, rows: list[int]) -> SubwordBatch:
+        return self.train.batch(rows)
 
-    def loss(self, module: nn.Module, batch: tuple[SubwordBatch, Tensor]) -> Tensor:
-        loss: Tensor = module(*batch)
+    def loss(self, module: nn.Module, batch: SubwordBatch) -> Tensor:
+        # The states are read here, not in ``batch``, for the precision of training to be theirs too.
+        loss: Tensor = module(batch, self.train.states(batch))
         return loss
 
     def begin_epoch(self, epoch: int) -> None:
