@@ -1,5 +1,6 @@
 """HYDRA on a backbone: layer styles and published counts, adapter folders, pretraining that keeps the backbone."""
 
+import copy
 import itertools
 import json
 import logging
@@ -205,16 +206,24 @@ def test_heads_between_layers_learn_through_the_layers_above():
     assert all(parameter.grad is None for parameter in model.base.parameters())
 
 
-def test_attention_weights_stand_where_the_layer_does():
-    backbone = tiny("bert", implementation="eager")
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_attention_weights_stand_where_the_layer_does(implementation):
+    """Between those of the backbone, which sdpa alone would not give."""
+    backbone = tiny("bert", implementation=implementation)
+    own = tiny("bert", implementation="eager")(input_ids=IDS, attention_mask=MASK, output_attentions=True).attentions
     for place, number in ((-1, 2), (1, 1), (0, 0)):
         model = add_heads(backbone, config_of(layer=place)).eval()
         attentions = model(input_ids=IDS, attention_mask=MASK, output_attentions=True).attentions
-        assert len(attentions) == 3
         states, mask = model.backbone_states(IDS, MASK)
         weights = model.hydra(states, mask, need_weights=True)[1]
-        torch.testing.assert_close(attentions[number], weights)
-        torch.testing.assert_close(attentions[number].sum(-1)[0], torch.ones(4, 5))
+        torch.testing.assert_close(weights.sum(-1)[0], torch.ones(4, 5))
+        # A closed map: the backbone's weights are those of the backbone alone.
+        for found, expected in zip(attentions, (*own[:number], weights, *own[number:]), strict=True):
+            torch.testing.assert_close(found * MASK[:, None, :, None], expected * MASK[:, None, :, None])
+        assert backbone.config._attn_implementation == implementation
+    backbone.set_attn_implementation("eager")  # without which transformers refuses the next line
+    backbone.config.output_attentions = True
+    assert len(model(input_ids=IDS, attention_mask=MASK).attentions) == 3
 
 
 def test_a_backbone_without_a_list_of_layers_takes_heads_on_top_only():
@@ -279,6 +288,32 @@ def test_save_and_load(tmp_path):
         torch.testing.assert_close(again.hydra.parts[name], model.hydra.parts[name], rtol=0, atol=0)
     torch.testing.assert_close(again.hydra_scores(IDS, MASK), model.hydra_scores(IDS, MASK), rtol=0, atol=0)
     assert again.hydra_config == model.hydra_config
+
+
+@pytest.mark.parametrize("style", ["residual", "gated"])
+def test_untrained_heads_come_back_as_they_were(style, tmp_path):
+    model = add_heads(tiny("bert"), config_of(layer_style=style)).eval()
+    model.save_pretrained(tmp_path)
+    states = [one(input_ids=IDS, attention_mask=MASK) for one in (model, add_heads(tiny("bert"), tmp_path).eval())]
+    assert torch.equal(*(one.last_hidden_state for one in states))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("place", [-1, 1])
+def test_heads_are_of_the_type_of_the_backbone(style, place, tmp_path):
+    base = tiny("bert").to(torch.bfloat16)
+    model = add_heads(base, config_of(layer_style=style, layer=place)).eval()
+    found = model(input_ids=IDS, attention_mask=MASK, output_hydra_scores=True)
+    assert found.last_hidden_state.dtype == torch.bfloat16
+    assert found.hydra_scores.dtype == torch.float32
+    exact = copy.deepcopy(model).float()(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    torch.testing.assert_close(found.last_hidden_state.float(), exact, atol=0.1, rtol=0.1)
+    with torch.no_grad():  # so that all parts are saved
+        for parameter in model.hydra.parameters():
+            parameter.add_(1.0)
+    model.save_pretrained(tmp_path)
+    again = add_heads(base, tmp_path).eval()
+    assert all(torch.equal(again.hydra.parts[name], part) for name, part in model.hydra.parts.items())
 
 
 def test_heads_do_not_fit_another_backbone(tmp_path):

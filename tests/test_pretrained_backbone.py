@@ -20,7 +20,7 @@ from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
 from structattn.encoders.table import needs_backbone
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
-from structattn.layers.backbone_files import max_input_length
+from structattn.layers.backbone_facts import max_input_length
 from structattn.pretrained import HydraConfig, add_heads
 from structattn.syntax import ConfigError, coverage, write_conllu
 
@@ -224,8 +224,8 @@ def test_inner_layers():
 
 
 def test_longest_texts():
-    assert max_input_length(tiny("bert").config, minilm_tokenizer()) == 64
-    assert max_input_length(tiny("roberta").config, minilm_tokenizer()) == 62
+    assert max_input_length(tiny("bert"), minilm_tokenizer()) == 64
+    assert max_input_length(tiny("roberta"), minilm_tokenizer()) == 62
     backbone = PretrainedBackbone(tiny("roberta"), minilm_tokenizer())
     backbone(backbone.tokenize([sa.Sentence(["kids"] * 60)]))
     with pytest.raises(ValueError, match="has 63 subwords, expected at most 62"):

@@ -138,8 +138,8 @@ class LinearChainCRF(StructuredDistribution):
         return mine._per_position(), theirs._per_position()
 
     def _parts_of_arrays(self, parts: Tensor) -> list[Tensor]:
-        edges = parts[..., :-1, :, None] * parts[..., 1:, None, :]
-        return [parts, edges.sum(-3) if self._one_matrix else edges]
+        before, after = parts[..., :-1, :], parts[..., 1:, :]
+        return [parts, before.mT @ after if self._one_matrix else before.unsqueeze(-1) * after.unsqueeze(-2)]
 
     def _marginals_of_parts(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         free = scores.new_zeros(scores.shape[-1], scores.shape[-1])

@@ -27,6 +27,10 @@ class _IndependentRows:
     def __post_init__(self) -> None:
         checked_scores(type(self).__name__, scores=self.scores)
 
+    def _possible(self) -> Bool[Tensor, "*batch key"]:
+        """Keys that are allowed and whose score does not forbid them."""
+        return self.allowed & (self.scores != -torch.inf)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(scores: {self.scores.shape}, allowed: {self.allowed.shape})"
 
@@ -35,7 +39,7 @@ class IndependentChoice(_IndependentRows):
     """In each row exactly one allowed key: ``p(z = k) = softmax_k(scores)``; no key if none is allowed.
 
     Args:
-        scores: score of each key.
+        scores: score of each key; ``-inf`` forbids it, too.
         allowed: which keys may be chosen; ``True`` is allowed.
 
     Raises:
@@ -50,12 +54,13 @@ class IndependentChoice(_IndependentRows):
 
     def marginals(self) -> Float[Tensor, "*batch key"]:
         """Softmax over the allowed keys."""
-        return masked_softmax(self.scores, self.allowed)
+        return masked_softmax(self.scores, self._possible())
 
     def argmax(self) -> Float[Tensor, "*batch key"]:
         """One at the first of the best keys."""
-        best = self.scores.masked_fill(~self.allowed, -torch.inf).argmax(-1, keepdim=True)
-        return torch.zeros_like(self.scores).scatter(-1, best, 1.0).masked_fill(~self.allowed, 0.0)
+        forbidden = ~self._possible()
+        best = self.scores.masked_fill(forbidden, -torch.inf).argmax(-1, keepdim=True)
+        return torch.zeros_like(self.scores).scatter(-1, best, 1.0).masked_fill(forbidden, 0.0)
 
     def sample(
         self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
@@ -69,7 +74,7 @@ class IndependentChoice(_IndependentRows):
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """Entropy of the choice; zero if none is allowed."""
-        log_shares = torch.where(self.allowed, self.scores, very_negative(self.scores.dtype)).log_softmax(-1)
+        log_shares = torch.where(self._possible(), self.scores, very_negative(self.scores.dtype)).log_softmax(-1)
         return -(self.marginals() * log_shares).sum(-1)
 
 
@@ -77,7 +82,7 @@ class IndependentSelection(_IndependentRows):
     """Each allowed key is selected or not, independently of the others: ``p(z_k = 1) = sigmoid(scores_k)``.
 
     Args:
-        scores: score of each key.
+        scores: score of each key; ``-inf`` forbids it, too.
         allowed: which keys may be selected; ``True`` is allowed.
 
     Raises:
@@ -111,5 +116,7 @@ class IndependentSelection(_IndependentRows):
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """Sum of the entropies of the Bernoulli variables."""
-        coins = functional.softplus(self.scores) - self.scores * self.scores.sigmoid()
-        return coins.masked_fill(~self.allowed, 0.0).sum(-1)
+        forbidden = ~self._possible()
+        scores = self.scores.masked_fill(forbidden, 0.0)  # zero times infinity would be NaN
+        coins = functional.softplus(scores) - scores * scores.sigmoid()
+        return coins.masked_fill(forbidden, 0.0).sum(-1)

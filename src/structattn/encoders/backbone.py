@@ -54,7 +54,7 @@ class BesideText(nn.Module):
 
 
 def backbone(embedder: BackboneEmbedding, *, dropout: float = 0.1) -> SentenceEncoder:
-    """A pretrained backbone: the state of its first token (``[CLS]``) is the sentence vector.
+    """A pretrained backbone: the state of its first token (``[CLS]``), of a decoder its last, is the sentence vector.
 
     Args:
         embedder: a pretrained backbone.
@@ -75,12 +75,15 @@ def backbone(embedder: BackboneEmbedding, *, dropout: float = 0.1) -> SentenceEn
 def cls_encoder(
     embedder: BackboneEmbedding, reader: nn.Module | None = None, *, dropout: float = 0.0
 ) -> SentenceEncoder:
-    """An encoder whose sentence vector is the state of the first token, from the backbone or a reader on it."""
+    """An encoder whose sentence vector is the state of one token, from the backbone or a reader on it.
+
+    It is the first token's; in a decoder, where that has read nothing, the last one's, see ``text_state``.
+    """
     return _encoder_of("text", embedder, reader, dropout)
 
 
 def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
-    """An encoder with states of words: the same one, unless it only has that of a text's first token.
+    """An encoder with states of words: the same one, unless it only has that of a text.
 
     Then it shares its backbone and what reads it with the given one, and its sentence vector is the mean of the words.
     Models of tags and decoders need it: encoders that ``cls_encoder`` makes leave the states of words out.

@@ -34,7 +34,7 @@ def attention(
         keys: one row for each key.
         values: one row for each key.
         allowed: ``True`` where a query may attend to a key; everywhere if ``None``. Broadcast.
-        bias: added to the scores; nothing if ``None``. Broadcast.
+        bias: added to the scores, where ``-inf`` forbids a key, too; nothing if ``None``. Broadcast.
         dropout: share of the weights that is dropped; 0 outside of training.
         need_weights: also return the weights, before dropout; without them the fused kernel of torch is called.
         term: from the weights after dropout, what is added to the result (relative values); it costs the fused kernel.
@@ -49,8 +49,13 @@ def attention(
         >>> attended[0, :, 0].tolist(), weights[0].tolist()
         ([1.0, 0.0], [[1.0, 0.0], [0.0, 0.0]])
     """
-    if need_weights or term is not None:
-        scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
+    is_explicit = need_weights or term is not None
+    if bias is not None and (is_explicit or allowed is not None):
+        possible = bias != -math.inf
+        allowed = possible if allowed is None else allowed & possible
+    if is_explicit:
+        # Scaled before they are multiplied: half precision would overflow in between.
+        scores = (queries / math.sqrt(queries.shape[-1])) @ keys.mT
         scores = scores if bias is None else scores + bias.to(scores.dtype)
         weights = scores.softmax(-1) if allowed is None else masked_softmax(scores, allowed)
         dropped = F.dropout(weights, dropout)

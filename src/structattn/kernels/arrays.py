@@ -98,4 +98,6 @@ def call(
 
 def _in_memory(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """The tensor as a compiled program reads it, one number after the other; itself if it is so already."""
+    # Tensors whose memory is not what they say: zeros without any, and negatives that are not computed yet.
+    tensor = tensor.clone() if tensor._is_zerotensor() else tensor.resolve_neg()
     return (tensor if tensor.dtype == dtype else tensor.to(dtype)).contiguous()

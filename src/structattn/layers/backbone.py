@@ -4,7 +4,6 @@ The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 
 2109.05349) and parsers on top of a backbone all start here.
 """
 
-import inspect
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SubwordBatch, check_tokenizer, collate_subwords
-from structattn.layers.backbone_files import load_backbone, max_input_length
+from structattn.layers.backbone_facts import has_text_at_end, max_input_length, takes_token_types
+from structattn.layers.backbone_files import load_backbone
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 
@@ -35,6 +35,7 @@ class PretrainedBackbone(nn.Module):
 
     Attributes:
         folder: where the model was read from; empty if it was not.
+        has_text_at_end: whether the last token's state stands for the text, as in a decoder, or the first one's.
 
     Raises:
         ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, or has no such layer; or if
@@ -74,10 +75,10 @@ class PretrainedBackbone(nn.Module):
         self.layer = layer
         self.is_frozen = is_frozen
         self.dim = int(config.hidden_size)
-        self.max_length = max_input_length(config, tokenizer)
+        self.max_length = max_input_length(model, tokenizer)
         self.folder = ""
-        known = inspect.signature(model.forward).parameters
-        self._takes_segments = "token_type_ids" in known
+        self.has_text_at_end = has_text_at_end(model)
+        self._takes_segments = takes_token_types(model)
         if is_frozen:
             model.requires_grad_(False).eval()
         self.register_load_state_dict_post_hook(_forget)
@@ -148,12 +149,12 @@ class PretrainedBackbone(nn.Module):
         states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
         return states
 
-    def inputs(self, subwords: SubwordBatch) -> dict[str, Tensor | None]:
-        """The keyword arguments that the model takes for these subwords."""
+    def inputs(self, subwords: SubwordBatch) -> dict[str, Tensor | bool | None]:
+        """The keyword arguments that the model takes for these subwords; its output then has names."""
         segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
         # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
         mask = None if subwords.mask.is_meta else subwords.mask.long()
-        return {"input_ids": subwords.ids, "attention_mask": mask, **segments}
+        return {"input_ids": subwords.ids, "attention_mask": mask, "return_dict": True, **segments}
 
     def _numbers(self) -> bytes:
         """What states depend on beside the text: where, and in which types of numbers they are computed."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, SubwordBatch
@@ -28,10 +28,10 @@ class BackboneEmbedding(nn.Module):
         backbone: gives the states of subwords.
         pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of all its subwords.
         dropout: applied to the states of words.
-        nodes: which states it gives: of the ``words``; of the ``text``, which is the state of the first token,
-            ``[CLS]`` where the tokenizer has one; or of the ``words and text``, in this order. Several batches are
-            read one by one for words, and as one text of several sentences for the text, truncated to what the
-            backbone takes, of a pair the longer sentence first.
+        nodes: which states it gives: of the ``words``; of the ``text``, which is that of one token, see ``text_state``:
+            of the first, ``[CLS]`` where the tokenizer has one, or in a decoder of the last; or of the ``words and
+            text``, in this order. Several batches are read one by one for words, and as one text of several sentences
+            for the text, truncated to what the backbone takes, of a pair the longer sentence first.
         reader: ``(backbone, subwords) -> states``, for an addition to the backbone, such as a layer on top of it.
 
     Attributes:
@@ -113,13 +113,16 @@ class BackboneEmbedding(nn.Module):
             ValueError: as ``prepare``.
         """
         if self.nodes == "text":
-            return self._read(batch, *others)[0][:, :1]
+            return self._text(*self._read(batch, *others))
         return torch.cat([self._states(one) for one in (batch, *others)], 1) if others else self._states(batch)
 
     def _states(self, batch: SentenceBatch) -> Tensor:
         states, subwords = self._read(batch)
         words: Tensor = self.dropout(pool_words(states, subwords, pooling=self.pooling))
-        return words if self.nodes == "words" else torch.cat([words, states[:, :1]], dim=1)
+        return words if self.nodes == "words" else torch.cat([words, self._text(states, subwords)], dim=1)
+
+    def _text(self, states: Tensor, subwords: SubwordBatch) -> Tensor:
+        return text_state(states, subwords.mask, at_end=self.backbone.has_text_at_end).unsqueeze(1)
 
     def _read(self, *batches: SentenceBatch) -> tuple[Tensor, SubwordBatch]:
         subwords = batches[0].subwords
@@ -143,6 +146,27 @@ class BackboneEmbedding(nn.Module):
         prepare = getattr(self.reader, "prepare", None)
         found: SubwordBatch = subwords if prepare is None else prepare(subwords)
         return found
+
+
+def text_state(
+    states: Float[Tensor, "batch subword dim"], mask: Bool[Tensor, "batch subword"], *, at_end: bool
+) -> Float[Tensor, "batch dim"]:
+    """The state that stands for a text: its first token's, or its last one's, which alone has read it all in a decoder.
+
+    Args:
+        states: one state per subword.
+        mask: which subwords are real.
+        at_end: what ``has_text_at_end`` says of the model.
+
+    Example:
+        >>> states, mask = torch.tensor([[[1.0], [2.0], [4.0]]]), torch.tensor([[True, True, False]])
+        >>> text_state(states, mask, at_end=False).item(), text_state(states, mask, at_end=True).item()
+        (1.0, 2.0)
+    """
+    if not at_end:
+        return states[:, 0]
+    last = (mask.long() * torch.arange(mask.shape[1], device=mask.device)).argmax(1)
+    return states.take_along_dim(last[:, None, None], dim=1).squeeze(1)
 
 
 def pool_words(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from structattn.data.model_config import check_backbone
@@ -13,13 +14,13 @@ from structattn.syntax.folders import check_counts
 
 # A folder may come from anybody, so none of the code that it brings or names is run.
 _DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
-_POSITIONS_BEHIND_PADDING = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"}
 
 
 def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
     """The model and the tokenizer of a Hugging Face folder, from the disk only.
 
-    Without a file of parameters, as ``PretrainedBackbone.save_skeleton`` leaves it, the parameters are fresh.
+    Parameters are read in float32, in whatever type they are stored: layers on top are in float32, and autocast is the
+    way to fewer bits. Without a file of parameters, as ``PretrainedBackbone.save_skeleton`` leaves it, they are fresh.
 
     Args:
         folder: of the model.
@@ -35,9 +36,11 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
         config, tokenizer = read_backbone_config(folder), read_backbone_tokenizer(folder)
         auto = getattr(transformers, reader)
         if any(True for kind in ("*.safetensors", "*.bin") for _ in Path(folder).glob(kind)):
-            model: nn.Module = auto.from_pretrained(folder, config=config, **_DISK_ONLY, weights_only=True)
+            model: nn.Module = auto.from_pretrained(
+                folder, config=config, dtype=torch.float32, **_DISK_ONLY, weights_only=True
+            )
         else:
-            model = auto.from_config(config, trust_remote_code=False)
+            model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except ConfigError:
         raise
     except Exception as error:  # transformers raises whatever a configuration made it stumble over
@@ -76,27 +79,6 @@ def read_backbone_tokenizer(folder: str | os.PathLike[str]) -> Any:
         MissingExtra: if transformers is not installed; as ``AutoTokenizer`` for what it cannot read.
     """
     return require("transformers", "train").AutoTokenizer.from_pretrained(folder, **_DISK_ONLY)
-
-
-def max_input_length(config: Any, tokenizer: Any) -> int | None:
-    """How many subwords a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
-
-    RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names.
-
-    Example:
-        >>> from types import SimpleNamespace as Named
-        >>> max_input_length(Named(max_position_embeddings=514, model_type="roberta", pad_token_id=1), Named())
-        512
-    """
-    limits = []
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is not None and positions > 0:
-        offset = config.pad_token_id + 1 if config.model_type in _POSITIONS_BEHIND_PADDING else 0
-        limits.append(int(positions) - offset)
-    known = getattr(tokenizer, "model_max_length", None)
-    if known is not None and known < 10**9:  # transformers writes "no limit" as a very large number
-        limits.append(int(known))
-    return min(limits, default=None)
 
 
 def _first_line(error: Exception) -> str:

@@ -123,8 +123,9 @@ class XLPosition(RelativePosition):
         """``(q_i + v) . W_R R_{i-j} + u . k_j``."""
         length = queries.shape[2]
         # Column c of the table of offsets stands for j - i = c - (n - 1), so R is read from n - 1 down to 1 - n.
-        distance = torch.arange(length - 1, -length, -1, device=queries.device, dtype=self.project.weight.dtype)
-        table = self.project(sinusoids(distance, self.num_heads * self.head_dim))
+        distance = torch.arange(length - 1, -length, -1, device=queries.device)
+        width = self.num_heads * self.head_dim
+        table = self.project(sinusoids(distance, width, dtype=self.project.weight.dtype))
         table = table.view(-1, self.num_heads, self.head_dim).permute(1, 2, 0)
         by_position = offsets_to_pairs((queries + self.position_bias[:, None]) @ table)
         by_content = (keys * self.content_bias[:, None]).sum(-1)

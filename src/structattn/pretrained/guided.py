@@ -51,7 +51,7 @@ class InjectedReader(nn.Module):
         Raises:
             MissingStructure: if a prior wants a tree that a sentence lacks.
         """
-        states: Tensor = self.injected[0](subwords).last_hidden_state
+        states: Tensor = self.injected[0](subwords, return_dict=True).last_hidden_state
         return states
 
 

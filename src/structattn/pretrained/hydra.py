@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from structattn.layers.relation_heads import relation_loss
 from structattn.pretrained import adapter
 from structattn.pretrained.config import HydraConfig, as_objective
+from structattn.pretrained.eager import computing_weights
 from structattn.pretrained.layer import HydraLayer
 from structattn.pretrained.placement import place_of, read_with
 from structattn.syntax.errors import ConfigError
@@ -59,7 +60,8 @@ class HydraModel(nn.Module):
             self.hydra = HydraLayer(int(settings.hidden_size), config)
         except ValueError as error:
             raise ConfigError(f"HYDRA on a backbone of width {settings.hidden_size}: {error}") from None
-        self.hydra.to(next(base.parameters()).device)
+        first = next(parameter for parameter in base.parameters() if parameter.is_floating_point())
+        self.hydra.to(first.device, first.dtype)
         self.is_enabled = True
         # Lets saving distinguish parts that were never trained from those that were.
         self._fresh = {} if self.hydra.value.weight.is_meta else adapter.fingerprints(self.hydra.parts)
@@ -90,15 +92,15 @@ class HydraModel(nn.Module):
             attention_mask: 1 at subwords, 0 at padding; ``(batch, subword)``.
             relation: target of the scores; then the output has ``hydra_loss`` too.
             output_hydra_scores: whether the output has ``hydra_scores`` too.
-            **inputs: whatever else the backbone takes.
+            **inputs: whatever else the backbone takes. With ``output_attentions`` it runs ``eager``, so that
+                ``attentions`` has the weights of every layer, and the HYDRA layer's in its place.
         """
         given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         if not self.is_enabled:
             return self.base(**given)
-        mask = self._mask(given)
-        output, states, weights = read_with(
-            self.base, self.hydra, given, mask, need_weights=bool(inputs.get("output_attentions"))
-        )
+        mask, need_weights = self._mask(given), self._is_wanted("output_attentions", inputs)
+        with computing_weights(self.base) if need_weights else contextlib.nullcontext():
+            output, states, weights = read_with(self.base, self.hydra, given, mask, need_weights=need_weights)
         place = place_of(self.base, self.hydra_config.layer)
         pooler = getattr(self.base, "pooler", None)
         if place is None and pooler is not None and output.get("pooler_output") is not None:
@@ -114,7 +116,7 @@ class HydraModel(nn.Module):
             if relation is not None:
                 objective, reduction = as_objective(self.hydra_config)
                 output["hydra_loss"] = relation_loss(scores, relation, mask, objective=objective, reduction=reduction)
-        return output
+        return output if self._is_wanted("return_dict", inputs) else output.to_tuple()
 
     def hydra_scores(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
@@ -129,7 +131,8 @@ class HydraModel(nn.Module):
         """The states that the heads read, and the mask of real ones."""
         given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         mask, place = self._mask(given), place_of(self.base, self.hydra_config.layer)
-        output = self.base(**(given if place is None else {**given, "output_hidden_states": True}))
+        inner = {} if place is None else {"output_hidden_states": True}
+        output = self.base(**{**given, **inner, "return_dict": True})
         states: Tensor = output.last_hidden_state if place is None else output.hidden_states[place]
         return states, mask
 
@@ -175,7 +178,8 @@ class HydraModel(nn.Module):
         """Write an adapter folder: ``adapter_config.json``, ``adapter_model.safetensors`` and ``README.md``.
 
         Queries, keys and values are always saved. The other parts of the layer are saved once they have been trained;
-        before that they can be initialised afresh.
+        before that they can be initialised afresh, at random in the styles ``attention`` and ``transformer``: the model
+        that is read from the folder then gives other states.
         """
         adapter.save_adapter(self.hydra, self.base, folder, untrained=self.untrained_parts())
 
@@ -183,6 +187,11 @@ class HydraModel(nn.Module):
     def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":
         """Add the heads of an adapter folder to a backbone; see ``add_heads``."""
         return add_heads(base, folder)
+
+    def _is_wanted(self, name: str, inputs: dict[str, Any]) -> bool:
+        """What a call asks of the output, or else the backbone's configuration, as in transformers."""
+        asked = inputs.get(name)
+        return bool(getattr(self.config, name, False) if asked is None else asked)
 
     def _mask(self, given: dict[str, Any]) -> Bool[Tensor, "batch subword"]:
         mask = given["attention_mask"]
@@ -208,7 +217,8 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
         ParseError: if a file of the folder is missing or damaged.
 
     Warns:
-        UserWarning: if the heads were trained on a backbone with other parameters.
+        UserWarning: if the heads were trained on a backbone with other parameters, or the layer starts with random
+            parts, which were not saved as they had not been trained.
 
     Example:
         >>> from transformers import BertConfig, BertModel

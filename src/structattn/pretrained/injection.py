@@ -23,7 +23,7 @@ from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, co
 from structattn.data.model_config import ADAPTER
 from structattn.data.model_folder import write_model
 from structattn.functional import additive_mask
-from structattn.layers.backbone_files import max_input_length
+from structattn.layers.backbone_facts import has_text_at_end, max_input_length, takes_token_types
 from structattn.layers.modes import evaluating
 from structattn.pretrained.eager import computing_weights
 from structattn.priors import AttentionBias, Prior
@@ -60,7 +60,8 @@ class InjectedModel(nn.Module):
         description: the prior by name, for saving, if it has one.
 
     Raises:
-        ConfigError: if the model is of a kind whose scores cannot be reached, or the bias did not reach them.
+        ConfigError: if the model is a decoder or of a kind whose scores cannot be reached, or the bias did not reach
+            them.
     """
 
     def __init__(
@@ -73,12 +74,17 @@ class InjectedModel(nn.Module):
         description: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if has_text_at_end(model):
+            # Where nothing is padded, transformers leaves it to sdpa to forbid later tokens, which a mask prevents.
+            raise ConfigError(
+                f"priors cannot be injected into {type(model).__name__} as a decoder: expected an encoder"
+            )
         self.model = model
         self.prior = prior
         self.layers = tuple(layers)
         self.tokenizer = tokenizer
         self.description = description
-        self._takes_segments = "token_type_ids" in inspect.signature(model.forward).parameters
+        self._takes_segments = takes_token_types(model)
         self._bias: AttentionBias | None = None
         self._biased_modules = [attention_modules(model)[layer] for layer in self.layers]
         self._hooks = [
@@ -118,7 +124,7 @@ class InjectedModel(nn.Module):
         if self.tokenizer is None:
             raise ConfigError("this model was injected without a tokenizer: pass tokenizer=, or subwords")
         sentences = texts.sentences if isinstance(texts, SentenceBatch) else texts
-        limit = max_input_length(self.model.config, self.tokenizer)
+        limit = max_input_length(self.model, self.tokenizer)
         device = next(self.model.parameters()).device
         return collate_subwords(sentences, self.tokenizer, max_length=limit).to(device)
 

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from structattn.pretrained.layer import HydraLayer
 from structattn.syntax.errors import ConfigError
 
+_WRONG_AXES = "between the layers of {} states are not (batch, subword, dim), as heads read them"
+
 
 def place_of(backbone: nn.Module, layer: int) -> int | None:
     """The number of the backbone's layer that reads the HYDRA layer's output; ``None`` if that is on top.
@@ -24,7 +26,7 @@ def place_of(backbone: nn.Module, layer: int) -> int | None:
         layer: an index into its hidden states: 0 is the embeddings, -1 the last layer.
 
     Raises:
-        ConfigError: if the backbone has no such states.
+        ConfigError: if the backbone has no such states, or they are inside of XLNet.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -37,7 +39,12 @@ def place_of(backbone: nn.Module, layer: int) -> int | None:
     if not -count - 1 <= layer <= count:
         raise ConfigError(f"layer: expected -{count + 1} to {count} for this backbone, got {layer}")
     place = layer % (count + 1)
-    return None if place == count else place
+    if place == count:
+        return None
+    # Shapes would not tell, where a batch has as many texts as subwords.
+    if settings.model_type == "xlnet":
+        raise ConfigError(f"layer: {_WRONG_AXES.format('XLNet')}; take -1, the place on top")
+    return place
 
 
 def read_with(
@@ -53,7 +60,7 @@ def read_with(
     Args:
         backbone: an encoder of transformers.
         layer: reads the hidden states that its configuration names; the backbone's layers above read its output.
-        inputs: keyword arguments of the backbone.
+        inputs: keyword arguments of the backbone; it returns an output with names whatever they say of ``return_dict``.
         mask: which subwords are real.
         need_weights: whether the layer's attention weights are wanted.
 
@@ -62,9 +69,11 @@ def read_with(
             weights.
 
     Raises:
-        ConfigError: if the backbone has no such layer, or its layers are not to be found.
+        ConfigError: if the backbone has no such layer, its layers are not to be found, or their states are not
+            ``(batch, subword, dim)``.
     """
     place = place_of(backbone, layer.config.layer)
+    inputs = {**inputs, "return_dict": True}
     if place is None:
         output = backbone(**inputs)
         states: Tensor = output.last_hidden_state
@@ -73,6 +82,8 @@ def read_with(
     seen: list[tuple[Tensor, Tensor | None]] = []
 
     def join(states: Tensor) -> Tensor:
+        if states.shape[:2] != mask.shape:
+            raise ConfigError(f"layer: {_WRONG_AXES.format(type(backbone).__name__)}; take -1, the place on top")
         joined: Tensor
         joined, weights = layer(states, mask, need_weights=need_weights)
         seen.append((states, weights))

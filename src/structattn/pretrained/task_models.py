@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from structattn.data.model_config import MODEL, header, model_folder, read_model_config
 from structattn.data.model_folder import FromConfig, SavedModel, read_model
 from structattn.data.tensors import build_and_load, read_tensors
+from structattn.layers.backbone_embedding import text_state
+from structattn.layers.backbone_facts import has_text_at_end
 from structattn.layers.backbone_files import read_backbone_config
 from structattn.layers.relation_heads import INITIAL_DEVIATION
 from structattn.pretrained.config import HydraConfig
@@ -47,12 +49,17 @@ class _HydraTaskModel(SavedModel):
         self.classifier = nn.Linear(hydra.dim, num_outputs)
         nn.init.normal_(self.classifier.weight, std=INITIAL_DEVIATION)
         nn.init.zeros_(self.classifier.bias)
+        self.classifier.to(hydra.hydra.value.weight.dtype)
         self.register_state_dict_post_hook(_describe)
         self.register_load_state_dict_pre_hook(_without_description)
 
     @abstractmethod
     def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any) -> Any:
         """Loss and logits."""
+
+    def _states(self, input_ids: Tensor | None, attention_mask: Tensor | None, inputs: dict[str, Any]) -> Tensor:
+        states: Tensor = self.hydra(input_ids, attention_mask, **{**inputs, "return_dict": True}).last_hidden_state
+        return states
 
     @property
     def num_labels(self) -> int:
@@ -116,7 +123,7 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
     Args:
         hydra: the backbone with its heads.
         num_labels: number of classes; 1 for a score, learnt by squared error.
-        dropout: on the ``[CLS]`` row.
+        dropout: on the row of the text: ``[CLS]``, or of a decoder the last token, see ``text_state``.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -133,6 +140,7 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
     def __init__(self, hydra: HydraModel, num_labels: int, *, dropout: float = _DROPOUT) -> None:
         super().__init__(hydra, num_labels)
         self.dropout = nn.Dropout(dropout)
+        self.has_text_at_end = has_text_at_end(hydra.base)
 
     def forward(
         self,
@@ -149,8 +157,10 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
         Raises:
             ValueError: if there is not one score a text.
         """
-        states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
-        logits = self.classifier(self.dropout(states[:, 0]))
+        states = self._states(input_ids, attention_mask, inputs)
+        mask = torch.ones_like(states[..., 0]) if attention_mask is None else attention_mask
+        text = text_state(states, mask.bool(), at_end=self.has_text_at_end)
+        logits = self.classifier(self.dropout(text))
         loss = None
         if labels is not None:
             labels = labels.squeeze(1) if labels.dim() > 1 else labels
@@ -183,7 +193,7 @@ class HydraModelForTokenClassification(_HydraTaskModel):
         **inputs: Any,
     ) -> Any:
         """A ``TokenClassifierOutput``; the loss is the mean over tokens that count, zero if none does."""
-        states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
+        states = self._states(input_ids, attention_mask, inputs)
         logits = self.classifier(self.dropout(states))
         loss = None
         if labels is not None:
@@ -217,7 +227,7 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
 
         Padding is never an end. A window without the answer has both ends at its first token.
         """
-        states = self.hydra(input_ids, attention_mask, **inputs).last_hidden_state
+        states = self._states(input_ids, attention_mask, inputs)
         start, end = self.classifier(states).unbind(-1)
         if attention_mask is not None:
             lowest = torch.finfo(start.dtype).min

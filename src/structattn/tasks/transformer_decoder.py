@@ -141,8 +141,9 @@ class TransformerDecoder(nn.Module):
 
     def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         dim, past = self.embedding.embedding_dim, state["own0"].shape[3]
-        place = torch.arange(past, past + tokens.shape[1], device=tokens.device, dtype=self.bias.dtype)
-        states = self.dropout(math.sqrt(dim) * self.embedding(tokens) + sinusoids(place, dim))
+        place = torch.arange(past, past + tokens.shape[1], device=tokens.device)
+        positions = sinusoids(place, dim, dtype=self.bias.dtype)
+        states = self.dropout(math.sqrt(dim) * self.embedding(tokens) + positions)
         after = dict(state)
         for number, layer in enumerate(self._layers()):
             seen = CrossSource(state[f"keys{number}"], state[f"values{number}"], state["mask"])

@@ -1,0 +1,80 @@
+"""What must be known of a model of transformers, and its configuration does not say.
+
+Where architectures differ, the model itself is asked for its tables and attention modules, so that a new architecture
+needs no entry in a list.
+"""
+
+import inspect
+from typing import Any
+
+from torch import nn
+
+from structattn.syntax.errors import require
+
+_TABLES_OF_TYPES = ("token_type", "seg_embed")
+
+
+def takes_token_types(model: nn.Module) -> bool:
+    """Whether a model reads ``token_type_ids`` by a table of its own.
+
+    GPT-2 and its relatives take them as well, but add the word embeddings of tokens 0 and 1.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
+        >>> size = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> takes_token_types(BertModel(BertConfig(**size))), takes_token_types(GPT2Model(GPT2Config(**size)))
+        (True, False)
+    """
+    if "token_type_ids" not in inspect.signature(model.forward).parameters:
+        return False
+    return any(table in name for name, _ in model.named_parameters() for table in _TABLES_OF_TYPES)
+
+
+def has_text_at_end(model: nn.Module) -> bool:
+    """Whether the token whose state stands for the text is the last one rather than the first.
+
+    It is in a decoder, where a token reads those before it only, and in XLNet, which has its ``[CLS]`` at the end. The
+    attention modules say which way they read; where they do not, the model's type does: a decoder is a causal language
+    model and no masked one.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
+        >>> size = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> has_text_at_end(BertModel(BertConfig(**size))), has_text_at_end(GPT2Model(GPT2Config(**size)))
+        (False, True)
+    """
+    said = [bool(module.is_causal) for module in model.modules() if hasattr(module, "is_causal")]
+    if said:
+        return any(said)
+    transformers, kind = require("transformers", "train"), type(model.config)
+    return kind in transformers.MODEL_FOR_CAUSAL_LM_MAPPING and kind not in transformers.MODEL_FOR_MASKED_LM_MAPPING
+
+
+def max_input_length(model: nn.Module, tokenizer: Any) -> int | None:
+    """How many subwords a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
+
+    RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names; its table of
+    positions has the padding id, as those of its relatives have.
+
+    Example:
+        >>> from types import SimpleNamespace as Named
+        >>> from transformers import RobertaConfig, RobertaModel
+        >>> size = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> max_input_length(RobertaModel(RobertaConfig(**size, max_position_embeddings=514)), Named())
+        512
+    """
+    limits = []
+    config: Any = model.config
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and positions > 0:
+        limits.append(int(positions) - _first_position(model))
+    known = getattr(tokenizer, "model_max_length", None)
+    if known is not None and known < 10**9:  # transformers writes "no limit" as a very large number
+        limits.append(int(known))
+    return min(limits, default=None)
+
+
+def _first_position(model: nn.Module) -> int:
+    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+    padding = (getattr(table, "padding_idx", None) for table in tables)
+    return max((index + 1 for index in padding if index is not None), default=0)

@@ -1,0 +1,226 @@
+"""Backbones of many architectures: what is read of each agrees with what the model itself does."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+import structattn as sa
+from structattn.encoders import build
+from structattn.inspection.backbones import last_weights
+from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone
+from structattn.layers.backbone_embedding import text_state
+from structattn.layers.backbone_facts import has_text_at_end, takes_token_types
+from structattn.pretrained import HydraConfig, add_heads, inject
+from structattn.syntax import ConfigError
+
+WORDS = ["[PAD]", "[UNK]", "kids", "wash", "their", "dirty", "hands", "dogs", "bark", "hush"]
+TREES = [
+    sa.Sentence(["kids", "wash", "their", "hands"], dependency=sa.DependencyTree([2, 0, 4, 2])),
+    sa.Sentence(["kids", "bark"], dependency=sa.DependencyTree([2, 0])),
+    sa.Sentence(["hush"], dependency=sa.DependencyTree([0])),
+]
+PAIRS = [(TREES[0], TREES[1]), (TREES[1], TREES[2])]
+
+_SIZE = {"vocab_size": len(WORDS), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+_INNER = {**_SIZE, "intermediate_size": 32}
+_BERT = {**_INNER, "max_position_embeddings": 34}
+_BEHIND = {**_BERT, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 1}
+ENCODERS: Mapping[str, Callable[[], Any]] = {
+    "bert": lambda: hf.BertConfig(**_BERT),
+    "roberta": lambda: hf.RobertaConfig(**_BEHIND, type_vocab_size=2),
+    "electra": lambda: hf.ElectraConfig(**_BERT, embedding_size=8),
+    "distilbert": lambda: hf.DistilBertConfig(
+        vocab_size=len(WORDS), dim=16, n_layers=2, n_heads=4, hidden_dim=32, max_position_embeddings=34
+    ),
+    "modernbert": lambda: hf.ModernBertConfig(
+        **_BERT, **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 0)
+    ),
+    "deberta-v2": lambda: hf.DebertaV2Config(**_BERT, type_vocab_size=2),
+    "albert": lambda: hf.AlbertConfig(**_BERT, embedding_size=8),
+    "mpnet": lambda: hf.MPNetConfig(**_BEHIND),
+    "xlm": lambda: hf.XLMConfig(vocab_size=len(WORDS), emb_dim=16, n_layers=2, n_heads=4, pad_index=0),
+}
+DECODERS: Mapping[str, Callable[[], Any]] = {
+    "gpt2": lambda: hf.GPT2Config(vocab_size=len(WORDS), n_embd=16, n_layer=2, n_head=4, n_positions=34),
+    "gpt-neo": lambda: hf.GPTNeoConfig(
+        vocab_size=len(WORDS), hidden_size=16, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]]
+    ),
+    "openai-gpt": lambda: hf.OpenAIGPTConfig(vocab_size=len(WORDS), n_embd=16, n_layer=2, n_head=4, n_positions=34),
+    "bloom": lambda: hf.BloomConfig(vocab_size=len(WORDS), hidden_size=16, n_layer=2, n_head=4),
+    "llama": lambda: hf.LlamaConfig(**_BERT),
+    "bert as a decoder": lambda: hf.BertConfig(**_BERT, is_decoder=True),
+}
+BEHIND_PADDING: Mapping[str, Callable[[], Any]] = {
+    "roberta": lambda: hf.RobertaConfig(**_BEHIND),
+    "roberta-prelayernorm": lambda: hf.RobertaPreLayerNormConfig(**_BEHIND),
+    "data2vec": lambda: hf.Data2VecTextConfig(**_BEHIND),
+    "ibert": lambda: hf.IBertConfig(**_BEHIND),
+    "luke": lambda: hf.LukeConfig(**_BEHIND, entity_vocab_size=3, entity_emb_size=4),
+    "mpnet": lambda: hf.MPNetConfig(**_BEHIND),
+}
+
+
+@cache
+def tokenizer() -> Any:
+    """Words, with nothing before, between or behind them."""
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    return hf.PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="[PAD]", unk_token="[UNK]")
+
+
+def model_of(config: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return hf.AutoModel.from_config(config).eval()
+
+
+def xlnet() -> Any:
+    return model_of(hf.XLNetConfig(vocab_size=len(WORDS), d_model=16, n_layer=2, n_head=4, d_inner=32))
+
+
+@pytest.mark.parametrize("name", [*ENCODERS, *DECODERS])
+def test_states_are_those_of_a_plain_call(name):
+    """Token types of zero change nothing: where they would, as in GPT-2, they are left out."""
+    model = model_of({**ENCODERS, **DECODERS}[name]())
+    backbone = PretrainedBackbone(model, tokenizer())
+    subwords = backbone.tokenize(TREES)
+    plain = model(input_ids=subwords.ids, attention_mask=subwords.mask.long()).last_hidden_state
+    real = subwords.mask[..., None]
+    torch.testing.assert_close(backbone(subwords), plain * real)
+
+
+@pytest.mark.parametrize("name", [*ENCODERS, *DECODERS])
+def test_token_types_are_passed_to_models_with_a_table_of_them(name):
+    model = model_of({**ENCODERS, **DECODERS}[name]())
+    has_table = hasattr(getattr(model, "embeddings", None), "token_type_embeddings")
+    assert takes_token_types(model) == has_table
+    backbone = PretrainedBackbone(model, tokenizer())
+    assert ("token_type_ids" in backbone.inputs(backbone.tokenize(PAIRS))) == has_table
+    assert takes_token_types(xlnet())
+
+
+@pytest.mark.parametrize("name", [*ENCODERS, *DECODERS])
+def test_a_decoder_is_known_by_its_first_token_which_reads_no_other(name):
+    model = model_of({**ENCODERS, **DECODERS}[name]())
+    one, other = (model(input_ids=torch.tensor([[2, 3, last]])).last_hidden_state[0, 0] for last in (4, 5))
+    assert torch.equal(one, other) == has_text_at_end(model) == (name in DECODERS)
+    assert has_text_at_end(xlnet())  # as its [CLS] is the last token
+
+
+@pytest.mark.parametrize("nodes", ["text", "words and text"])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "bloom"])
+def test_the_state_of_a_text_has_read_all_of_it(name, nodes):
+    backbone = PretrainedBackbone(model_of({**ENCODERS, **DECODERS}[name]()), tokenizer())
+    embedding = BackboneEmbedding(backbone, nodes=nodes).eval()
+    batch = sa.collate([sa.Sentence(["kids", "wash"]), sa.Sentence(["kids", "bark"])], sa.Vocabulary([]))
+    first, second = embedding(batch)[:, -1]
+    assert not torch.equal(first, second)
+    states = embedding(sa.collate(TREES, sa.Vocabulary([])))[:, -1]
+    for row, sentence in enumerate(TREES):
+        alone = backbone(backbone.tokenize([sentence]))[0]
+        torch.testing.assert_close(states[row], alone[-1 if name in DECODERS else 0], atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["backbone", "sgnet", "hydra"])
+def test_sentence_vectors_of_a_decoder_differ_where_only_the_last_word_does(name, tmp_path):
+    model = model_of(DECODERS["gpt2"]())
+    add_heads(model, HydraConfig(num_heads=4)).save_pretrained(tmp_path)
+    options = {"hydra": {"adapter": str(tmp_path)}, "sgnet": {"relation": "ancestor"}}.get(name, {})
+    encoder = build(name, embedder=BackboneEmbedding(PretrainedBackbone(model, tokenizer())), **options).eval()
+    tree = sa.DependencyTree([0, 1])  # whose root has no ancestor to attend to
+    texts = [sa.Sentence(["kids", last], dependency=tree) for last in ("wash", "bark")]
+    first, second = encoder(sa.collate(texts, sa.Vocabulary([]))).vector
+    assert (first - second).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_nothing_is_injected_into_a_decoder(implementation):
+    """Its heads would read later tokens: under sdpa the bias takes the place of the mask that forbids them."""
+    model = model_of(DECODERS["bert as a decoder"]())
+    model.set_attn_implementation(implementation)
+    with pytest.raises(ConfigError, match="priors cannot be injected into BertModel as a decoder: expected an encoder"):
+        inject(model, ["word"] * 4)
+
+
+def test_the_last_real_token_wherever_padding_is():
+    states = torch.arange(8.0).view(2, 4, 1)
+    mask = torch.tensor([[True, True, True, False], [False, False, True, True]])
+    assert text_state(states, mask, at_end=True).flatten().tolist() == [2.0, 7.0]
+    assert text_state(states, mask, at_end=False).flatten().tolist() == [0.0, 4.0]
+
+
+@pytest.mark.parametrize("name", BEHIND_PADDING)
+def test_long_texts_are_cut_to_the_positions_there_are(name):
+    backbone = PretrainedBackbone(model_of(BEHIND_PADDING[name]()), tokenizer()).eval()
+    assert backbone.max_length == 32
+    long = backbone.tokenize([sa.Sentence(["kids"] * 60)], truncation=True)
+    assert backbone(long).shape == (1, 32, 16)
+
+
+@pytest.mark.parametrize("stored", [torch.bfloat16, torch.float16])
+def test_a_backbone_stored_in_sixteen_bits_is_read_in_float32(stored, tmp_path):
+    half = model_of(ENCODERS["bert"]()).to(stored)
+    half.save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    model, _ = load_backbone(tmp_path)
+    for name, parameter in model.named_parameters():
+        assert parameter.dtype == torch.float32
+        assert torch.equal(parameter, half.get_parameter(name).float())
+    encoder = build("ms_san", embedder={"name": "backbone", "folder": str(tmp_path)}, heads=["word"]).eval()
+    assert encoder(sa.collate(TREES, sa.Vocabulary([]))).vector.dtype == torch.float32
+    _without_parameters(tmp_path)
+    assert {parameter.dtype for parameter in load_backbone(tmp_path)[0].parameters()} == {torch.float32}
+
+
+def _without_parameters(folder: Path) -> None:
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_heads_inside_of_xlnet_are_refused(layer, size):
+    """Also for as many texts as subwords, where no shape would tell."""
+    with pytest.raises(
+        ConfigError, match=r"between the layers of XLNet states are not \(batch, subword, dim\).* take -1"
+    ):
+        add_heads(xlnet(), HydraConfig(num_heads=4, layer=layer))(input_ids=torch.ones(size, 4, dtype=torch.long))
+    on_top = add_heads(xlnet(), HydraConfig(num_heads=4)).eval()
+    assert on_top(input_ids=torch.ones(size, 4, dtype=torch.long)).last_hidden_state.shape == (size, 4, 16)
+
+
+def test_heads_inside_are_refused_where_states_have_another_shape():
+    model = model_of(ENCODERS["bert"]())
+    heads = add_heads(model, HydraConfig(num_heads=4, layer=1))
+    model.encoder.layer[0].register_forward_hook(lambda _, __, states: states.transpose(0, 1))
+    with pytest.raises(ConfigError, match="between the layers of BertModel states are not"):
+        heads(input_ids=torch.ones(2, 4, dtype=torch.long))
+
+
+@pytest.mark.parametrize("is_set_in", ["configuration", "call"])
+def test_a_model_that_returns_tuples_is_read_by_name(is_set_in):
+    model = model_of(ENCODERS["bert"]())
+    backbone = PretrainedBackbone(model, tokenizer()).eval()
+    subwords = backbone.tokenize(TREES)
+    expected = backbone(subwords)
+    inputs = {"input_ids": subwords.ids, "attention_mask": subwords.mask.long()}
+    for layer in (-1, 1):
+        heads = add_heads(model, HydraConfig(num_heads=4, layer=layer)).eval()
+        named = heads(**inputs, output_hydra_scores=True)
+        states, _ = heads.backbone_states(**inputs)
+        model.config.return_dict = is_set_in == "call"
+        asked = {"return_dict": False} if is_set_in == "call" else {}
+        found = heads(**inputs, **asked, output_hydra_scores=True)
+        assert isinstance(found, tuple)
+        for one, other in zip(found, named.to_tuple(), strict=True):
+            torch.testing.assert_close(one, other)
+        assert len(last_weights(backbone, subwords)) == len(TREES)
+        torch.testing.assert_close(heads.backbone_states(**inputs, **asked)[0], states)
+        torch.testing.assert_close(backbone(subwords), expected)
+        model.config.return_dict = True
