@@ -407,6 +407,8 @@ def test_parse_writes_what_the_reader_reads(
             "none.conllu: cannot read",
         ),
         (["parser", "train", "{}/gold.conllu", "--out", "{}/run"], "missing --dev"),
+        (["parse", "{}/texts.txt", "--out", "{}/texts.txt"], "texts.txt: expected another file than"),
+        (["parse", "{}/texts.txt", "--out", "{}/a", "--brackets", "{}/./a"], "a: expected another file than"),
         (["parser"], "expected a command after 'parser', got none; known: parser train, parser eval\n"),
     ],
 )

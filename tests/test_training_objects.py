@@ -95,6 +95,7 @@ def test_lines_that_begin_with_scores_have_labels_where_the_task_has_scores(tmp_
 SENTIMENT = ("sentiment", ["negative", "positive"])
 PAIRS = ("pair_classification", ["x", "y"])
 SCORES = ("stsb", None)
+TREC = ("trec", ["DESC", "HUM"])
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,15 @@ SCORES = ("stsb", None)
         (SENTIMENT, "a.txt", "positive a\n0 b c\n", {}, "labelled", [("a",), ("b c",)]),
         (SENTIMENT, "a.txt", "positive a\nb c\n0 d\n", {}, "text", [("positive a",), ("b c",), ("0 d",)]),
         (SENTIMENT, "a.txt", "positive is a word\nnegative\n", {}, "text", [("positive is a word",), ("negative",)]),
+        (
+            ("trec", ("DESC", "HUM")),
+            "a.txt",
+            "Who is it ?\nWhat now ?\n",
+            {},
+            "text",
+            [("Who is it ?",), ("What now ?",)],
+        ),
+        (("sst5", None), "a.txt", "a film\nthe end\n", {}, "text", [("a film",), ("the end",)]),
         (SENTIMENT, "a.csv", "text,label\na,\nb,positive\n", {}, "csv", [("a",), ("b",)]),
         (SENTIMENT, "a.json", '{"text": "a", "label": [1]}\n', {}, "json", [("a",)]),
         (SCORES, "a.csv", "text1,text2,score\na,b,nan\nc,d,\n", {}, "csv", [("a", "b"), ("c", "d")]),

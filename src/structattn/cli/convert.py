@@ -9,7 +9,7 @@ from structattn.data import Example, read_examples
 from structattn.data.readers.reading import check_format, matching_files, recognise_format
 from structattn.data.treebank.writing import ending_of, write_examples
 from structattn.syntax.errors import ConfigError, ParseError, require
-from structattn.syntax.files import check_readable
+from structattn.syntax.files import check_apart, check_readable
 
 
 def command(
@@ -40,8 +40,7 @@ def command(
     files = matching_files(source)
     for file in files:
         check_readable(file)
-        if file == target:
-            raise ConfigError(f"{target}: expected another file than the source")
+        check_apart(file, target)
     # A treebank stays one, sentence by sentence, where training would read its documents.
     known = format or recognise_format(files[0])
     examples = read_examples(source, "conllu" if format is None and known == "documents" else known)

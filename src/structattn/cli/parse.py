@@ -18,7 +18,7 @@ from structattn.parsing.run import Text
 from structattn.parsing.sharded import parse_shards
 from structattn.syntax import Sentence, format_conllu, write_brackets, write_conllu
 from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import is_pipe
+from structattn.syntax.files import check_apart, is_pipe
 
 
 def command(
@@ -91,6 +91,7 @@ def command(
         return
     if engine != "local" or address is not None:
         raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
+    check_apart(*(path for path in (None if file == "-" else file, out, brackets, cache) if path is not None))
     check_parser(parser, hardware)
 
     def texts() -> Iterator[Text]:

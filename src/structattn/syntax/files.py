@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from structattn.syntax.errors import ParseError, shown
+from structattn.syntax.errors import ConfigError, ParseError, shown
 from structattn.syntax.remote import is_remote, remote_files
 from structattn.syntax.replacing import named_when_full, temporary_name
 from structattn.syntax.words import is_unicode
@@ -90,6 +90,29 @@ def check_readable(path: str | os.PathLike[str]) -> None:
     """
     if not os.path.isdir(path) and not is_pipe(path) and not is_parquet(path):
         next(read_lines(path), None)
+
+
+def check_apart(*paths: str | os.PathLike[str]) -> None:
+    """Refuse to write where is read, or two results into one file.
+
+    Raises:
+        ConfigError: if two paths are one file, whatever they are called.
+
+    Example:
+        >>> check_apart("a.txt", "b.txt")
+        >>> check_apart("a.txt", "./a.txt")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: ./a.txt: expected another file than a.txt
+    """
+    known: dict[str, str | os.PathLike[str]] = {}
+    for path in paths:
+        place = os.path.realpath(path)
+        if os.path.exists(place) and not os.path.isfile(place):
+            continue  # a terminal or a pipe loses nothing
+        if place in known:
+            raise ConfigError(f"{os.fspath(path)}: expected another file than {os.fspath(known[place])}")
+        known[place] = path
 
 
 def is_pipe(path: str | os.PathLike[str]) -> bool:

@@ -59,7 +59,7 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
     # A line of text looks like a label and words, or like words and a tag.
     if name == "columns" and _are_texts(model, source, name):
         return _other_format(source)
-    if name == "labelled" and task.format is None and _are_texts(model, source, name):
+    if name == "labelled" and _are_texts(model, source, name):
         return "text"
     return "text" if name == "tsv" and task.arity == 2 and _are_pairs(source, data) else name
 
