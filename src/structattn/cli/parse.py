@@ -91,7 +91,7 @@ def command(
         return
     if engine != "local" or address is not None:
         raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
-    check_apart(*(path for path in (None if file == "-" else file, out, brackets, cache) if path is not None))
+    check_apart(file, out, brackets, cache)
     check_parser(parser, hardware)
 
     def texts() -> Iterator[Text]:

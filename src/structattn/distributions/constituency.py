@@ -101,9 +101,8 @@ class ConstituencyCRF(StructuredDistribution):
         posts = self._event_shape[-1]
         real = (start >= 0) & (start < end) & (end <= lengths.unsqueeze(-1))
         index = (start * posts + end).where(real, 0)
-        parts = torch.zeros(*shape, posts * posts, dtype=torch.float32, device=spans.device).scatter_add(
-            -1, index, real.float()
-        )
+        none = torch.zeros(*shape, posts * posts, dtype=torch.float32, device=spans.device)
+        parts = none.scatter_add(-1, index, real.float())
         return parts.view(*shape, posts, posts).to(self.scores.dtype)
 
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:

@@ -114,9 +114,8 @@ class SemiMarkovCRF(StructuredDistribution):
         real = (start >= 0) & (end <= lengths.unsqueeze(-1)) & (width > 0) & (width <= widths)
         real = real & (label >= 0) & (label < states) & (before >= 0) & (before < states)
         index = (((start * widths + width - 1) * states + before) * states + label).where(real, 0)
-        parts = torch.zeros(*shape, self._event_shape.numel(), dtype=torch.float32, device=rows.device).scatter_add(
-            -1, index, real.float()
-        )
+        none = torch.zeros(*shape, self._event_shape.numel(), dtype=torch.float32, device=rows.device)
+        parts = none.scatter_add(-1, index, real.float())
         return parts.view(*shape, *self._event_shape).to(self.scores.dtype)
 
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:

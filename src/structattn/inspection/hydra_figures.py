@@ -6,7 +6,6 @@ HYDRA (arXiv 2109.05349) prints its architecture only.
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from structattn.layers import PretrainedBackbone, pool_words
 from structattn.layers.relation_heads import attention_of
@@ -53,8 +52,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
         raise ConfigError("relation_figures draws subwords, but these heads learn from words (subword 'mean')")
     subwords = backbone.tokenize([sentence])
     with torch.no_grad():
-        given = {name: value for name, value in backbone.inputs(subwords).items() if isinstance(value, Tensor)}
-        states, mask = model.backbone_states(**given)
+        states, mask = model.backbone_states(**backbone.inputs(subwords))
         targets = relation_targets(subwords, config).relation[0] / config.target_scale
         raw = model.hydra.heads.scores(states)
         weights, scores = attention_of(raw, mask)[0], raw[0] / config.target_scale

@@ -149,7 +149,7 @@ class PretrainedBackbone(nn.Module):
         states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
         return states
 
-    def inputs(self, subwords: SubwordBatch) -> dict[str, Tensor | bool | None]:
+    def inputs(self, subwords: SubwordBatch) -> dict[str, Any]:
         """The keyword arguments that the model takes for these subwords; its output then has names."""
         segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
         # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.

@@ -163,6 +163,36 @@ def relation_loss(
         >>> relation_loss(torch.zeros(1, 3, 2, 2), relation, torch.ones(1, 2, dtype=torch.bool))
         tensor(0.5000)
     """
+    total, count = relation_sums(scores, relation, mask, objective=objective, reduction=reduction)
+    return total / count.clamp(min=1)
+
+
+def relation_sums(
+    scores: Float[Tensor, "batch head node node"],
+    relation: Shaped[Tensor, "batch node node"] | Shaped[Tensor, "batch #head node node"],
+    mask: Bool[Tensor, "batch node"],
+    *,
+    objective: Objective,
+    reduction: Reduction,
+) -> tuple[Float[Tensor, ""], Int64[Tensor, ""]]:
+    """The sum that ``relation_loss`` divides, and by how many sentences, pairs or rows: what batches add up to a whole.
+
+    Args:
+        scores: as in ``relation_loss``, like all others.
+        relation: the target.
+        mask: which nodes count.
+        objective: one of the four; ``bce`` balances each batch by itself.
+        reduction: ``sentences`` or ``pairs``.
+
+    Raises:
+        ValueError: as ``relation_loss``.
+
+    Example:
+        >>> relation = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]])
+        >>> mask = torch.ones(1, 2, dtype=torch.bool)
+        >>> relation_sums(torch.zeros(1, 3, 2, 2), relation, mask, objective="mse", reduction="pairs")
+        (tensor(2.), tensor(4))
+    """
     if objective not in OBJECTIVES:
         raise ValueError(f"objective: expected one of {', '.join(OBJECTIVES)}, got {objective!r}")
     if reduction not in ("sentences", "pairs"):
@@ -179,8 +209,9 @@ def relation_loss(
         rows = _row_errors(scores, target, real, objective)
         sums, counts = rows.sum((1, 2)), (target.sum(-1) > 0).expand(rows.shape).sum((1, 2))
     if reduction == "pairs":
-        return sums.sum() / counts.sum().clamp(min=1)
-    return _mean(sums / counts.clamp(min=1), counts > 0)
+        return sums.sum(), counts.sum()
+    # A sentence without any row that counts has the sum zero.
+    return (sums / counts.clamp(min=1)).sum(), (counts > 0).sum()
 
 
 def _balanced(scores: Tensor, target: Tensor, real: Tensor) -> Tensor:

@@ -16,8 +16,7 @@ from torch import Tensor
 from structattn.data import SubwordBatch
 from structattn.distributions import NonProjectiveDependencyCRF
 from structattn.layers import RelationHeads, pool_words
-from structattn.layers.objectives import Objective, Reduction
-from structattn.layers.relation_heads import relation_loss
+from structattn.layers.relation_heads import relation_loss, relation_sums
 from structattn.pretrained.config import HydraConfig, as_objective
 from structattn.pretrained.relations import relation_targets
 
@@ -73,7 +72,7 @@ def evaluate_heads(
         ValueError: without any sentence.
     """
     gathered = {name: _Counts() for name in config.relations}
-    total, weights, sentences = 0.0, 0, 0
+    total, count, sentences = 0.0, 0, 0
     objective, reduction = as_objective(config)
     for subwords, states in batches:
         with torch.no_grad():
@@ -81,9 +80,8 @@ def evaluate_heads(
             nodes = pool_words(states, subwords, pooling="mean") if targets.over_words else states
             scores = heads.scores(nodes)
             chosen = targets.relation[:, list(config.assignment)]
-            loss = relation_loss(scores, chosen, targets.mask, objective=objective, reduction=reduction)
-            weight = _weight_of(chosen, targets.mask, objective, reduction)
-            total, weights, sentences = total + loss.item() * weight, weights + weight, sentences + len(subwords)
+            added, counted = relation_sums(scores, chosen, targets.mask, objective=objective, reduction=reduction)
+            total, count, sentences = total + added.item(), count + int(counted), sentences + len(subwords)
             words = heads.scores(pool_words(states, subwords, pooling="mean"))
         for number, name in enumerate(config.relations):
             own = [head for head, relation in enumerate(config.assignment) if relation == number]
@@ -95,7 +93,7 @@ def evaluate_heads(
                 counts.add_trees(words[:, own].mean(1), subwords, kind=name)
     if not sentences:
         raise ValueError("evaluate_heads expects at least one sentence, got none")
-    return total / max(weights, 1), {name: counts.report() for name, counts in gathered.items()}
+    return total / max(count, 1), {name: counts.report() for name, counts in gathered.items()}
 
 
 def heads_loss(
@@ -126,19 +124,6 @@ def heads_loss(
         return heads.linear_loss(nodes, pairs, targets.mask, weights=values[where])
     chosen = targets.relation[:, list(config.assignment)] if len(config.relations) > 1 else targets.relation
     return relation_loss(heads.scores(nodes), chosen, targets.mask, objective=objective, reduction=reduction)
-
-
-def _weight_of(
-    target: Float[Tensor, "batch head node node"],
-    mask: Bool[Tensor, "batch node"],
-    objective: Objective,
-    reduction: Reduction,
-) -> int:
-    """How many sentences, pairs or rows ``relation_loss`` averages over, so that means of batches make a whole one."""
-    real = mask[:, :, None] & mask[:, None, :]
-    is_of_pairs = objective in ("mse", "bce")
-    counts = real.sum((1, 2)) if is_of_pairs else ((target * real[:, None]).sum(-1) > 0).sum((1, 2))
-    return int((counts if reduction == "pairs" else counts > 0).sum())
 
 
 # Relations that are a tree as a whole; those with labels are parts of one.

@@ -217,8 +217,7 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
         ParseError: if a file of the folder is missing or damaged.
 
     Warns:
-        UserWarning: if the heads were trained on a backbone with other parameters, or the layer starts with random
-            parts, which were not saved as they had not been trained.
+        UserWarning: if the heads were trained on a backbone with other parameters.
 
     Example:
         >>> from transformers import BertConfig, BertModel

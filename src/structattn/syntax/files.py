@@ -92,8 +92,11 @@ def check_readable(path: str | os.PathLike[str]) -> None:
         next(read_lines(path), None)
 
 
-def check_apart(*paths: str | os.PathLike[str]) -> None:
-    """Refuse to write where is read, or two results into one file.
+def check_apart(*paths: str | os.PathLike[str] | None) -> None:
+    """Refuse to write into a file that is read, or two results into one file.
+
+    Args:
+        paths: what is read and written; ``None`` is none.
 
     Raises:
         ConfigError: if two paths are one file, whatever they are called.
@@ -107,6 +110,8 @@ def check_apart(*paths: str | os.PathLike[str]) -> None:
     """
     known: dict[str, str | os.PathLike[str]] = {}
     for path in paths:
+        if path is None:
+            continue
         place = os.path.realpath(path)
         if os.path.exists(place) and not os.path.isfile(place):
             continue  # a terminal or a pipe loses nothing
