@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 # What takes longest comes first, and with it what forks: one worker gets it all, and with it the only server of forks.
 FIRST = (
     *("test_unchecked.py", "test_resumption.py", "test_training.py", "test_parsing_run.py", "test_model_folder.py"),
-    *("test_token2token.py", "test_cli.py"),
+    *("test_token2token.py", "test_cli.py", "test_reproduction_tables.py"),
 )
 
 

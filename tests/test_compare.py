@@ -534,9 +534,12 @@ def test_resamples_are_drawn_in_blocks_that_fit_into_memory(
 ) -> None:
     """An extreme difference is never reached by chance: its p-value counts the resamples."""
     monkeypatch.setattr(significance, "_CELLS", cells)
-    swaps = significance._swaps(5, samples, np.random.default_rng(0))
-    for drawn in (significance._resamples(5, samples, (0, 0)), swaps):
-        blocks = list(drawn)
+    swaps = list(significance._swaps(5, samples, np.random.default_rng(0)))
+    kept = list(significance._resamples(5, samples, (0, 0)))
+    monkeypatch.setattr(significance, "_KEPT", 0)
+    streamed = list(significance._resamples(5, samples, (0, 0)))
+    assert np.array_equal(np.concatenate(kept), np.concatenate(streamed))
+    for blocks in (kept, streamed, swaps):
         assert [block.shape[1] for block in blocks] == [5] * len(blocks)
         assert sum(len(block) for block in blocks) == samples
         rows = max(1, cells // 5)

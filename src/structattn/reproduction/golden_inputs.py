@@ -2,9 +2,11 @@
 
 import contextlib
 import dataclasses
+import functools
+import json
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from structattn.data import Example
@@ -23,7 +25,9 @@ _SIZES = {
 }
 """Layers and heads of MiniLM and narrower: every option of a row that counts them fits."""
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_VOCABULARY = (*_SPECIAL, *_LETTERS, *(f"##{letter}" for letter in _LETTERS))
 _SEED = 7
 
 
@@ -76,25 +80,44 @@ def golden_backbone(heads: Mapping[str, Any] | None = None) -> Iterator[tuple[st
     Raises:
         MissingExtra: if transformers is not installed.
     """
-    import torch
-
-    from structattn.pretrained import HydraConfig, HydraModel
     from structattn.training.state import preserved_randomness
 
+    with preserved_randomness(), _quiet(require("transformers", "train")):
+        yield _backbone(), None if heads is None else _adapter(json.dumps(heads))
+
+
+# A table has many rows on a backbone, and all of them this one: its folders stay as long as the process.
+@functools.cache
+def _folders() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="structattn-")
+
+
+def _model() -> Any:
+    import torch
+
+    transformers = require("transformers", "train")
+    torch.manual_seed(_SEED)
+    return transformers.BertModel(transformers.BertConfig(vocab_size=len(_VOCABULARY), **_SIZES)).eval()
+
+
+@functools.cache
+def _backbone() -> str:
     transformers, tokenizers = require("transformers", "train"), require("tokenizers", "train")
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    words = [*_SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
-    with tempfile.TemporaryDirectory() as temporary, preserved_randomness(), _quiet(transformers):
-        folder, adapter = Path(temporary, "backbone"), Path(temporary, "heads")
-        torch.manual_seed(_SEED)
-        model = transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **_SIZES)).eval()
-        model.save_pretrained(folder)
-        reader = tokenizers.BertWordPieceTokenizer({word: number for number, word in enumerate(words)})
-        names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), _SPECIAL, strict=True))
-        transformers.BertTokenizerFast(tokenizer_object=reader._tokenizer, **names).save_pretrained(folder)
-        if heads is not None:
-            HydraModel(model, HydraConfig(**{"num_heads": None, **heads})).save_pretrained(adapter)
-        yield str(folder), None if heads is None else str(adapter)
+    folder = os.path.join(_folders().name, "backbone")
+    _model().save_pretrained(folder)
+    reader = tokenizers.BertWordPieceTokenizer({word: number for number, word in enumerate(_VOCABULARY)})
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), _SPECIAL, strict=True))
+    transformers.BertTokenizerFast(tokenizer_object=reader._tokenizer, **names).save_pretrained(folder)
+    return folder
+
+
+@functools.cache
+def _adapter(heads: str) -> str:
+    from structattn.pretrained import HydraConfig, HydraModel
+
+    folder = os.path.join(_folders().name, f"heads-{_adapter.cache_info().misses}")
+    HydraModel(_model(), HydraConfig(**{"num_heads": None, **json.loads(heads)})).save_pretrained(folder)
+    return folder
 
 
 @contextlib.contextmanager

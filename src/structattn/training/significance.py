@@ -19,16 +19,18 @@ here loops over resamples.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped, UInt8
 
 from structattn.tasks.metrics import Metric
 
 # Weights held at a time: samples x examples.
 _CELLS = 4_000_000
+# Counts of one resampling that are kept, in bytes.
+_KEPT = 32_000_000
 # Examples drawn at a time.
 _CACHED = 65_536
 
@@ -282,23 +284,27 @@ def _p_value(as_extreme: np.ndarray) -> float:
     return float((1 + as_extreme.sum()) / (1 + len(as_extreme)))
 
 
-def _resamples(examples: int, samples: int, seed: tuple[int, ...]) -> Iterable[Float[np.ndarray, "sample example"]]:
+def _resamples(examples: int, samples: int, seed: tuple[int, ...]) -> Iterator[Float[np.ndarray, "sample example"]]:
     """How often each example was drawn, which is the same for all systems on as many examples."""
-    if examples * samples <= _CELLS:
-        return [_drawn_at_once(examples, samples, seed)]
-    generator = _generator(seed, 0)
-    return _in_blocks(lambda rows: _draw(rows, examples, generator), examples, samples)
+    if examples * samples > _KEPT:
+        generator = _generator(seed, 0)
+        return _in_blocks(lambda start, end: _draw(end - start, examples, generator, np.float64), examples, samples)
+    kept = _kept(examples, samples, seed)
+    return _in_blocks(lambda start, end: kept[start:end].astype(np.float64), examples, samples)
 
 
-@functools.lru_cache(maxsize=1)
-def _drawn_at_once(examples: int, samples: int, seed: tuple[int, ...]) -> Float[np.ndarray, "sample example"]:
-    drawn = _draw(samples, examples, _generator(seed, 0))
+@functools.lru_cache(maxsize=4)
+def _kept(examples: int, samples: int, seed: tuple[int, ...]) -> UInt8[np.ndarray, "sample example"]:
+    """The counts, which one comparison after another asks for; that one passes 255 has a probability below 1e-500."""
+    drawn = _draw(samples, examples, _generator(seed, 0), np.uint8)
     drawn.flags.writeable = False
     return drawn
 
 
-def _draw(rows: int, examples: int, generator: np.random.Generator) -> Float[np.ndarray, "row example"]:
-    counts = np.empty((rows, examples))
+def _draw(
+    rows: int, examples: int, generator: np.random.Generator, dtype: type[np.number]
+) -> Shaped[np.ndarray, "row example"]:
+    counts = np.empty((rows, examples), dtype)
     # Some rows at a time, that what lies between stays in the processor's cache.
     step = max(1, _CACHED // examples)
     offsets = examples * np.arange(step)[:, None]
@@ -313,10 +319,14 @@ def _swaps(
     examples: int, samples: int, generator: np.random.Generator
 ) -> Iterator[Float[np.ndarray, "sample example"]]:
     """One where an example's answers are exchanged, zero elsewhere."""
-    return _in_blocks(lambda rows: generator.integers(2, size=(rows, examples)).astype(np.float64), examples, samples)
+
+    def drawn(start: int, end: int) -> np.ndarray:
+        return generator.integers(2, size=(end - start, examples)).astype(np.float64)
+
+    return _in_blocks(drawn, examples, samples)
 
 
-def _in_blocks(draw: Callable[[int], np.ndarray], examples: int, samples: int) -> Iterator[np.ndarray]:
+def _in_blocks(rows: Callable[[int, int], np.ndarray], examples: int, samples: int) -> Iterator[np.ndarray]:
     block = max(1, _CELLS // examples)
     for start in range(0, samples, block):
-        yield draw(min(block, samples - start))
+        yield rows(start, min(start + block, samples))
