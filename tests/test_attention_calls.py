@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import structattn as sa
 from attention_layers import DIM, LAYERS, LONG, MIDDLE, ON_TREES, SHORT, VOCABULARY
 from structattn.functional import attention
-from structattn.layers import MultiHeadAttention
+from structattn.layers import CrossAttention, MultiHeadAttention, TreeCrossAttention, WindowAttention
 from structattn.syntax import MissingStructure
 
 BATCH = sa.collate([LONG, SHORT], VOCABULARY)
@@ -125,3 +125,36 @@ def test_dropout_leaves_the_weights_that_are_returned() -> None:
     whole, same = attention(queries, keys, values, need_weights=True)
     assert torch.equal(weights, same)
     assert not torch.allclose(dropped, whole)
+
+
+@pytest.mark.parametrize("undefined", [math.nan, math.inf])
+@pytest.mark.parametrize("name", [*LAYERS, *ON_TREES])
+def test_undefined_padding_changes_neither_results_nor_gradients(name: str, undefined: float) -> None:
+    torch.manual_seed(3)
+    layer = LAYERS[name]() if name in LAYERS else ON_TREES[name][1]()
+    number = BATCH.require("constituency", wanted_by="the test").mask if name == "tree attention" else BATCH.mask
+    states = torch.randn(*number.shape, DIM, generator=torch.Generator().manual_seed(1))
+    answers = []
+    for padding in (0.5, undefined):
+        given = torch.where(number.unsqueeze(-1), states, padding).requires_grad_()
+        layer.zero_grad()
+        output, weights = layer(given, BATCH, need_weights=True)
+        output.square().sum().backward()
+        answers.append([output, weights, given.grad, *(parameter.grad for parameter in layer.parameters())])
+    for clean, other in zip(*answers, strict=True):
+        assert (clean is None and other is None) or torch.equal(clean, other)
+
+
+def test_undefined_padding_of_a_source_changes_nothing() -> None:
+    mask, targets = torch.tensor([[True, True, False]]), torch.randn(1, 2, 4)
+    trees = sa.TreeBatch(torch.tensor([[1, 1, 2]]), mask, None, num_leaves=1)
+    cross, of_trees, window = CrossAttention(4, 2), TreeCrossAttention(4, 2), WindowAttention(4)
+    attends = (
+        lambda source: cross(targets, cross.source(source, mask))[0],
+        lambda source: of_trees(targets, of_trees.source(source, trees))[0],
+        lambda source: window(source, mask, queries=targets)[0],
+    )
+    source = torch.randn(1, 3, 4)
+    undefined = torch.where(mask.unsqueeze(-1), source, math.nan)
+    for attend in attends:
+        assert torch.equal(attend(undefined), attend(source))

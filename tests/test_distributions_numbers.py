@@ -291,3 +291,20 @@ def test_ties_are_broken_in_the_same_way_each_time() -> None:
     assert chain.to_structure(chain.argmax()).tolist() == [0, 0, 0, 0]
     projective = DependencyCRF(torch.zeros(4, 5))
     assert torch.equal(projective.argmax(), DependencyCRF(torch.zeros(4, 5)).argmax())
+
+
+@every_family
+def test_nothing_overflows_but_what_a_type_cannot_hold(family: Family) -> None:
+    """Up to the magnitudes that docs/algorithms.md names, under "Limits"."""
+    shares = [own.abs().clamp(min=1, max=3) / 3 for own in family.random(4, 2, seed=3)]
+    single = [(own * 3e38).float() for own in shares]
+    ours, exact = family.build(*single), family.build(*(own.double() for own in single))
+    assert (ours.log_partition() == torch.inf).all()
+    torch.testing.assert_close(ours.marginals().double(), exact.marginals())
+    torch.testing.assert_close(ours.entropy().double(), exact.entropy())
+    assert torch.equal(ours.argmax().double(), exact.argmax())
+    for sign in (1.0, -1.0):
+        huge, large = (family.build(*(own * sign * 2.0**power for own in shares)) for power in (1011, 100))
+        torch.testing.assert_close(huge.log_partition(), huge.topk_scores(1)[0])
+        torch.testing.assert_close(huge.marginals(), large.marginals())
+        torch.testing.assert_close(huge.entropy(), large.entropy())

@@ -68,6 +68,18 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: SemiMarkovCRF(torch.zeros(4, 2, 1, 1)).from_structure(torch.tensor([[0, 4, 0]])),
         "a segment has 4 words: expected at most 2",
     ),
+    (
+        lambda: kl_divergence(DependencyCRF(torch.zeros(2, 3, 4)), DependencyCRF(torch.zeros(3, 3, 4))),
+        r"\[2, 3, 4\].* cannot be compared with .*\[3, 3, 4\].*: expected batch shapes that broadcast",
+    ),
+    (
+        lambda: DependencyCRF(torch.zeros(2, 3, 4), [3, 2]).cross_entropy(DependencyCRF(torch.zeros(2, 3, 4))),
+        "lengths cannot be compared: item 1 has 2 and 3 words",
+    ),
+    (
+        lambda: DependencyCRF(torch.zeros(3, 4), 1).cross_entropy(DependencyCRF(torch.zeros(3, 4), 3)),
+        "lengths cannot be compared: the sentence has 1 and 3 words",
+    ),
 ]
 
 
@@ -86,6 +98,49 @@ def test_square_scores_are_refused_with_the_line_that_converts_them(
         kind(scores)
     (line,) = re.findall(rf"From {library} \([^)]*\): (.*?)(?:\. From|$)", str(refusal.value))
     assert torch.equal(eval(line, {"torch": torch, "scores": scores}), ours)
+
+
+@every_family
+@pytest.mark.parametrize("name", ["log_prob", "to_structure"])
+def test_parts_are_shaped_like_the_scores(family: Family, name: str) -> None:
+    """With and without checks of the values: a shape is never taken for another one."""
+    for checks in (True, False):
+        ours = family.build(*family.random(3, 2), validate_args=checks)
+        event = tuple(ours.event_shape)
+        wrong: list[tuple[object, str]] = [
+            (torch.zeros(2, *event[:-1], event[-1] + 1), rf"parts of shape .*: expected {re.escape(str(event))} at"),
+            (torch.zeros(event[1:]), rf"parts of shape .*: expected {re.escape(str(event))} at the end"),
+            (torch.zeros(()), r"parts of shape \(\): expected"),
+            (torch.zeros(5, *event), r"parts with leading axes \(5,\) do not fit the batch shape \(2,\)"),
+            (torch.zeros(2, *event, dtype=torch.complex64), r"parts of type torch\.complex64: expected real numbers"),
+            ([0.0], "of type list: expected a tensor of parts"),
+        ]
+        for value, message in wrong:
+            with pytest.raises(ValueError, match=f"^{name}.*{message}"):
+                question(name)(ours, value)
+            with pytest.raises(ValueError, match=f"^support.check.*{message}"):
+                inspect.unwrap(type(ours.support).check)(ours.support, value)
+
+
+@pytest.mark.parametrize("kind", [DependencyCRF, NonProjectiveDependencyCRF])
+@pytest.mark.parametrize("single_root", ["no", 1, None, [True], torch.tensor(True)])
+def test_one_root_or_several_is_a_truth_value(kind: type[StructuredDistribution], single_root: object) -> None:
+    with pytest.raises(ValueError, match=rf"{kind.__name__}: single_root of .*: expected True or False"):
+        unchecked(kind, torch.zeros(3, 4), single_root=single_root)
+
+
+@pytest.mark.parametrize("kind", [IndependentChoice, IndependentSelection])
+@pytest.mark.parametrize(
+    ("allowed", "message"),
+    [
+        (torch.ones(3), r"allowed of type torch\.float32: expected a tensor of type torch\.bool"),
+        ([True, True, True], "allowed of type list: expected"),
+        (torch.ones(4, dtype=torch.bool), r"allowed of shape \(4,\) does not fit scores of shape \(2, 3\)"),
+    ],
+)
+def test_a_mask_of_keys_is_one(kind: type, allowed: object, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"{kind.__name__}: {message}"):
+        inspect.unwrap(kind.__init__)(kind.__new__(kind), torch.zeros(2, 3), allowed)
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])

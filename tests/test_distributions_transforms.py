@@ -101,6 +101,7 @@ def test_hessians_agree_whichever_mode_makes_them(family: Family, question: str)
     expected = torch.autograd.functional.hessian(function, tuple(potentials))[0][0]
     torch.testing.assert_close(torch.func.hessian(function)(*potentials), expected)
     torch.testing.assert_close(torch.func.jacrev(torch.func.jacrev(function))(*potentials), expected)
+    torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(function))(*potentials), expected)
 
 
 @every_family
@@ -131,6 +132,50 @@ def test_forward_mode_is_the_derivative_along_a_direction(family: Family, questi
     with forward_ad.dual_level():
         duals = [forward_ad.make_dual(own, along) for own, along in zip(potentials, directions, strict=True)]
         torch.testing.assert_close(forward_ad.unpack_dual(function(*duals)).tangent, expected)
+
+
+@every_family
+@pytest.mark.parametrize("question", ["log_partition", "entropy", "marginals"])
+@forward_mode
+def test_forward_over_forward_mode_is_the_second_derivative(family: Family, question: str) -> None:
+    """Of scores that are no linear function of what is changed, so that the first tangents have tangents, too."""
+    potentials, direction = family.random(3, 2, seed=4), family.random(3, 2, seed=5)
+
+    def at(step: Tensor) -> Tensor:
+        return total(family, question)(
+            *(own + (step * along).sin() for own, along in zip(potentials, direction, strict=True))
+        )
+
+    def slope(step: Tensor) -> Tensor:
+        tangent: Tensor = torch.func.jvp(at, (step,), (torch.ones_like(step),))[1]
+        return tangent
+
+    step = torch.tensor(0.3, dtype=torch.float64)
+    _, second = torch.func.jvp(slope, (step,), (torch.ones_like(step),))
+    torch.testing.assert_close(second, torch.autograd.functional.hessian(at, step))
+
+
+@every_family
+@pytest.mark.parametrize("question", TWICE)
+def test_hessians_times_vectors(family: Family, question: str) -> None:
+    potentials, vectors = tuple(family.random(3, seed=4)), tuple(family.random(3, seed=5))
+    function = total(family, question)
+    rows = torch.autograd.functional.hessian(function, potentials)
+    expected = [
+        sum(
+            (block.flatten(own.dim()) @ vector.flatten()).view_as(own)
+            for block, vector in zip(row, vectors, strict=True)
+        )
+        for row, own in zip(rows, potentials, strict=True)
+    ]
+    _, found = torch.autograd.functional.vhp(function, potentials, vectors)
+    for own, by_hand in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, by_hand)
+    if question == "entropy":
+        with pytest.raises(NotImplementedError, match=r"fourth derivative .* one derivative more than vhp"):
+            torch.autograd.functional.hvp(function, potentials, vectors)
+    else:
+        torch.testing.assert_close(torch.autograd.functional.hvp(function, potentials, vectors)[1], found)
 
 
 @every_family

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.distributions import kl_divergence
 
-from structattn.distributions import StructuredDistribution
+from structattn.distributions import DependencyCRF, StructuredDistribution
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -145,3 +146,25 @@ def test_nothing_waits_for_an_accelerator(family: Family, monkeypatch: pytest.Mo
     monkeypatch.undo()
     for own, expected in zip(answers[:5], Answers(family, QUESTIONS)(*arguments)[:5], strict=True):
         torch.testing.assert_close(own, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_forward_mode_interrupts_the_graph() -> None:
+    """A node of a graph has no tangents, and torch takes what is missing for zero."""
+
+    def function(scores: Tensor) -> Tensor:
+        return DependencyCRF(scores).entropy()
+
+    def tangent(called: Callable[[Tensor], Tensor]) -> Tensor | None:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(called(forward_ad.make_dual(scores, direction))).tangent
+
+    scores, direction = torch.randn(2, 1, 2, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = tangent(function)
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="eager")
+    torch.testing.assert_close(compiled(scores), function(scores))  # this graph is not taken for one with tangents
+    torch.testing.assert_close(tangent(compiled), expected)
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError, match="`disable`"):
+        tangent(torch.compile(function, backend="eager", fullgraph=True))

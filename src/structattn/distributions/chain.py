@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from structattn import kernels
 from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, refuse_first
+from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
 
 
 class LinearChainCRF(StructuredDistribution):
@@ -95,7 +95,7 @@ class LinearChainCRF(StructuredDistribution):
 
     def to_structure(self, parts: Float[Tensor, "*shape word state"]) -> Int[Tensor, "*shape word"]:
         """Tags, 0 beyond the end of a sentence; -1 everywhere where there is no sequence."""
-        _, lengths = aligned_lengths(self, parts.shape[:-2], what="parts")
+        lengths = lengths_of_parts(self, parts, what="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word state"]:

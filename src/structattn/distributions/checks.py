@@ -6,6 +6,7 @@ Values are looked at only where there are numbers and nothing has to wait for th
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -144,6 +145,28 @@ def refuse_undefined_scores(family: str, scores: Tensor, real_parts: Bool[Tensor
             f"{family}: {int(undefined.sum())} of {undefined.numel()} scores are nan or +inf; "
             "expected finite scores, or -inf to forbid a part"
         )
+
+
+def checked_broadcast(shape: torch.Size, other: torch.Size, why: Callable[[], str]) -> torch.Size:
+    """The shape that two shapes broadcast to.
+
+    Args:
+        shape: one of them.
+        other: the other one.
+        why: what is wrong if there is none; it is not asked before, as in a graph it would settle the sizes.
+
+    Raises:
+        ValueError: with this message.
+
+    Example:
+        >>> checked_broadcast(torch.Size([5, 1]), torch.Size([2]), lambda: "never")
+        torch.Size([5, 2])
+    """
+    try:
+        full: torch.Size = torch.broadcast_shapes(shape, other)
+    except RuntimeError:
+        raise ValueError(why()) from None
+    return full
 
 
 def checked_count(k: Any) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 from structattn import kernels
 from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, refuse_first
+from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
 
 
 class ConstituencyCRF(StructuredDistribution):
@@ -69,8 +69,8 @@ class ConstituencyCRF(StructuredDistribution):
 
         Where there is no tree, every row is ``(-1, -1)``.
         """
+        lengths = lengths_of_parts(self, parts, what="to_structure")
         posts = parts.shape[-1]
-        _, lengths = aligned_lengths(self, parts.shape[:-2], what="parts")
         post = torch.arange(posts, device=parts.device)
         order = (post[:, None] * posts + (posts - 1 - post)).flatten()
         unused = posts * posts

@@ -17,7 +17,7 @@ from torch import Tensor
 from structattn import kernels
 from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, refuse_first
+from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
 from structattn.kernels.heads import real_arcs
 
 _SQUARE_LAYOUTS = (
@@ -42,6 +42,8 @@ class HeadDistribution(StructuredDistribution):
     ) -> None:
         name = type(self).__name__
         (scores,) = checked_scores(name, scores=scores)
+        if not isinstance(single_root, bool):
+            raise ValueError(f"{name}: single_root of {single_root!r}: expected True or False")
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
             square = scores.dim() >= 2 and scores.shape[-1] == scores.shape[-2]
             layouts = _SQUARE_LAYOUTS if square else ""
@@ -60,7 +62,7 @@ class HeadDistribution(StructuredDistribution):
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
         """Heads as CoNLL ids, 0 beyond the end of a sentence; -1 everywhere where there is no tree."""
-        _, lengths = aligned_lengths(self, parts.shape[:-2], what="parts")
+        lengths = lengths_of_parts(self, parts, what="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word head_id"]:
@@ -158,6 +160,8 @@ class NonProjectiveDependencyCRF(HeadDistribution):
 
     ``p(z) = exp( sum over arcs of scores[m, h] - A )``, where ``A`` is the log-determinant of the Laplacian of
     ``exp(scores)``, found by an elimination that never subtracts. Rows and columns as in `DependencyCRF`.
+
+    All questions take time in ``n^3``, but with a single root ``topk(k)`` may take up to ``k n^4``.
 
     Args:
         scores: score of each head of each word.

@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
 from structattn.distributions.checks import (
+    checked_broadcast,
     checked_count,
     checked_generator,
     checked_sample_shape,
@@ -176,7 +177,7 @@ class StructuredDistribution(Distribution, ABC):
         ``p`` has.
 
         Raises:
-            ValueError: if the other has another family or shape.
+            ValueError: if the other has another family, shape or options, or sentences of other lengths.
         """
         mine, theirs = self._comparable(other)
         log_partition, _, gap_to_theirs, other_log_partition = mine._beside(theirs)
@@ -336,10 +337,19 @@ class StructuredDistribution(Distribution, ABC):
             raise ValueError(f"{self!r} cannot be compared with {other!r}: expected the same options")
         mine, theirs = self, other
         if self._batch_shape != other._batch_shape:
-            shape = torch.broadcast_shapes(self._batch_shape, other._batch_shape)
+            shape = checked_broadcast(
+                self._batch_shape,
+                other._batch_shape,
+                lambda: f"{self!r} cannot be compared with {other!r}: expected batch shapes that broadcast",
+            )
             mine, theirs = self.expand(shape), other.expand(shape)
         if values_matter(None, self.lengths) and not torch.equal(mine.lengths, theirs.lengths):
-            raise ValueError(f"{type(self).__name__}: sentences of different lengths cannot be compared")
+            place = tuple((mine.lengths != theirs.lengths).nonzero()[0].tolist())
+            item = f"item {place[0] if len(place) == 1 else place}" if place else "the sentence"
+            raise ValueError(
+                f"{type(self).__name__}: sentences of different lengths cannot be compared: {item} has "
+                f"{int(mine.lengths[place])} and {int(theirs.lengths[place])} words"
+            )
         return mine, theirs
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from structattn.distributions.checks import checked_generator, checked_sample_shape, checked_scores
+from structattn.distributions.checks import checked_broadcast, checked_generator, checked_sample_shape, checked_scores
 from structattn.functional import masked_softmax, very_negative
 
 
@@ -25,7 +25,18 @@ class _IndependentRows:
     allowed: Bool[Tensor, "*batch key"]
 
     def __post_init__(self) -> None:
-        checked_scores(type(self).__name__, scores=self.scores)
+        name = type(self).__name__
+        checked_scores(name, scores=self.scores)
+        kind = getattr(self.allowed, "dtype", type(self.allowed).__name__)
+        if kind != torch.bool:
+            raise ValueError(f"{name}: allowed of type {kind}: expected a tensor of type torch.bool")
+        scores, allowed = self.scores.shape, self.allowed.shape
+        if scores != allowed:
+            checked_broadcast(
+                scores,
+                allowed,
+                lambda: f"{name}: allowed of shape {tuple(allowed)} does not fit scores of shape {tuple(scores)}",
+            )
 
     def _possible(self) -> Bool[Tensor, "*batch key"]:
         """Keys that are allowed and whose score does not forbid them."""
@@ -43,7 +54,7 @@ class IndependentChoice(_IndependentRows):
         allowed: which keys may be chosen; ``True`` is allowed.
 
     Raises:
-        ValueError: if the scores are no floating-point numbers.
+        ValueError: if the scores are no floating-point numbers, or the mask is none or has another shape.
 
     Example:
         >>> from structattn.distributions import IndependentChoice
@@ -86,7 +97,7 @@ class IndependentSelection(_IndependentRows):
         allowed: which keys may be selected; ``True`` is allowed.
 
     Raises:
-        ValueError: if the scores are no floating-point numbers.
+        ValueError: if the scores are no floating-point numbers, or the mask is none or has another shape.
 
     Example:
         >>> from structattn.distributions import IndependentSelection

@@ -13,7 +13,7 @@ from torch import Tensor
 from structattn import kernels
 from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, refuse_first
+from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
 
 
 class SemiMarkovCRF(StructuredDistribution):
@@ -72,7 +72,7 @@ class SemiMarkovCRF(StructuredDistribution):
         Where there is no segmentation, every row is ``(-1, -1, -1)``.
         """
         words, _, _, states = self._event_shape
-        _, lengths = aligned_lengths(self, parts.shape[:-4], what="parts")
+        lengths = lengths_of_parts(self, parts, what="to_structure")
         used, index = parts.sum(-2).flatten(-2).max(-1)
         start = torch.arange(words, device=parts.device).expand_as(index)
         segments = torch.stack([start, start + index // states + 1, index % states], -1)

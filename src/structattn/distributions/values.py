@@ -8,6 +8,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.distributions import constraints
 
+from structattn.distributions.checks import checked_broadcast
+
 if TYPE_CHECKING:
     from structattn.distributions.distribution import StructuredDistribution
 
@@ -40,16 +42,19 @@ class Structures(constraints.Constraint):
         return f"{type(self).__name__}({self._distribution!r})"
 
     def check(self, value: Tensor) -> Bool[Tensor, "*shape"]:
-        """Which items are a structure: some structure has no other parts, and it has all of them."""
+        """Which items are a structure: some structure has no other parts, and it has all of them.
+
+        Raises:
+            ValueError: if the shape is not that of parts.
+        """
         distribution = self._distribution
-        event = distribution.event_shape
-        shape = torch.broadcast_shapes(value.shape[: value.dim() - len(event)], distribution.batch_shape)
+        event, lengths = distribution.event_shape, lengths_of_parts(self._distribution, value, what="support.check")
+        shape = lengths.shape
         parts = value.detach().double().expand(*shape, *event).reshape(shape.numel(), *event)
-        lengths = distribution.lengths.expand(shape).reshape(shape.numel())
         used = torch.zeros_like(parts).masked_fill(parts == 0, -torch.inf)
-        log_count, marginals = distribution._marginals_of_parts(used, lengths)
-        # Counts are whole numbers, so rounding cannot mislead.
-        alike = ((marginals - parts).abs() < 0.5) & ((parts == 0) | (parts == 1))
+        log_count, marginals = distribution._marginals_of_parts(used, lengths.reshape(shape.numel()))
+        # Counts are whole numbers, as are the marginals where there is one structure: rounding cannot mislead.
+        alike = parts == marginals.round()
         return ((log_count.abs() < 0.5) & alike.flatten(1).all(-1)).view(shape)
 
 
@@ -61,7 +66,7 @@ def parts_of(distribution: "StructuredDistribution", value: Any) -> Tensor:
         value: what came.
 
     Raises:
-        ValueError: if it fits neither parts nor structures, or both.
+        ValueError: if it fits neither parts nor structures, or both, or does not fit the batch.
 
     Example:
         >>> from structattn.distributions import DependencyCRF
@@ -73,13 +78,11 @@ def parts_of(distribution: "StructuredDistribution", value: Any) -> Tensor:
             f"log_prob of type {type(value).__name__}: expected a tensor of parts or {distribution.structures}"
         )
     event, shape = tuple(distribution.event_shape), tuple(value.shape)
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        alternative = f", or integers for {distribution.structures}"
+        lengths_of_parts(distribution, value, what="log_prob", alternative=alternative)
+        return value.double()
     are_parts = shape[max(len(shape) - len(event), 0) :] == event
-    if value.is_floating_point() or value.dtype == torch.bool:
-        if are_parts:
-            return value.double()
-        raise ValueError(
-            f"log_prob: parts of shape {shape}: expected {event} at the end, or integers for {distribution.structures}"
-        )
     is_structure = distribution._is_structure_shape(shape)
     if are_parts and is_structure:
         raise ValueError(
@@ -89,6 +92,7 @@ def parts_of(distribution: "StructuredDistribution", value: Any) -> Tensor:
     if is_structure:
         return distribution.from_structure(value).double()
     if are_parts:
+        lengths_of_parts(distribution, value, what="log_prob")
         return value.double()
     raise ValueError(
         f"log_prob: integers of shape {shape}: expected {distribution.structures}, or parts with {event} at the end"
@@ -147,13 +151,43 @@ def aligned_lengths(
         >>> aligned_lengths(DependencyCRF(torch.zeros(2, 3, 4)), torch.Size([5, 1]), what="heads")[0]
         torch.Size([5, 2])
     """
-    try:
-        full = torch.broadcast_shapes(shape, distribution.batch_shape)
-    except RuntimeError:
-        raise ValueError(
-            f"{what} with leading axes {tuple(shape)} do not fit the batch shape {tuple(distribution.batch_shape)}"
-        ) from None
+    batch = distribution.batch_shape
+    if shape == batch:
+        return shape, distribution.lengths
+    full = checked_broadcast(
+        shape, batch, lambda: f"{what} with leading axes {tuple(shape)} do not fit the batch shape {tuple(batch)}"
+    )
     return full, distribution.lengths.expand(full)
+
+
+def lengths_of_parts(
+    distribution: "StructuredDistribution", parts: object, *, what: str, alternative: str = ""
+) -> Int[Tensor, "*shape"]:
+    """The lengths in the shape of parts without their own axes, broadcast against the batch.
+
+    Args:
+        distribution: whose parts these are.
+        parts: what came.
+        what: was called, for the message.
+        alternative: what else is taken, for the message.
+
+    Raises:
+        ValueError: if these are no parts, or do not fit the batch.
+
+    Example:
+        >>> from structattn.distributions import DependencyCRF
+        >>> lengths_of_parts(DependencyCRF(torch.zeros(2, 3, 4), [3, 1]), torch.zeros(5, 1, 3, 4), what="check").shape
+        torch.Size([5, 2])
+    """
+    event = tuple(distribution.event_shape)
+    if not isinstance(parts, Tensor):
+        raise ValueError(f"{what} of type {type(parts).__name__}: expected a tensor of parts {event}{alternative}")
+    shape = tuple(parts.shape)
+    if parts.is_complex():
+        raise ValueError(f"{what}: parts of type {parts.dtype}: expected real numbers{alternative}")
+    if shape[max(len(shape) - len(event), 0) :] != event:
+        raise ValueError(f"{what}: parts of shape {shape}: expected {event} at the end{alternative}")
+    return aligned_lengths(distribution, parts.shape[: len(shape) - len(event)], what=f"{what}: parts")[1]
 
 
 def integers(structure: object, expected: str, fits: Callable[[tuple[int, ...]], bool]) -> Int[Tensor, "..."]:

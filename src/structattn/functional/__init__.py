@@ -3,7 +3,14 @@
 from structattn.functional.attention import attention
 from structattn.functional.graphs import is_exporting
 from structattn.functional.hierarchical_accumulation import accumulate, hierarchical_accumulation
-from structattn.functional.masking import additive_mask, masked_max, masked_mean, masked_softmax, very_negative
+from structattn.functional.masking import (
+    additive_mask,
+    masked_max,
+    masked_mean,
+    masked_softmax,
+    masked_states,
+    very_negative,
+)
 from structattn.functional.products import linear
 from structattn.functional.rows import take_rows
 from structattn.functional.shapes import round_down, round_up
@@ -24,6 +31,7 @@ __all__ = [
     "masked_max",
     "masked_mean",
     "masked_softmax",
+    "masked_states",
     "one_thread",
     "round_down",
     "round_up",

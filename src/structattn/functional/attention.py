@@ -32,7 +32,7 @@ def attention(
     Args:
         queries: one row for each query, usually ``(batch, head, query, channel)``.
         keys: one row for each key.
-        values: one row for each key.
+        values: one row for each key; where no query may attend, keys and values must be finite all the same.
         allowed: ``True`` where a query may attend to a key; everywhere if ``None``. Broadcast.
         bias: added to the scores, where ``-inf`` forbids a key, too; nothing if ``None``. Broadcast.
         dropout: share of the weights that is dropped; 0 outside of training.

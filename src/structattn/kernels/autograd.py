@@ -4,13 +4,13 @@ Log-partition alone and marginals alone have functions of their own, which save 
 for: for a batch of short sentences that would take longer than the kernels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 
 from structattn.kernels.arrays import Scores
 from structattn.kernels.batching import merged, restored
@@ -69,6 +69,7 @@ is_mapped = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tenso
 
 
 def _unwrapped(tensor: Any) -> Any:
+    """The tensor below a level that is gone, as it is when what ``torch.func.vjp`` returns is called."""
     unwrap = getattr(torch._C._functorch, "unwrap_if_dead", None)
     return tensor if tensor is None or unwrap is None else unwrap(tensor)
 
@@ -116,6 +117,11 @@ class _Marginals(Function):
         return None, None, None, *(own if want else None for own, want in zip(at.summed(found), wanted, strict=True))
 
 
+def _primal(tensor: Any) -> Any:
+    """The tensor without its tangent of the innermost level."""
+    return None if tensor is None else forward_ad.unpack_dual(tensor).primal
+
+
 @lru_cache
 def _transformed(rule: Rule) -> Any:
     """A function that the transforms of ``torch.func`` know how to take apart."""
@@ -131,16 +137,15 @@ def _transformed(rule: Rule) -> Any:
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
 
-    def point(ctx: Any) -> Point:
-        # What ``torch.func.vjp`` returns is called when its level is gone.
-        lengths, *arrays = map(_unwrapped, ctx.saved_tensors)
+    def point(ctx: Any, entered: Callable[[Any], Any]) -> Point:
+        lengths, *arrays = map(entered, ctx.saved_tensors)
         groups = _groups(arrays, rule.num_vectors + 1 + rule.saves_parts)
         parts = groups.pop() if rule.saves_parts else None
         return Point(ctx.operators, groups[0], lengths, ctx.options, groups[1:], parts)
 
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         wanted = _groups(ctx.needs_input_grad[3:], rule.num_vectors + 1)
-        found = rule.pullback(point(ctx), grads, wanted)
+        found = rule.pullback(point(ctx, _unwrapped), grads, wanted)
         flat = (
             own if want else None
             for group, wishes in zip(found, wanted, strict=True)
@@ -149,7 +154,10 @@ def _transformed(rule: Rule) -> Any:
         return None, None, None, *flat
 
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-        return rule.pushforward(point(ctx), _groups(tangents[3:], rule.num_vectors + 1))
+        # torch switches forward mode off here, for an outer ``jvp`` as well, which would then find no tangents. Back
+        # on, it must not see those of this level: they are what is being computed.
+        with forward_ad._set_fwd_grad_enabled(True):
+            return rule.pushforward(point(ctx, _primal), _groups(tangents[3:], rule.num_vectors + 1))
 
     def vmap(info: Any, in_dims: Any, operators: Differentiable, options: Any, *tensors: Tensor | None) -> Any:
         shared = operators.family.shared_axes

@@ -4,6 +4,7 @@ Reference: Kim et al. (2017), Structured attention networks, section 3.3.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -129,12 +130,23 @@ class Operators:
     ) -> Sequence[Tensor]:
         further = [vector for group in vectors for vector in group]
         given = [vector for vector in further if vector is not None]
+        if torch.compiler.is_compiling() and is_forward():
+            return _outside_of_graphs(rule, self, scores, lengths, vectors, options)
         if _is_traced(*scores, *given) or any(map(autograd.is_mapped, given)):
             found = self._nodes.rules[rule](*scores, lengths, *further, list(options))
             return (found,) if isinstance(found, Tensor) else tuple(found)
         if autograd.transforms_are_active() or _is_recorded(*scores, *given):
             return autograd.apply(rule, self, scores, lengths, vectors, options)
         return rule.value(Point(self, scores, lengths, options, vectors))
+
+
+def _outside_of_graphs(*arguments: Any) -> Sequence[Tensor]:
+    """A rule as a function of autograd, which ``torch.compile`` interrupts its graph for: nodes have no tangents.
+
+    torch would take the missing tangents for zero, without a word.
+    """
+    found: Sequence[Tensor] = torch.compiler.disable(autograd.apply)(*arguments)
+    return found
 
 
 def is_eager(*tensors: Tensor) -> bool:

@@ -191,7 +191,8 @@ def _third(at: Point) -> tuple[Tensor, ...]:
 def _refuse_fourth(at: Point, *_: Any) -> Any:
     raise NotImplementedError(
         f"structattn::{at.operators.family.name}: the fourth derivative of the log-partition was asked for; "
-        "derivatives up to the third are exact, further ones are not implemented"
+        "derivatives up to the third are exact, further ones are not implemented. Where a Hessian times a vector was "
+        "wanted: torch.autograd.functional.hvp takes one derivative more than vhp, which returns the same"
     )
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import attention
+from structattn.functional import attention, masked_states
 from structattn.layers.inputs import batch_of
 from structattn.layers.linear import glorot_linear
 from structattn.layers.relative import RelativePosition
@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
         """
         num, length, _ = states.shape
         batch = batch_of(states, batch, wanted_by="MultiHeadAttention")
-        projected = self.project(states).view(num, length, 3, self.num_heads, self.head_dim)
+        projected = self.project(masked_states(states, batch.mask)).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         prior = self._prior_value(batch)
         heads, weights = attention(
@@ -120,7 +120,7 @@ class MultiHeadAttention(nn.Module):
         )
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         if self.output_moves_zero:
-            output = output.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+            output = masked_states(output, batch.mask)
         return output, weights
 
     def allowed_keys(

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from structattn.functional import attention
+from structattn.functional import attention, masked_states
 from structattn.layers.linear import glorot_linear
 
 
@@ -56,7 +56,7 @@ class CrossAttention(nn.Module):
 
     def source(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"]) -> CrossSource:
         """The keys, values and mask of a source, computed once for all targets."""
-        keys, values = _heads(self.of_source(states), 2, self.num_heads)
+        keys, values = _heads(self.of_source(masked_states(states, mask)), 2, self.num_heads)
         return CrossSource(keys, values, mask)
 
     def forward(

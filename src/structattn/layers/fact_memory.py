@@ -100,7 +100,7 @@ def _restore_switch(layer: LinearStart, state: dict[str, Tensor], prefix: str, *
 class MemoryHops(LinearStart):
     r"""``p^k = softmax(<m_i^k, u^k>)``, ``u^{k+1} = u^k + sum_i p_i^k o_i^k``: Sukhbaatar et al. (2015), section 2.
 
-    While ``is_linear`` holds the softmax is left out (linear start, section 4.2).
+    While ``is_linear`` holds the softmax is left out (linear start, section 4.2). Padding must be finite.
 
     Example:
         >>> keys = torch.ones(1, 2, 3, 4)

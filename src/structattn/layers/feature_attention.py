@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import masked_softmax, token2token, token2token_weights
+from structattn.functional import masked_softmax, masked_states, token2token, token2token_weights
 from structattn.layers.gates import FusionGate
 from structattn.layers.inputs import batch_of, mask_of
 from structattn.layers.linear import glorot_linear
@@ -89,7 +89,7 @@ class Token2Token(nn.Module):
         """
         batch = batch_of(states, batch, wanted_by="Token2Token")
         allowed = self._allowed(batch)
-        states = states.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+        states = masked_states(states, batch.mask)
         dropped = self.dropout(states)
         a, b_keys = self.from_query(dropped), self.from_key(dropped)
         output = token2token(a, b_keys, self.bias, states, allowed, self.scale)
@@ -171,10 +171,10 @@ class DirectionalSelfAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch word hidden"], Float[Tensor, "batch 1 word word"] | None]:
         """Contextualise the words; arguments and weights are those of :class:`Token2Token`."""
         batch = batch_of(states, batch, wanted_by="DirectionalSelfAttention")
-        entered = self.activation(self.enter(self.dropout(states)))
+        entered = self.activation(self.enter(self.dropout(masked_states(states, batch.mask))))
         attended, weights = self.attention(entered, batch, need_weights=need_weights)
         output, _ = self.gate(entered, attended)
-        return output.masked_fill(~batch.mask.unsqueeze(-1), 0.0), weights
+        return masked_states(output, batch.mask), weights
 
 
 class Source2Token(nn.Module):
@@ -209,7 +209,7 @@ class Source2Token(nn.Module):
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool the real states, all of them if ``mask`` is ``None``; no real state gives the zero vector."""
         mask = mask_of(states, mask, wanted_by=type(self).__name__)
-        return _pool(states, mask, self.scorer(states), need_weights=need_weights)
+        return _pool(states, mask, self.scorer, need_weights=need_weights)
 
 
 class AdditivePooling(nn.Module):
@@ -244,7 +244,7 @@ class AdditivePooling(nn.Module):
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool the real states, all of them if ``mask`` is ``None``; the weights repeat over the features."""
         mask = mask_of(states, mask, wanted_by=type(self).__name__)
-        return _pool(states, mask, self.scorer(states), need_weights=need_weights)
+        return _pool(states, mask, self.scorer, need_weights=need_weights)
 
 
 def _scorer(dim: int, outputs: int, activation: nn.Module, *, dropout: float, bias: bool = True) -> nn.Sequential:
@@ -257,10 +257,10 @@ def _scorer(dim: int, outputs: int, activation: nn.Module, *, dropout: float, bi
     )
 
 
-def _pool(states: Tensor, mask: Tensor, scores: Tensor, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-    weights = masked_softmax(scores, mask.unsqueeze(-1), dim=1)
-    # Zero weight does not silence an infinite state, so padding is cleared as well.
-    vector = (weights * states.masked_fill(~mask.unsqueeze(-1), 0.0)).sum(1)
+def _pool(states: Tensor, mask: Tensor, scorer: nn.Module, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+    states = masked_states(states, mask)
+    weights = masked_softmax(scorer(states), mask.unsqueeze(-1), dim=1)
+    vector = (weights * states).sum(1)
     return vector, weights.expand_as(states) if need_weights else None
 
 

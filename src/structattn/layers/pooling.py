@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import masked_max, masked_mean, masked_softmax
+from structattn.functional import masked_max, masked_mean, masked_softmax, masked_states
 from structattn.layers.feedforward import FeedForward
 from structattn.layers.inputs import mask_of
 
@@ -49,8 +49,9 @@ class AttentivePooling(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; the weights sum to one over the real states, feature by feature. Padding must be finite."""
+        """Pool; the weights sum to one over the real states, feature by feature."""
         mask = mask_of(states, mask, wanted_by="AttentivePooling")
+        states = masked_states(states, mask)
         weights = masked_softmax(self.scorer(states), mask.unsqueeze(-1), dim=1)
         return (weights * states).sum(1), weights if need_weights else None
 

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
+from structattn.functional import masked_states
 from structattn.layers.expectations import Expectation, PartDistribution, marginals
 from structattn.layers.inputs import mask_of
 
@@ -145,16 +146,18 @@ class StructuredAttention(nn.Module):
         """Attend.
 
         Args:
-            states: of the words, which the scorer reads.
+            states: of the words, which the scorer reads. Padding may hold anything; in states of each step, which are
+                not copied to clear it, it must be finite.
             batch: the sentences, or a mask that is ``True`` at the words that count; all of them if ``None``.
             queries: who attends, for scorers that take queries; the words themselves if ``None``.
             values: what is attended to; the states themselves if ``None``.
             need_weights: also return the weights.
         """
         words = self._words(states, batch)
-        parts = self.expectation(self._distribution(words.first(states), words.mask, queries))
-        looked_at = states if values is None else values
-        output, weights = self.reader(parts, words.first(looked_at), words.mask if queries is None else None)
+        read = words.first(states)
+        parts = self.expectation(self._distribution(read, words.mask, queries))
+        looked_at = read if values is None else words.first(values)
+        output, weights = self.reader(parts, looked_at, words.mask if queries is None else None)
         if queries is None:
             output = words.back(output)
         if not need_weights:
@@ -191,12 +194,16 @@ class _Words:
         self.mask = mask if self._order is None else mask.gather(1, self._order)
 
     def first(self, states: Tensor) -> Tensor:
-        """The states of the words that count, then the others."""
-        return states if self._order is None else states.gather(1, self._order.unsqueeze(-1).expand_as(states))
+        """The states of the words that count, then zeros; states of each step as they are."""
+        if states.dim() > 3:
+            return states
+        if self._order is not None:
+            states = states.gather(1, self._order.unsqueeze(-1).expand_as(states))
+        return masked_states(states, self.mask)
 
     def back(self, states: Tensor) -> Tensor:
         """Rows where their words stand; zero for those that do not count."""
         if self._rank is None:
             return states
         rows = states.gather(1, self._rank.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
-        return rows.masked_fill(~self._mask.unsqueeze(-1), 0.0)
+        return masked_states(rows, self._mask)

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, TreeBatch
-from structattn.functional import TreeOperator, accumulate, attention
+from structattn.functional import TreeOperator, accumulate, attention, masked_states
 from structattn.layers.inputs import batch_of
 from structattn.layers.linear import glorot_linear
 from structattn.priors import Prior, Subtree
@@ -199,6 +199,7 @@ class TreeAttention(nn.Module):
                 f"TreeAttention got states of {states.shape[0]} trees with {states.shape[1]} nodes, "
                 f"but the batch has {trees.mask.shape[0]} with {trees.mask.shape[1]}"
             )
+        states = masked_states(states, trees.mask)
         projected = self.project(states).unflatten(-1, (3, self.num_heads, -1))
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         leaves, nodes = values.split([trees.num_leaves, values.shape[2] - trees.num_leaves], dim=2)
@@ -213,8 +214,7 @@ class TreeAttention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )
-        output = self.output(heads.transpose(1, 2).flatten(2)).masked_fill(~trees.mask.unsqueeze(-1), 0.0)
-        return output, weights
+        return masked_states(self.output(heads.transpose(1, 2).flatten(2)), trees.mask), weights
 
     def allowed_keys(
         self,

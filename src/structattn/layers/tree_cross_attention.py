@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import TreeBatch
+from structattn.functional import masked_states
 from structattn.layers.cross_attention import CrossAttention, CrossSource
 from structattn.layers.tree_attention import HierarchicalAccumulation
 
@@ -61,6 +62,7 @@ class TreeCrossAttention(nn.Module):
                 f"TreeCrossAttention got states of {states.shape[0]} trees with {states.shape[1]} nodes, "
                 f"but the trees are {trees.mask.shape[0]} with {trees.mask.shape[1]}"
             )
+        states = masked_states(states, trees.mask)
         raw = self.attention.source(states, trees.mask)
         leaves, nodes = raw.values.split([trees.num_leaves, raw.values.shape[2] - trees.num_leaves], dim=2)
         nodes = self.accumulation(states[:, : trees.num_leaves], leaves, nodes, trees)

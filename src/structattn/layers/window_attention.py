@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from structattn.functional import masked_softmax
+from structattn.functional import masked_softmax, masked_states
 from structattn.layers.linear import glorot_linear
 
 
@@ -82,4 +82,4 @@ class WindowAttention(nn.Module):
         precision = F.softplus(self.precision(queries)).to(centres.dtype)
         scores = -precision * (centres.unsqueeze(-1) - words).square()
         weights = masked_softmax(scores, mask.unsqueeze(1)).to(states.dtype)
-        return weights @ states, weights.unsqueeze(1)
+        return weights @ masked_states(states, mask), weights.unsqueeze(1)
