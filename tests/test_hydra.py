@@ -17,7 +17,7 @@ import structattn as sa
 from backbones import KINDS, minilm_tokenizer, opened, tiny
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
-from structattn.layers import PretrainedBackbone, RelationHeads, relation_loss
+from structattn.layers import BackboneEmbedding, PretrainedBackbone, RelationHeads, relation_loss
 from structattn.pretrained import (
     HydraConfig,
     HydraLayer,
@@ -28,11 +28,12 @@ from structattn.pretrained import (
     with_other_trees,
 )
 from structattn.pretrained.adapter import backbone_fingerprint
+from structattn.pretrained.encoder import hydra
 from structattn.pretrained.evaluation import area_under_curve, heads_loss, tree_heads
 from structattn.reproduction.records import record_of
 from structattn.reproduction.rows import Row
 from structattn.syntax import ConfigError, ParseError
-from structattn.training.heads import pretrain
+from structattn.training.heads import pretrain, pretrain_heads
 from structattn.training.heads_config import PretrainingConfig, heads_optimization
 
 STYLES = {"residual": 1_771_776, "gated": 2_362_369, "attention": 2_363_904, "transformer": 7_087_872}
@@ -314,6 +315,10 @@ def test_heads_are_of_the_type_of_the_backbone(style, place, tmp_path):
     model.save_pretrained(tmp_path)
     again = add_heads(base, tmp_path).eval()
     assert all(torch.equal(again.hydra.parts[name], part) for name, part in model.hydra.parts.items())
+    for heads in ("trained", "random"):
+        embedder = BackboneEmbedding(PretrainedBackbone(base, minilm_tokenizer()))
+        encoder = hydra(embedder, adapter=str(tmp_path), heads=heads)
+        assert encoder(sa.collate(SENTENCES[:2], sa.Vocabulary([]))).vector.dtype == torch.bfloat16
 
 
 def test_heads_do_not_fit_another_backbone(tmp_path):
@@ -470,6 +475,29 @@ def test_sentences_that_cannot_be_learnt_from_are_counted():
     assert found.coverage == pytest.approx((count - 70 + 62) / count)  # of the long one 62 words and two special tokens
     with pytest.raises(ConfigError, match="no sentence to learn from: 1 lack"):
         pretrain(backbone_of(), config_of(), [sa.Sentence(["hush"])], held_out=SENTENCES[:2])
+
+
+def test_relations_that_no_two_words_have_are_refused_or_named(folder, caplog):
+    one = sa.Sentence(["hush"], dependency=sa.DependencyTree([0]))
+    for relation in (("arc", "arc", "child", "head:nsubjj"), "head:root"):  # a root has no head
+        with pytest.raises(ConfigError, match=f"relation '{relation if relation[0] == 'h' else relation[-1]}': no two"):
+            pretrain(backbone_of(), config_of(relation=relation), SENTENCES[:8], held_out=SENTENCES[8:16])
+    sa.write_conllu(folder / "one.conllu", [one])
+    given = {"treebank": "trees.conllu", "dev": "one.conllu", "backbone": "backbone", "out": "run"}
+    paths = {name: str(folder / path) for name, path in given.items()}
+    config = PretrainingConfig(**paths, heads=config_of(special="ignore"), optimization=heads_optimization())
+    found = pretrain_heads(config)
+    assert "relation 'arc': no two words have it in the 1 sentences to choose by" in caplog.text
+
+    def refused(name):
+        raise AssertionError(f"JSON has no {name}")
+
+    written = json.loads((folder / "run" / "result.json").read_text(), parse_constant=refused)
+    assert written["relations"]["arc"]["area"] is None
+    again = pretrain_heads(config, resume=True).relations["arc"]
+    assert math.isnan(again.area)
+    assert math.isnan(found.relations["arc"].area)
+    assert again.metrics() == found.relations["arc"].metrics()
 
 
 def test_other_trees_are_of_the_same_length():

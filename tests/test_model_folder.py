@@ -96,6 +96,15 @@ def test_a_model_comes_back_the_same(encoder: str, tmp_path: Path) -> None:
         assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
+def test_loading_leaves_the_random_state_of_its_caller(tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    sa.encoders.build("emb_s2t", vocab_size=3, dim=4).save_pretrained(tmp_path / "model")
+    assert not torch.equal(torch.get_rng_state(), before)  # to build one draws
+    before = torch.get_rng_state()
+    sa.load(tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 @pytest.mark.parametrize("encoder", sorted(ENCODERS))
 def test_transformers_reads_and_writes_the_same_folder(encoder: str, tmp_path: Path) -> None:
     from transformers import AutoConfig, AutoModelForSequenceClassification
@@ -127,6 +136,9 @@ def test_transformers_forward_from_ids(tmp_path: Path) -> None:
     torch.testing.assert_close(output.logits, model(batch))
     torch.testing.assert_close(output.loss, model.loss(batch))
     assert loaded(sentences.tokens, sentences.mask).loss is None
+    for labels in ([-1] * len(SENTENCES), [2] * len(SENTENCES), [0.0] * len(SENTENCES), [[1]] * len(SENTENCES), [1]):
+        with pytest.raises(ConfigError, match=f"a class number from 0 to 1 for each of {len(SENTENCES)} texts, got"):
+            loaded(sentences.tokens, sentences.mask, labels=torch.tensor(labels))
     with pytest.raises(ConfigError, match="either batch= or input_ids="):
         loaded()
     with pytest.raises(ConfigError, match="unknown argument 'token_type_ids'"):

@@ -379,7 +379,10 @@ def test_kept_states_are_those_of_the_numbers_and_parameters_at_hand():
     kept.bfloat16().float()
     assert not torch.equal(check(), before)
     torch.nn.Sequential(kept).load_state_dict({f"0.{name}": one * 2 for name, one in kept.state_dict().items()})
-    check()
+    before = check()
+    with torch.no_grad():
+        next(kept.model.parameters()).mul_(2)
+    assert not torch.equal(check(), before)
 
 
 def test_pairs_are_read_as_one_text(folder):

@@ -81,6 +81,7 @@ def test_reading(folder: Path) -> None:
         (lambda data: _asked(data).update(question=7), "text under 'question' of question 'b'"),
         (lambda data: _asked(data)["answers"][0].update(answer_start="1"), "question 'b': expected a whole number"),
         (lambda data: _asked(data)["answers"][0].update(answer_start=5), "expected 'dog' at character 5"),
+        (lambda data: _asked(data).update(id="a"), "an id of its own for each question, 2 have the id 'a'"),
     ],
 )
 def test_files_that_are_not_squad(tmp_path: Path, change: Any, message: str) -> None:
@@ -200,3 +201,10 @@ def test_the_backbone_alone_is_a_model_of_transformers(
 def test_values_out_of_range(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         run_of(folder, tmp_path, **options)
+
+
+def test_windows_are_no_longer_than_the_backbone_reads(folder: Path, tmp_path: Path) -> None:
+    for adapter in (None, str(folder / "adapter")):
+        with pytest.raises(ConfigError, match="max_length: expected at most the 64 tokens of this backbone, got 65"):
+            run_questions(run_of(folder, tmp_path / "run", adapter=adapter, max_length=65))
+        assert not (tmp_path / "run").exists()

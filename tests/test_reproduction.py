@@ -339,6 +339,9 @@ def test_what_a_killed_process_left_of_a_line_is_removed(place: Place) -> None:
         stream.write('{"seed": 2, "conf')
     append_record(row, record)
     assert read_records(row) == [record, record]
+    row.records.write_bytes(row.records.read_bytes().removesuffix(b"\n"))
+    append_record(row, record)
+    assert read_records(row) == [record, record, record]
 
 
 def test_a_folder_of_another_configuration_is_no_record(place: Place) -> None:

@@ -193,6 +193,14 @@ def test_mistakes(tmp_path: Path, data: Any, options: dict[str, Any], error: typ
     assert not (tmp_path / "run").exists() or not any((tmp_path / "run").iterdir())
 
 
+def test_only_models_of_tasks_predict_and_are_evaluated(tmp_path: Path) -> None:
+    encoder = sa.encoders.build("emb_s2t", vocab_size=3, dim=4)
+    encoder.save_pretrained(tmp_path / "encoder")
+    for answer in (sa.predict, sa.evaluate):
+        with pytest.raises(ConfigError, match="encoder: expected the model of a task, it holds a SentenceEncoder"):
+            answer(tmp_path / "encoder", ROWS)
+
+
 def test_evaluation_needs_labels(tmp_path: Path) -> None:
     result = sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
     with pytest.raises(ConfigError, match="example 0 has no label to compare with; predict needs none"):

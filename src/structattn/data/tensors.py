@@ -70,7 +70,9 @@ def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
 
 
 def build_and_load(build: Callable[[], _Module], file: Path, *, prefix: str = "") -> _Module:
-    """Build a model and fill it from a file. A model that the file does not fit gets no memory.
+    """Build a model on the CPU and fill it from a file. A model that the file does not fit gets no memory.
+
+    The caller's random state stays as it was.
 
     Args:
         build: gives the model, the same at every call; it is called on the device ``meta`` first.
@@ -83,7 +85,8 @@ def build_and_load(build: Callable[[], _Module], file: Path, *, prefix: str = ""
     with torch.device("meta"):
         planned = build().state_dict()
     _compare(planned, {name.removeprefix(prefix): tensor for name, tensor in _read_shapes(file).items()}, file, prefix)
-    model = build()
+    with torch.random.fork_rng(devices=[]):  # of what is drawn here nothing stays
+        model = build()
     load_tensors(model, file, prefix=prefix)
     return model
 

@@ -31,7 +31,8 @@ class PretrainedBackbone(nn.Module):
             the last layer.
         is_frozen: keep the parameters as they are; the backbone then runs without gradients and without dropout.
         keep_states: keep the states of every text in memory (4 bytes a number), so that a frozen backbone reads it
-            once; until it is moved, converted or loaded. Parameters must not be changed in any other way.
+            once; until it is moved, converted, loaded or trained. A change through ``parameter.data``, which torch does
+            not count, goes unnoticed.
 
     Attributes:
         folder: where the model was read from; empty if it was not.
@@ -64,6 +65,7 @@ class PretrainedBackbone(nn.Module):
         if keep_states and not is_frozen:
             raise ConfigError("keep_states requires is_frozen=True")
         self.kept: dict[bytes, Tensor] | None = {} if keep_states else None
+        self._version = -1
         config: Any = model.config
         if getattr(config, "is_encoder_decoder", False):
             raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
@@ -133,6 +135,7 @@ class PretrainedBackbone(nn.Module):
         """States of all subwords, special ones included; zero at padding."""
         if self.kept is None or torch.compiler.is_compiling():  # texts cannot be told apart in a graph
             return self.output(subwords).masked_fill(~subwords.mask.unsqueeze(-1), 0.0)
+        self._forget_old()
         read = torch.stack([subwords.ids, subwords.segments], dim=-1)
         numbers = self._numbers()
         keys = [numbers + row[mask].cpu().numpy().tobytes() for row, mask in zip(read, subwords.mask, strict=True)]
@@ -162,6 +165,13 @@ class PretrainedBackbone(nn.Module):
         device = parameter.device.type
         cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         return f"{parameter.device} {parameter.dtype} {cast} ".encode()
+
+    def _forget_old(self) -> None:
+        """Drop the states if a parameter was changed in place, of which torch keeps count."""
+        version = sum(0 if one.is_inference() else one._version for one in self.model.parameters())
+        if version != self._version:
+            _forget(self)
+            self._version = version
 
     def _apply(self, *arguments: Any, **options: Any) -> "PretrainedBackbone":
         """Parameters that are moved or converted give other states."""

@@ -7,6 +7,7 @@ from structattn.syntax.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.layers import BackboneEmbedding, PretrainedBackbone
+    from structattn.layers.backbone_embedding import text_state
     from structattn.pretrained.config import HydraConfig
     from structattn.pretrained.controls import with_other_trees
     from structattn.pretrained.drift import head_drift
@@ -65,6 +66,7 @@ __all__ = [
     "make_windows",
     "relation_targets",
     "squad_scores",
+    "text_state",
     "with_other_trees",
 ]
 

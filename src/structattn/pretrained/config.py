@@ -34,7 +34,9 @@ class HydraConfig:
         subword: which subwords have the relations of their word: ``all``, the ``first``; the ``mean`` of all pairs of
             subwords is supervised; or ``sgnet``'s rule (every subword is a query, first subwords are keys).
         special: whether special tokens count, with nothing to relate to (``zero``), or not at all (``ignore``).
-        root_to_cls: relate the root of a sentence to the first special token.
+        root_to_cls: also relate the root word of a tree to the first special token, such as ``[CLS]``, as if that were
+            the artificial root of CoNLL-U (head 0): ``arc`` both ways, ``head`` and ``ancestor`` from the word to the
+            token, ``child`` from the token to the word; other relations stay as they are. The paper relates words only.
         objective: the loss between scores and relation, see ``relation_loss``.
         reduction: mean over sentences, or over all pairs of a batch.
         target_scale: factor of the relation. Scores of 0 and 1 give soft attention; 4 to 6 make it sharper.

@@ -83,7 +83,7 @@ def hydra(
     is_fresh = heads == "random" or not weights_file(adapter).is_file()
     if place_of(source.model, config.layer) is not None and source.kept is not None:
         raise ConfigError("keep_states: heads between two layers change the backbone's states; leave it out")
-    layer = HydraLayer(source.dim, config) if is_fresh else add_heads(source.model, adapter).hydra
+    layer = add_heads(source.model, config if is_fresh else adapter).hydra
     if frozen_heads:
         layer.heads.requires_grad_(False)
     return cls_encoder(embedder, HydraReader(layer), dropout=dropout)

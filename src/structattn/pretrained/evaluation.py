@@ -4,9 +4,10 @@ HYDRA (arXiv 2109.05349) prints none of these; they show whether pretraining had
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ class RelationReport:
         constant_error: of the best single constant for all pairs of all sentences.
         sentence_constant_error: of the best constant for each sentence by itself, an oracle.
         area: under the ROC curve of the mean of the heads' scores, over all pairs of different nodes; a constant has
-            0.5. ``nan`` where no pair or every pair is related.
+            0.5. ``nan`` where no pair or every pair is related; in files ``null``, as JSON has no other word for it.
         attachment: share of the arcs of gold trees that the maximum spanning tree of the mean of the heads' scores
             has: arcs without direction for ``arc``, heads of words for ``head`` and ``child``. ``None`` for others.
         neighbours: what joining neighbouring words would find of them for ``arc``, and calling the next word the head
@@ -53,8 +54,23 @@ class RelationReport:
             >>> RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6, 0.8)).metrics()["accuracy"]
             0.7
         """
-        values = {**vars(self), "accuracy": fmean(self.accuracy) if self.accuracy else None}
-        return {name: value for name, value in values.items() if value is not None and not math.isnan(value)}
+        values = {**self.to_dict(), "accuracy": fmean(self.accuracy) if self.accuracy else None}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**vars(self), "area": None if math.isnan(self.area) else self.area}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "RelationReport":
+        """The inverse of ``to_dict``.
+
+        Example:
+            >>> RelationReport.from_dict({**RelationReport(0.1, 0.1, 0.1, 0.5, None, None, ()).to_dict(), "area": None})
+            RelationReport(mean_squared_error=0.1, ..., area=nan, attachment=None, neighbours=None, accuracy=())
+        """
+        area = math.nan if values["area"] is None else values["area"]
+        return cls(**{**values, "area": area, "accuracy": tuple(values["accuracy"])})
 
 
 def evaluate_heads(

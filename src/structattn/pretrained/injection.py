@@ -83,6 +83,7 @@ class InjectedModel(nn.Module):
         self.prior = prior
         self.layers = tuple(layers)
         self.tokenizer = tokenizer
+        self.max_length = None if tokenizer is None else max_input_length(model, tokenizer)
         self.description = description
         self._takes_segments = takes_token_types(model)
         self._bias: AttentionBias | None = None
@@ -124,9 +125,8 @@ class InjectedModel(nn.Module):
         if self.tokenizer is None:
             raise ConfigError("this model was injected without a tokenizer: pass tokenizer=, or subwords")
         sentences = texts.sentences if isinstance(texts, SentenceBatch) else texts
-        limit = max_input_length(self.model, self.tokenizer)
         device = next(self.model.parameters()).device
-        return collate_subwords(sentences, self.tokenizer, max_length=limit).to(device)
+        return collate_subwords(sentences, self.tokenizer, max_length=self.max_length).to(device)
 
     def words_of(self, subwords: SubwordBatch) -> SentenceBatch:
         """The words of each text as one sentence, which the prior reads."""

@@ -10,6 +10,7 @@ from structattn.data import SubwordBatch, parse_relation
 from structattn.layers import PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.placement import place_of
+from structattn.pretrained.relations import relation_targets
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 
@@ -89,9 +90,19 @@ class RelationBatches:
         """
         if not self.sentences:
             raise ConfigError(
-                f"heads: no sentence to {purpose}: {self.missing} lack what {self.config.relations} need, "
-                f"{self.too_long} are too long"
+                f"heads: no sentence to {purpose}: {self.missing} lack the tree or matrix of "
+                f"{', '.join(self.config.relations)}, {self.too_long} are too long"
             )
+
+    def absent_relations(self) -> list[str]:
+        """The relations that no two words have in any sentence, as where a label is misspelt."""
+        absent = set(self.config.relations)
+        for subwords in self.subwords():
+            if not absent:
+                break
+            found = (relation_targets(subwords, self.config).relation != 0).any(-1).any(-1).any(0).tolist()
+            absent -= {name for name, is_there in zip(self.config.relations, found, strict=True) if is_there}
+        return sorted(absent)
 
     def batches(self) -> Iterator[tuple[SubwordBatch, Tensor]]:
         """All sentences, sorted by length, with their states."""

@@ -1,5 +1,6 @@
 """The files of SQuAD (Rajpurkar et al. 2016, 2018): JSON, an article a title, its paragraphs, their questions."""
 
+import collections
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -15,8 +16,8 @@ def read_squad(path: str | os.PathLike[str]) -> list[Question]:
     A question whose ``is_impossible`` is true has no answers, whatever ``plausible_answers`` say.
 
     Raises:
-        ParseError: if the file is missing, no JSON, of another layout, without any question, or an answer does not
-            stand where it says; the message names the question.
+        ParseError: if the file is missing, no JSON, of another layout, without any question, two questions have one id,
+            or an answer does not stand where it says; the message names the question.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -35,6 +36,9 @@ def read_squad(path: str | os.PathLike[str]) -> list[Question]:
     found = list(_questions(content, path))
     if not found:
         raise ParseError("expected at least one question, there is none", file=path)
+    counts = collections.Counter(one.id for one in found if one.id)
+    if counts and (most := counts.most_common(1)[0])[1] > 1:
+        raise ParseError(f"expected an id of its own for each question, {most[1]} have the id {most[0]!r}", file=path)
     return found
 
 

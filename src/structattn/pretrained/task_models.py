@@ -87,8 +87,7 @@ class _HydraTaskModel(SavedModel):
     def from_config(cls: type[_Model], config: Mapping[str, Any], folder: Path) -> _Model:
         """The model that ``config`` describes, backbone included, with fresh parameters."""
         hydra = HydraModel(_fresh_backbone(folder / _BACKBONE), HydraConfig.from_dict(config["hydra"]))
-        given = {"dropout": _DROPOUT, **config}  # the first folders did not say it
-        return cls(hydra, **{name: given[name] for name in cls.settings})
+        return cls(hydra, **{name: config[name] for name in cls.settings})
 
     @classmethod
     def from_pretrained(cls: type[_Model], folder: str | Path) -> _Model:

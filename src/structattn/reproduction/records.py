@@ -22,6 +22,7 @@ from structattn import __version__
 from structattn.reproduction.golden import same_output
 from structattn.reproduction.rows import Row, symbolic
 from structattn.syntax.errors import ConfigError
+from structattn.syntax.files import parse_json
 from structattn.syntax.folders import described_by, read_json, read_json_lines, read_yaml
 from structattn.tasks.metrics import METRICS
 from structattn.tasks.sums import Counted
@@ -177,7 +178,10 @@ def is_present(record: Record, row: Row, golden: Sequence[float] | None) -> bool
 
 
 def append_record(row: Row, record: Record) -> None:
-    """Add a line to the records of a row; what a killed process left of a line is removed."""
+    """Add a line to the records of a row; what a killed process left of a line is removed.
+
+    A whole line stays, also where an editor left out the line break at the end.
+    """
     row.records.parent.mkdir(parents=True, exist_ok=True)
     values = {name: value for name, value in dataclasses.asdict(record).items() if value is not None}
     line = json.dumps(values, ensure_ascii=False) + "\n"
@@ -185,10 +189,22 @@ def append_record(row: Row, record: Record) -> None:
         fcntl.flock(stream, fcntl.LOCK_EX)
         stream.seek(0)
         written = stream.read()
-        stream.truncate(written.rfind(b"\n") + 1)
+        end = written.rfind(b"\n") + 1
+        if _is_json(written[end:]):
+            stream.write(b"\n")
+        else:
+            stream.truncate(end)
         stream.write(line.encode())
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        parse_json(text)
+    except ValueError:
+        return False
+    return True
 
 
 def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], golden: Sequence[float] | None) -> Record:

@@ -104,7 +104,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         )
         values = {item.name: getattr(found, item.name) for item in dataclasses.fields(found) if item.name != "model"}
         for part in _REPORTS:
-            values[part] = {name: dataclasses.asdict(report) for name, report in values[part].items()}
+            values[part] = {name: report.to_dict() for name, report in values[part].items()}
         metrics = {"held_out_loss": found.loss, **_metrics(found.relations)}
         return {
             **values,
@@ -116,10 +116,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
     def read(folder: RunFolder, values: Mapping[str, Any]) -> Pretraining:
         known = {item.name: values[item.name] for item in dataclasses.fields(Pretraining) if item.name in values}
         for part in _REPORTS:
-            known[part] = {
-                name: RelationReport(**{**report, "accuracy": tuple(report["accuracy"])})
-                for name, report in values[part].items()
-            }
+            known[part] = {name: RelationReport.from_dict(report) for name, report in values[part].items()}
         return Pretraining(add_heads(backbone.model, folder.best), **{**known, "epochs": tuple(values["epochs"])})
 
     return carry_out(
@@ -184,7 +181,8 @@ def pretrain(
         accelerator: an ``accelerate.Accelerator``; one on whichever device there is if ``None``.
 
     Raises:
-        ConfigError: if no sentence is left to learn from or to choose by, or the heads do not fit the backbone.
+        ConfigError: if no sentence is left to learn from or to choose by, a relation holds between no two words to
+            learn from, or the heads do not fit the backbone.
         StructAttnError: if the loss is not finite.
 
     Example:
@@ -216,7 +214,7 @@ def pretrain(
             for some in (sentences, held_out, test)
         )
         for purpose, source in (("learn from", train), ("choose by", dev), *([("test on", last)] if test else [])):
-            source.require(purpose)
+            _require(source, purpose, is_learnt=source is train)
         if control == "shuffled":
             train.sentences = with_other_trees(train.sentences, seed=seed)
         share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
@@ -254,6 +252,16 @@ def pretrain(
         backbone_fingerprint(model.base) == before,
         history.last["seconds"],
     )
+
+
+def _require(source: RelationBatches, purpose: str, *, is_learnt: bool) -> None:
+    """Some sentence to learn from or to measure on; a relation that is learnt must occur in them."""
+    source.require(purpose)
+    if absent := source.absent_relations():
+        lacking = f"relation {absent[0]!r}: no two words have it in the {len(source)} sentences to {purpose}"
+        if is_learnt:
+            raise ConfigError(f"{lacking}; are its labels those of the treebank?")
+        LOGGER.warning("%s, so its area under the curve is unknown", lacking)
 
 
 def _metrics(reports: Mapping[str, RelationReport]) -> dict[str, float]:

@@ -144,7 +144,8 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
             **kwargs: arguments of other models raise an error.
 
         Raises:
-            ConfigError: if neither or both of ``batch`` and ``input_ids`` are given, or an argument is unknown.
+            ConfigError: if neither or both of ``batch`` and ``input_ids`` are given, an argument is unknown, or
+                ``labels`` are not one class for each text.
         """
         unknown = [name for name in kwargs if name not in ("return_dict", "output_attentions", "output_hidden_states")]
         if unknown:
@@ -199,10 +200,15 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         sentences = tuple(Sentence(["?"] * int(length)) for length in mask.sum(-1))
         batch = SentenceBatch(tokens * mask, mask, mask.sum(-1), sentences=sentences)
         target = torch.zeros(len(tokens), len(self.model.labels), device=tokens.device)
+        names = tuple(map(str, range(len(tokens))))
         if labels is None:
-            return TaskBatch((batch,), target, target[:, 0], tuple(map(str, range(len(tokens)))))
+            return TaskBatch((batch,), target, target[:, 0], names)
+        is_class = labels.shape == mask.shape[:1] and not labels.is_floating_point()
+        if not is_class or not bool(((labels >= 0) & (labels < target.shape[1])).all()):
+            what = f"a class number from 0 to {target.shape[1] - 1} for each of {len(tokens)} texts"
+            raise ConfigError(f"labels: expected {what}, got {labels.tolist()}")
         target[torch.arange(len(tokens)), labels] = 1.0
-        return TaskBatch((batch,), target, target.sum(-1), tuple(map(str, range(len(tokens)))), len(tokens))
+        return TaskBatch((batch,), target, target.sum(-1), names, len(tokens))
 
 
 def register() -> None:

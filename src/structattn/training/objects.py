@@ -149,7 +149,9 @@ def _model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
     if isinstance(model, TaskModel):
         return model
     warn_if_unfinished(model)
-    found: TaskModel = load(model)
+    found = load(model)
+    if not isinstance(found, TaskModel):
+        raise ConfigError(f"{os.fspath(model)}: expected the model of a task, it holds a {type(found).__name__}")
     return found
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from structattn.layers import load_backbone
+from structattn.layers.backbone_facts import max_input_length
 from structattn.pretrained import (
     HydraModel,
     HydraModelForQuestionAnswering,
@@ -26,6 +27,7 @@ from structattn.pretrained import (
 )
 from structattn.pretrained.adapter import config_of, read_config
 from structattn.pretrained.squad import read_squad
+from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import replaced_folder, write_json, write_json_lines
 from structattn.training import machine
 from structattn.training.execution import carry_out
@@ -71,7 +73,8 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
     Raises:
         ParseError: for malformed data.
         ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds
-            another run; if the heads do not fit the backbone, or there is no such device.
+            another run; if the heads do not fit the backbone, windows are longer than it reads, or there is no such
+            device.
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
@@ -91,6 +94,9 @@ def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str
     questions, asked = _spread(read_squad(run.train), run.limit), _spread(read_squad(run.dev), run.dev_limit)
     torch.manual_seed(run.seed)
     model, tokenizer = build_model(run)
+    longest = max_input_length(model, None)  # what its tokenizer recommends may be less
+    if longest is not None and run.max_length > longest:
+        raise ConfigError(f"max_length: expected at most the {longest} tokens of this backbone, got {run.max_length}")
     windows = make_windows(questions, tokenizer, max_length=run.max_length, stride=run.stride)
     learner = _QuestionLearner(model, windows)
     sampler = batch_sampler(learner.lengths.tolist(), run.optimization, seed=run.seed)
