@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import importlib.metadata
 import io
 import json
@@ -224,6 +225,10 @@ def test_processes_side_by_side_do_not_repeat_warnings_of_torch(
         (ConfigError("no such thing"), 2, "structattn: error: no such thing\n"),
         (FileNotFoundError(2, "No such file or directory", "a.txt"), 2, "a.txt: no such file or directory\n"),
         (OSError(28, "No space left on device"), 2, "structattn: error: no space left on device\n"),
+        (OSError(errno.EIO, "Input/output error"), 2, "structattn: error: input/output error\n"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "a.txt"), 2, "a.txt: disk quota exceeded\n"),
+        (OSError(errno.ELOOP, "Too many levels of symbolic links", "a"), 2, "a: too many levels of symbolic links\n"),
+        (PermissionError(errno.EPERM, "Operation not permitted", "a.txt"), 2, "a.txt: operation not permitted\n"),
         (KeyboardInterrupt(), 130, "structattn: interrupted\n"),
     ],
 )
@@ -402,9 +407,29 @@ MISTAKES = {
         ["compare", "{run}", "{run}", "--flips", "10"],
         "--flips: expected a file that ends in .html, got '10'; --examples says how many to print",
     ),
+    "the format of no data": (
+        ["compare", "{run}", "{run}", "--data_format", "csv"],
+        "--data_format: changes nothing without --data",
+    ),
+    "two formats": (
+        ["compare", "{run}", "--format", "latex", "--json"],
+        "--format: expected none with --json, got latex",
+    ),
+    "fewer than no examples": (["compare", "{run}", "--examples", "-1"], "--examples: expected at least 0, got -1"),
+    "trees for no data": (["export", "{run}", "x", "--parses", "a"], "--parses: changes nothing without --data"),
     "unknown metric": (["compare", "{run}", "--metric", "f2"], "unknown metric 'f2'"),
     "no predictions": (["compare", "{run}", "--split", "test"], "this run has no predictions on 'test'; it has dev"),
     "nothing to plot": (["plot", "{run}"], "plot needs either --example, --text or --state"),
+    "a second text alone": (
+        ["plot", "{run}", "--example", "1", "--second", "a"],
+        "--second: changes nothing without --tex",
+    ),
+    "no words": (["plot", "{run}", "--text", " "], "--text: expected at least one word, got ' '"),
+    "unknown parser": (
+        ["eval", "{run}", "--data", "{corpus}/dev.txt", "--parser", "e"],
+        "unknown parser 'e'; known: en",
+    ),
+    "data for a text": (["plot", "{run}", "--text", "a", "--data", "x"], "--data: changes nothing without --example"),
     "no such example": (["plot", "{run}", "--example", "99"], "no example '99' among the 20 of the dev data"),
     "a model without data": (
         ["plot", "{run}/best", "--example", "1"],
@@ -502,8 +527,12 @@ def test_eval_agrees_with_the_run(call: Call, runs: Path, corpus: Path) -> None:
     assert line == f"accuracy {before['accuracy']:.4f}  macro_f1 {before['macro_f1']:.4f}\n"
 
 
-def test_eval_counts_labels_that_training_never_saw(call: Call, runs: Path, corpus: Path) -> None:
-    _, out, _ = call("eval", runs / "seed1", "--data", corpus / "unseen.txt", "--json")
+def test_labels_that_training_never_saw_are_counted_and_named(call: Call, runs: Path, corpus: Path) -> None:
+    _, out, told = call("eval", runs / "seed1", "--data", corpus / "unseen.txt", "--json")
+    (said,) = [line for line in told.splitlines() if line.startswith("warning: ")]
+    assert said.endswith("labels that are not among the 2 of the training data: 'furious'")
+    code, _, told = call("compare", runs / "seed1", runs / "seed2", "--data", corpus / "unseen.txt")
+    assert (code, told) == (0, said + "\n")
     values = json.loads(out)
     assert values["unseen_labels"] == 1
     assert values["accuracy"] <= 0.5
@@ -891,11 +920,16 @@ def test_configurations_of_heads(path: Path) -> None:
 @pytest.mark.parametrize("encoder", ["transformer", "ms_san", "disan", "bilstm_s2t", "tree_transformer", "tree_lstm"])
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.parent.name)
 def test_every_value_of_a_space_is_an_option_of_every_encoder(path: Path, encoder: str) -> None:
-    for name, values in read_space(path).items():
-        ends = values if isinstance(values, list) else [values["low"], values["high"]]
-        for value in ends:
-            chosen = ["--task", "trec", "--encoder", encoder, "--data.train", "x", f"--{name}", str(value)]
-            assert arguments.parse(train_command, chosen, name="train") is not None
+    ends = {
+        name: values if isinstance(values, list) else [values["low"], values["high"]]
+        for name, values in read_space(path).items()
+    }
+    # Of every option another value at a time, as reading a command line takes long.
+    for place in range(max(map(len, ends.values()))):
+        chosen = ["--task", "trec", "--encoder", encoder, "--data.train", "x"]
+        for name, values in ends.items():
+            chosen += [f"--{name}", str(values[place % len(values)])]
+        assert arguments.parse(train_command, chosen, name="train") is not None
 
 
 @pytest.mark.parametrize(

@@ -286,6 +286,7 @@ def test_a_text_is_parsed_by_a_parser_or_becomes_a_chain() -> None:
     assert chain["text"] == "Two kids wash."
     (phrases,) = Answers({"mine": words_model("tree_transformer", num_heads=2)}).ask(asked)["sentences"]
     assert phrases["phrases"] == [["X", 0, 4], ["X", 1, 4], ["X", 2, 4]]
+    assert phrases["heads"] is None, "a chain that the model does not read would be drawn as a parse"
     (bare,) = Answers({"mine": words_model("disan")}).ask(asked)["sentences"]
     assert (bare["heads"], bare["phrases"]) == (None, None)
     (parsed,) = Answers({"mine": words_model("disan")}, MissingTrees("en")).ask(asked)["sentences"]

@@ -49,7 +49,7 @@ def test_an_arc_is_moved_and_only_the_heads_that_read_the_tree_change(chromium: 
     with live(chromium) as page:
         before = weights(page)
         do(page, 1, 2)
-        assert "keys → near. 1 head moved; answer unchanged." in status(page)
+        assert "keys → near. 1 head moved; prediction unchanged." in status(page)
         assert heads(page) == list(DependencyTree(HEADS).moved(2, 2).heads)
         after = weights(page)
         expected = closeness(DependencyTree(heads(page)).distances()).ravel()
@@ -97,11 +97,11 @@ def test_a_new_root_turns_the_path_round_and_flips_the_answer(chromium: Any) -> 
         word(page, 4).focus()
         page.keyboard.press("r")
         assert "cabinet is the root." in status(page)
-        assert "answer plural → singular" in status(page)
+        assert "prediction plural → singular" in status(page)
         tree = DependencyTree(HEADS, TREE["labels"]).rerooted(4)
         found = explorer(page, "[app.state.sentences[0].heads, app.state.sentences[0].labels]")
         assert found == [list(tree.heads), list(tree.labels or ())]
-        assert page.locator(".classes").inner_text().split()[:4] == ["singular", "80.0", "+70.0", "plural"]
+        assert page.locator(".classes").inner_text().split()[:5] == ["singular", "80.0", "%", "+70.0", "plural"]
 
 
 def test_phrases_are_added_renamed_and_deleted(chromium: Any) -> None:

@@ -43,7 +43,8 @@ def test_values_names_and_answers_are_those_of_python(chromium: Any, folder: Pat
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         explorer(page, 'app.change({ by: "tokens" })')
         texts = "rows: head.rows.map(unit => unit.text), columns: head.columns.map(unit => unit.text)"
-        shown = explorer(page, f"app.heads[0].map(head => ({{values: [...head.values], kind: head.kind, {texts}}}))")
+        names = f"title: head.title, kind: head.kind, {texts}"
+        shown = explorer(page, f"app.heads[0].map(head => ({{values: [...head.values], {names}}}))")
         latent = explorer(page, "app.now[0].look.latent.map(tree => [...tree.weights])")
         labels = dict(
             zip(
@@ -54,6 +55,9 @@ def test_values_names_and_answers_are_those_of_python(chromium: Any, folder: Pat
         )
     heads = [(one, weights) for one in found.maps for weights in one.weights]
     assert len(shown) == len(heads)
+    titles = [(record["kind"], record["title"]) for record in shown]
+    assert len(set(titles)) == len(titles)
+    assert kind == "translation" or not [title for _, title in titles if "attention" in title], "no path of a module"
     for record, (one, weights) in zip(shown, heads, strict=True):
         assert (record["kind"], record["rows"], record["columns"]) == (one.kind, list(one.rows), list(one.columns))
         assert np.abs(np.array(record["values"]) - weights.flatten().numpy()).max(initial=0) < 1e-5
@@ -61,7 +65,7 @@ def test_values_names_and_answers_are_those_of_python(chromium: Any, folder: Pat
         assert np.abs(np.array(values) - tree.probabilities.flatten().numpy()).max() < 1e-5
     wanted = sorted(found.answer.probabilities.items(), key=lambda pair: -pair[1])[:8]
     assert set(labels) == {name for name, _ in wanted}
-    assert all(abs(float(labels[name]) - 100 * share) < 0.051 for name, share in wanted)
+    assert all(abs(float(labels[name].removesuffix(" %")) - 100 * share) < 0.051 for name, share in wanted)
 
 
 @pytest.mark.parametrize("kind", ["ms_san", "disan", "tree_lstm"])

@@ -35,7 +35,7 @@ def test_influence_is_shown_and_an_edit_that_flips_is_applied(chromium: Any) -> 
         assert page.locator(".bars i.bar-down").count() == 1
         page.get_by_role("button", name="Find an edit that flips").click()
         page.get_by_role("button", name="cabinet as the root").click()
-        assert "answer plural → singular" in status(page)
+        assert "prediction plural → singular" in status(page)
         assert [one["from"] for one in page.asked if one["do"] == "flip"] == [0, 6]
 
 
@@ -60,7 +60,7 @@ def test_a_search_for_edits_shows_how_far_it_is_and_can_be_stopped(chromium: Any
         assert asked == list(range(0, 10 * len(asked), 10))
         most[0] = last
         page.get_by_role("button", name="Try the others").click()
-        page.get_by_text("No single edit of the tree changes the answer.").wait_for()
+        page.get_by_text("No single edit of the tree changes the prediction.").wait_for()
         later = [one["from"] for one in page.asked if one["do"] == "flip"][len(asked) :]
         assert len(later) == 1
         assert later[0] in (10 * len(asked), 10 * (len(asked) - 1))

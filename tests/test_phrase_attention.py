@@ -143,7 +143,7 @@ def test_what_has_no_phrases_is_refused() -> None:
         phrase_attention(translator(), [])
     with pytest.raises(ConfigError, match="example 7 has no text for the decoder to read"):
         phrase_attention(translator(), [Example((SENTENCES[0],), id="7")])
-    with pytest.raises(ConfigError, match="expected attention over words and phrases, there is none"):
+    with pytest.raises(ConfigError, match="expected a model that attends over words and phrases"):
         phrase_attention(translator("transformer", "transformer"), EXAMPLES)
     with pytest.raises(MissingStructure):
         phrase_attention(translator(), [Example((sa.Sentence(["a"]),), "x")])

@@ -1,6 +1,8 @@
 """Pictures: well-formed, complete, self-contained, deterministic; sizes and colours against numbers made by hand."""
 
+import itertools
 import math
+import random
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -87,6 +89,7 @@ def test_a_heat_map_has_one_cell_for_each_pair_with_its_words_and_value() -> Non
     cells = _cells(svg)
     assert len(cells) == 6
     assert cells[2][0] == "x → w: 0.7"
+    assert _cells(pictures.heatmap(["x"], ["u", "v"], [[0.00005502, 0.9]]))[0][0] == "x → u: 0.0001", "no exponent"
     assert cells[5][1] == SEQUENTIAL.light[LEVELS]
     assert cells[3][1] == SEQUENTIAL.light[0]
     assert cells[4][1] == SEQUENTIAL.light[round(LEVELS / 3)]
@@ -327,6 +330,38 @@ def test_a_phrase_tree_has_one_box_for_each_phrase_and_one_line_for_each_child()
     assert {"DT", "NN", "VBZ"} <= {text.text for text in root.iter(f"{SVG}text")}
     height = {phrase[-1].text: float(phrase[-1].attrib["y"]) for phrase in phrases}
     assert height["S"] < height["NP"] == height["VP"]
+
+
+def random_spans(chance: random.Random, start: int, end: int, label: str = "X") -> list[tuple[str, int, int]]:
+    inner = sorted(chance.sample(range(start + 1, end), min(end - start - 1, chance.choice((1, 1, 2)))))
+    parts = list(itertools.pairwise([start, *inner, end])) if inner else []
+    below = [random_spans(chance, *part) for part in parts if chance.random() < 0.8]
+    return [(label, start, end), *itertools.chain(*below)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_edges_of_a_phrase_tree_never_cross(seed: int) -> None:
+    chance = random.Random(seed)
+    words = ["w" * chance.randint(1, 12) for _ in range(12)]
+    root = ET.fromstring(pictures.constituency_tree(words, random_spans(chance, 0, len(words))))
+    (path,) = [path.attrib["d"] for path in root.iter(f"{SVG}path") if path.get("stroke") == INKS["soft"][0]]
+    across, down, x, y = [], [], 0.0, 0.0
+    for letter, values in re.findall(r"([A-Z])([^A-Z]*)", path):
+        numbers = [float(value) for value in values.split()]
+        assert letter in "MHV", "edges go down and along"
+        if letter == "H":
+            across.append((*sorted((x, numbers[0])), y))
+            x = numbers[0]
+        elif letter == "V":
+            down.append((x, *sorted((y, numbers[0]))))
+            y = numbers[0]
+        else:
+            x, y = numbers
+    assert across
+    crossings = [
+        (one, other) for one in across for other in down if one[0] < other[0] < one[1] and other[1] < one[2] < other[2]
+    ]
+    assert crossings == []
 
 
 def test_phrases_are_shaded_by_their_values() -> None:

@@ -34,13 +34,16 @@ SHORT = sa.Sentence(
     ["hush", "!"],
     dependency=sa.DependencyTree([0, 1]),
     constituency=sa.ConstituencyTree.from_brackets("(S (V hush) (. !))"),
-    relations={"same": [[1.0, 0.0], [0.0, 1.0]]},
+    relations={"same": [[1.0, 0.0], [0.0, 1.0]], "logarithm": [[0.0, -2.0], [-torch.inf, -1.0]]},
 )
 LONG = sa.Sentence(
     WORDS,
     dependency=sa.DependencyTree(HEADS),
     constituency=sa.ConstituencyTree.from_brackets(BRACKETS),
-    relations={"same": [[float(row % 3 == column % 3) for column in range(8)] for row in range(8)]},
+    relations={
+        "same": [[float(row % 3 == column % 3) for column in range(8)] for row in range(8)],
+        "logarithm": [[-torch.inf if row < column else -float(row) for column in range(8)] for row in range(8)],
+    },
 )
 BARE = sa.Sentence(["no", "tree", "here"])
 VOCABULARY = sa.Vocabulary(["hush", *(word.lower() for word in WORDS)])
@@ -55,10 +58,12 @@ PRIORS = {
     "constituency": ConstituencyDistance(),
     "relation": Relation("same"),
     "relation mask": Relation("same", as_mask=True),
+    "relation that forbids": Relation("logarithm"),
     "sum": Forward() + WordDistance(),
     "scaled": 0.5 * DependencyDistance(),
     "learnt": LearntAlpha(3) * (WordDistance() + Backward()),
     "per head": PerHead([Forward() + 2 * WordDistance(), None, DependencyDistance()]),
+    "per head that forbids": PerHead([0.5 * Relation("logarithm"), None, Backward() + WordDistance()]),
 }
 
 
@@ -191,6 +196,8 @@ def test_relation_as_preference_and_as_mask() -> None:
     assert (Relation("same", as_mask=True)(BATCH).allowed[:, 0] == (matrix == 1)).all()
     signed = sa.Sentence(["hush", "!"], relations={"signed": [[0.0, -2.0], [0.5, 0.0]]})
     assert Relation("signed", as_mask=True)(collate(signed)).allowed.tolist() == [[[[False, True], [True, False]]]]
+    forbids = Relation("logarithm")(BATCH)
+    assert torch.equal(torch.where(forbids.allowed, forbids.bias, -torch.inf)[:, 0], BATCH.relations["logarithm"])
 
 
 @pytest.mark.parametrize("kind", [DependencyDistance, ConstituencyDistance])

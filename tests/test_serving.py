@@ -4,6 +4,7 @@ import http.client
 import json
 import math
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -347,3 +348,12 @@ def test_the_command_serves_until_it_is_told_to_end(model: sa.tasks.SentenceMode
         connection.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(300) == 0
+
+
+def test_the_responses_of_the_docs_have_the_keys_of_the_server(server: ModelServer) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "serving.md").read_text(encoding="utf-8")
+    shown = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)]
+    _, predicted = send(server, "/predict", {"texts": ["a fine film", "dull"]})
+    _, parsed = send(server, "/parse", {"texts": ["Kids wash."]})
+    assert parsed == shown[1]
+    assert [list(one) for one in shown[0]["predictions"]] == [list(one) for one in predicted["predictions"]]

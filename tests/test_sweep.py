@@ -11,6 +11,7 @@ import yaml
 import structattn as sa
 from structattn.syntax.errors import ConfigError
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, read_space, sweep
+from structattn.training.config import save_config
 
 SPACE: dict[str, Any] = {
     "optimization.learning_rate": {"low": 0.0003, "high": 0.03, "log": True},
@@ -55,6 +56,24 @@ def test_an_interrupted_study_becomes_the_same_as_one_that_was_not(
     assert rest == whole[3:]
     assert study.read_text(encoding="utf-8") == first
     assert list(sweep(config, SPACE, trials=14, sampler=sampler)) == []
+
+
+def test_an_interrupt_says_how_to_resume_the_study(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    space, options = tmp_path / "space.yaml", tmp_path / "config.yaml"
+    space.write_text(yaml.safe_dump({"options.dim": [2, 4]}))
+    save_config(config, options)
+
+    def interrupted(*_: object, **__: object) -> None:
+        error = KeyboardInterrupt()
+        error.add_note("resume trial000 with --resume")
+        raise error
+
+    monkeypatch.setattr(sa.training, "run", interrupted)
+    code, _, err = call("sweep", space, "--config", options, "--out", str(config.out))
+    assert code == 130
+    assert err == f"structattn: interrupted; {config.out} keeps the study so far; the same command resumes it\n"
 
 
 def test_values_lie_in_the_space_and_the_best_is_written(config: RunConfig, tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """Text files: gzip, encodings, damage with its true line, and files that appear whole or not at all."""
 
+import errno
 import gzip
 import io
+import resource
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +21,7 @@ from structattn.syntax.files import (
     open_bytes,
     parse_json,
     read_text,
+    replace_bytes,
 )
 from structattn.syntax.folders import replaced_folder
 
@@ -269,3 +273,23 @@ def test_half_a_character_is_no_json():
     for text in (r'["\ud83d"]', r'{"\uDC00": 1}', rb'["a\ud83d\ud83d\ude00"]', r'["\ude00\ud83d"]'):
         with pytest.raises(ValueError, match="half of a surrogate pair"):
             parse_json(text)
+
+
+def test_what_cannot_be_written_is_named_as_it_was_given(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    cases = {
+        errno.ENAMETOOLONG: (tmp_path / ("x" * 300), 1),
+        errno.EFBIG: (tmp_path / "big", 1 << 20),
+        errno.ENOSPC: (Path("/dev/full"), 1 << 20),
+    }
+    found = {}
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, before[1]))
+    try:
+        for number, (path, size) in cases.items():
+            with pytest.raises(OSError) as caught, replace_bytes(path) as stream:
+                stream.write(bytes(size))
+            found[number] = (caught.value.errno, caught.value.filename)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert found == {number: (number, str(path)) for number, (path, _) in cases.items()}
+    assert list(tmp_path.iterdir()) == []

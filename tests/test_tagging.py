@@ -14,6 +14,7 @@ from structattn.__main__ import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.span_tags import bio_tags, is_bio, may_follow, spans_of
 from structattn.encoders import build
+from structattn.inspection import attention_maps, look
 from structattn.syntax import ConfigError, DependencyTree, MissingStructure, ParseError, Sentence
 from structattn.syntax.noun_phrases import base_noun_phrases
 from structattn.tasks import ClassifierConfig, ModelConfig, TaggingModel, get_task, metric
@@ -222,6 +223,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_pooling_is_not_shown_of_a_model_that_answers_without() -> None:
+    model = model_of(encoder="bilstm_s2t")
+    sentence = Sentence(["a", "dog", "barks"])
+    assert {one.kind for one in attention_maps(model.encoder, sentence, vocabulary=VOCABULARY)} == {"pooling"}
+    assert attention_maps(model, sentence) == []
+    assert look(model, sentence).maps == ()
+
+
 @pytest.mark.parametrize("tags", ["chain", "independent"])
 def test_names_are_learnt_saved_and_found_again(
     tags: str, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -254,6 +263,13 @@ def test_names_are_learnt_saved_and_found_again(
     told = capsys.readouterr()
     assert "span_f1 1" in told.out
     assert "warning" not in told.err
+    (tmp_path / "places.txt").write_text(corpus.read_text().replace("-name", "-place"))
+    others = corpus.read_text().count("-name")
+    assert main(["eval", str(tmp_path / "run"), "--data", str(tmp_path / "places.txt")]) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith(f"unseen_labels {others}\n")
+    assert f"warning: {tmp_path / 'places.txt'}: {others} of " in told.err
+    assert " tags are not among the 3 of the training data: 'B-place', 'I-place'" in told.err
     refused = dataclasses.replace(config, task="sentiment", out=str(tmp_path / "no"))
     with pytest.raises(ConfigError, match=r"classifier.tags: task 'sentiment' answers with one label"):
         run(dataclasses.replace(refused, data=DataConfig(str(_sentiment(tmp_path)))))

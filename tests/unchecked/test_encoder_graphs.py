@@ -30,8 +30,8 @@ ON_A_BACKBONE = ["ms_san over a backbone", *sorted(set(BUILDERS) - set(OWN))]
 NAMES = [*OWN, *ON_A_BACKBONE]
 every_encoder = pytest.mark.parametrize("name", NAMES)
 # One of each kind, beside the layers that test_attention_graphs traces; the others take up to ten seconds.
-COMPILED_SOON = {"disan", "lstm", "ms_san", "tree_lstm"}
-BROKEN_SOON = {"tree_lstm"}
+COMPILED_SOON = {"disan", "lstm", "ms_san"}
+BROKEN_SOON = {"disan"}
 EXPORTED_SOON = {"lstm"}
 
 

@@ -76,7 +76,7 @@ def test_the_program_answers_without_the_package(
     file = tmp_path / "new" / "model.pt2"
     code, out, err = call("export", tmp_path / "run", file, "--check")
     assert (code, err, os.listdir(file.parent)) == (0, "", [file.name])
-    assert "answers differ from the run's by at most" in out
+    assert "predictions differ from the run's by at most" in out
     both = [(one, other) for one, other in zip(SENTENCES, SENTENCES[::-1], strict=True)]
     examples = [sa.Example(pair[: model.task.arity]) for pair in both]
     expected = [list(one.probabilities.values()) for one in model.eval().predict(examples)]
@@ -118,3 +118,26 @@ def test_latent_structure_and_other_models_are_refused(tmp_path: Path) -> None:
     bare = [sa.Example((sa.Sentence(["no", "tree"]),), id="first")]
     with pytest.raises(ConfigError, match=r"needs dependency .* of example 'first'; give examples that have it"):
         export_program(model_of("ms_san"), tmp_path / "model.pt2", examples=bare)
+
+
+def test_a_full_disk_is_one_line_and_what_is_read_stays(
+    tmp_path: Path, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    run = tmp_path / "run"
+    model_of("emb_s2t").save_pretrained(run)
+    before = {file: file.read_bytes() for file in run.iterdir()}
+    assert call("export", run, "/dev/full") == (2, "", "structattn: error: /dev/full: no space left on device\n")
+    (tmp_path / "link").symlink_to(run)
+    data = tmp_path / "few.txt"
+    data.write_text("dogs bark\n")
+    cases = {
+        run / "model.safetensors": "outside of the model's own folder",
+        tmp_path / "link" / "new.pt2": "outside of the model's own folder",
+        tmp_path: "expected a file, such as model.pt2, got the folder",
+        data: "few.txt: expected another file than",
+    }
+    for out, said in cases.items():
+        code, _, err = call("export", run, out, "--data", data, "--format", "text")
+        assert (code, said in err) == (2, True), err
+    assert {file: file.read_bytes() for file in run.iterdir()} == before
+    assert data.read_text() == "dogs bark\n"

@@ -5,6 +5,7 @@ import json as jsonlib
 from collections.abc import Iterator
 from typing import Literal
 
+from structattn.cli.inputs import check_goes_with
 from structattn.cli.lines import table
 from structattn.data.model_card import add_comparison
 from structattn.inspection.comparisons import answers_in_words, comparison_table, flips_page
@@ -41,7 +42,7 @@ def command(
         runs: run folders, or folders that hold one run folder for each seed; with --pooled folders of data sets.
         metric: name of a metric; the task's own by default.
         split: dev, test, or a name that eval --split kept predictions under; dev, or else test, by default.
-        data: a file with labels that the best model of each run is to answer, instead of its own predictions.
+        data: a file with labels on which the best model of each run makes predictions, instead of its own predictions.
         data_format: the data format of that file; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
         format: text; or a table for a paper, in markdown or latex (with booktabs).
@@ -50,7 +51,7 @@ def command(
         pooled: name of the system that the others are compared with, over several data sets at once: each of RUNS is
             one, and holds a folder for each system.
         cards: also write the comparison into the model cards of the runs, best/README.md.
-        hardware: where the models run that answer --data, and the precision.
+        hardware: where the models run that predict --data, and the precision.
         trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
     """
@@ -58,6 +59,12 @@ def command(
         raise ConfigError(
             f"--flips: expected a file that ends in .html, got {flips!r}; --examples says how many to print"
         )
+    if examples < 0:
+        raise ConfigError(f"--examples: expected at least 0, got {examples}")
+    if json and format != "text":
+        raise ConfigError(f"--format: expected none with --json, got {format}")
+    if data is None:
+        check_goes_with("data", data_format=data_format, parses=parses)
     if pooled is not None:
         if data is not None or flips is not None or format != "text" or cards:
             raise ConfigError(

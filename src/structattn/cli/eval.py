@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from structattn import training
 from structattn.cli.inputs import check_inputs, data_config
 from structattn.cli.lines import figures
-from structattn.data.summary import summarise
 from structattn.layers.devices import Hardware
 from structattn.training.examples import labelled_examples
+from structattn.training.inputs import summary_of
 from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
 
 LOGGER = logging.getLogger("structattn.cli")
@@ -51,7 +51,7 @@ def command(
     """
     if split is not None:
         check_split(run, split)
-    check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
+    check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
     warn_if_unfinished(run)
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
     if model.find_trees is not None:
@@ -59,8 +59,7 @@ def command(
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     settings = data_config(run, format=format, parses=parses, **columns)
     examples = labelled_examples(model.task, data, settings)
-    known = {"known_labels": model.labels or None, "has_classes": model.task.answer in ("label", "facts")}
-    summarise(examples, data, format=format or model.task.format_of(data), **known).log(LOGGER)
+    summary_of(model, examples, data, format=format).log(LOGGER)
     with hardware.autocast():
         evaluation = model.evaluate(examples)
     if split is not None:

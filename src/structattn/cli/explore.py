@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn import training
-from structattn.cli.inputs import check_inputs
+from structattn.cli.inputs import check_goes_with, check_inputs
 from structattn.explorer.sentences import MOST_WORDS
 from structattn.layers.devices import Hardware
 from structattn.parsing.names import check_parser
@@ -39,7 +39,7 @@ def command(
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
-    """Open a page in the browser: type a sentence, edit its tree, watch the heads and the answers of trained models.
+    """Open a page in the browser: type a sentence, edit its tree, watch the heads and predictions of trained models.
 
     The page can be opened from this machine only, and only by its address, which holds a secret token. Ctrl-C ends it.
 
@@ -55,6 +55,8 @@ def command(
         hardware: where the models run, and the precision.
         trust_code: import and run an encoder module:function that a folder names.
     """
+    if data is None:
+        check_goes_with("data", data_format=data_format)
     for run in runs:
         check_inputs(run, data, format=data_format, trust_code=trust_code)
     if parser is not None:

@@ -1,11 +1,18 @@
 """``structattn export``: a trained run as one program that runs without this package."""
 
 import itertools
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from structattn import training
-from structattn.cli.inputs import check_inputs, data_config, opened
+from structattn.cli.inputs import check_goes_with, check_inputs, data_config, opened
+from structattn.data.model_config import whole_model_folder
+from structattn.data.readers.reading import all_files_of
 from structattn.layers.devices import Hardware
+from structattn.syntax.errors import ConfigError
+from structattn.syntax.files import check_apart
+from structattn.training.folder import RunFolder
 from structattn.training.inputs import inputs_of
 
 
@@ -28,11 +35,19 @@ def command(
         data: a file with a few examples as the model reads them; generated ones by default.
         format: its data format; recognised from the file by default.
         parses: a CoNLL-U file with the trees of sentences that come without.
-        check: read the program again and compare its answers with the run's.
+        check: read the program again and compare its predictions with the run's.
         hardware: where the program is to run, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
+    if data is None:
+        check_goes_with("data", format=format, parses=parses)
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
+    place = Path(os.path.realpath(out))
+    if place.is_relative_to(os.path.realpath(whole_model_folder(run))):
+        raise ConfigError(f"OUT: expected a file outside of the model's own folder, got {out}")
+    if place.is_dir():
+        raise ConfigError(f"OUT: expected a file, such as model.pt2, got the folder {out}")
+    check_apart(RunFolder(run).config, *all_files_of(data or "-"), parses, out)
     from structattn.tasks.export import export_program
 
     model = hardware.place(training.load(run, trust_code=trust_code))
@@ -42,4 +57,4 @@ def command(
         examples = list(itertools.islice(inputs_of(model, opened(data), settings)[1], 64))
     with hardware.autocast():
         difference = export_program(model, out, examples=examples, check=check)
-    yield out if difference is None else f"{out}: answers differ from the run's by at most {difference:.1e}"
+    yield out if difference is None else f"{out}: predictions differ from the run's by at most {difference:.1e}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from structattn import pretrained, training
-from structattn.cli.inputs import check_inputs, check_sources
+from structattn.cli.inputs import check_goes_with, check_inputs, check_sources
 from structattn.cli.relations import relation_table, relation_values
 from structattn.layers.devices import Hardware
 from structattn.syntax import read_conllu
@@ -40,6 +40,10 @@ def command(
     """
     if (backbone is None) != (adapter is None) or (adapter is None and run is None):
         raise ConfigError("hydra eval: expected --backbone BACKBONE --adapter ADAPTER, or --run RUN, or all three")
+    if batch_size < 1:
+        raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
+    if run is None:
+        check_goes_with("run", trust_code=trust_code)
     check_sources(treebank, backbone=backbone, adapter=adapter)
     check_inputs(run, trust_code=trust_code)
     sentences = list(read_conllu(treebank))

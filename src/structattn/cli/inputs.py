@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from structattn.data import Example
 from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
 from structattn.data.readers.reading import all_files_of, check_format
+from structattn.parsing.names import check_parser
 from structattn.syntax import Sentence
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.files import Source, check_readable
@@ -26,6 +27,7 @@ def check_inputs(
     *,
     format: str | None = None,
     parses: str | None = None,
+    parser: str | None = None,
     trust_code: bool = False,
 ) -> None:
     """Check what a command is to read, before anything that takes long to import is needed.
@@ -35,15 +37,18 @@ def check_inputs(
         data: a file, a pattern of files, or ``-`` for stdin.
         format: its data format, or ``"text"``.
         parses: a CoNLL-U file.
+        parser: as for ``structattn.load``.
         trust_code: whether an encoder module:function that the folder names may be imported and run.
 
     Raises:
-        ConfigError: for an unknown format, or a folder that holds no model that this version can read.
+        ConfigError: for an unknown format or parser, or a folder that holds no model that this version can read.
         ParseError: for a missing or unreadable file.
     """
     if run is not None:
         read_model_config(whole_model_folder(run), trust_code=trust_code)
     check_format(format)
+    if parser is not None and parser != "none":
+        check_parser(parser)
     for path in (data, parses):
         if path is not None and path != "-":
             for file in all_files_of(path):
@@ -69,6 +74,23 @@ def check_sources(*files: str | None, backbone: str | None = None, adapter: str 
         check_backbone(backbone)
     if adapter is not None:
         read_model_config(model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
+
+
+def check_goes_with(needed: str, **given: object) -> None:
+    """Refuse options that would change nothing, for want of the one that they go with.
+
+    Raises:
+        ConfigError: for the first that is given.
+
+    Example:
+        >>> check_goes_with("data", data_format=None, parses="a.conllu")
+        Traceback (most recent call last):
+        ...
+        structattn.syntax.errors.ConfigError: --parses: changes nothing without --data
+    """
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ConfigError(f"--{name}: changes nothing without --{needed}")
 
 
 def opened(file: str) -> Source:

@@ -71,8 +71,14 @@ def command(
         batch_size: texts that are parsed, and kept in the cache, at a time.
         hardware: where en or structattn:FOLDER runs, and the precision.
     """
-    if skip < 0 or (limit is not None and limit < 1):
-        raise ConfigError(f"expected to skip at least 0 texts and to parse at least 1, got {skip} and {limit}")
+    for name, value, least in (
+        ("skip", skip, 0),
+        ("limit", limit, 1),
+        ("batch_size", batch_size, 1),
+        ("num_workers", num_workers, 1),
+    ):
+        if value is not None and value < least:
+            raise ConfigError(f"--{name}: expected at least {least}, got {value}")
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     how: dict[str, Any] = {
         "num_workers": num_workers,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from structattn import inspection, training
-from structattn.cli.inputs import check_inputs, examples_of_run
+from structattn.cli.inputs import check_goes_with, check_inputs, examples_of_run
 from structattn.cli.lines import table
 from structattn.layers.devices import Hardware
 from structattn.pictures import save
@@ -42,6 +42,8 @@ def command(
     """
     if limit is not None and limit < 1:
         raise ConfigError(f"--limit: expected at least 1, got {limit}")
+    if data is None:
+        check_goes_with("data", data_format=data_format)
     if picture is not None:
         format_of(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)

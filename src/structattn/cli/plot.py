@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structattn import explorer, training
-from structattn.cli.inputs import check_inputs, examples_of_run, text_example
+from structattn.cli.inputs import check_goes_with, check_inputs, examples_of_run, text_example
 from structattn.data import Example
 from structattn.explorer.state import read_state
 from structattn.layers.devices import Hardware
@@ -55,7 +55,18 @@ def command(
     """
     if [example, text, state].count(None) != 2:
         raise ConfigError("plot needs either --example, --text or --state")
-    check_inputs(run, data, format=data_format, trust_code=trust_code)
+    for name, value in (("text", text), ("second", second)):
+        if value is not None and not value.strip():
+            raise ConfigError(f"--{name}: expected at least one word, got {value!r}")
+    if text is None:
+        check_goes_with("text", second=second)
+    if example is None:
+        check_goes_with("example", data=data)
+    if data is None:
+        check_goes_with("data", data_format=data_format)
+    if state is not None:
+        check_goes_with("example or --text", influence=influence, by_row=by_row)
+    check_inputs(run, data, format=data_format, parser=parser, trust_code=trust_code)
     shared = None if state is None else read_state(state)
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
     folder, formats = RunFolder(run).plots if out is None else Path(out), format.split(",")

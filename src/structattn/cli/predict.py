@@ -34,7 +34,8 @@ def command(
     Args:
         run: a run folder, or the folder of a saved model.
         data: a file in any data format, with or without labels; - reads stdin.
-        format: its data format; "text" is one sentence per line (a pair: separated by a tab), as stdin is by default.
+        format: its data format; "text" is one sentence per line (a pair: separated by a tab), as stdin is by default;
+            blank lines count too, so that predictions and lines are aligned.
         parses: a CoNLL-U file with the trees of sentences that come without.
         parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
             if a parser found the trees it learnt from; none for no parser.
@@ -48,7 +49,7 @@ def command(
     """
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
-    check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
+    check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
     model = hardware.place(training.load(run, parser=parser, trust_code=trust_code))
     settings = data_config(run, format=format, parses=parses, text_column=text_column, id_column=id_column)
     found, read = inputs_of(model, opened(data), settings)

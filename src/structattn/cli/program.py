@@ -26,7 +26,7 @@ COMMANDS = {
     "predict": "predict the examples of a file, one JSON line each",
     "export": "export a trained classifier as one torch.export program that runs without this package",
     "compare": "compare runs: mean and deviation over seeds, paired bootstrap, the examples that flipped",
-    "explore": "edit the trees of a sentence in a browser and watch a trained run's heads and answers",
+    "explore": "edit the trees of a sentence in a browser and watch a trained run's heads and predictions",
     "serve": "serve a trained run over HTTP: predictions, trees and attention as JSON",
     "plot": "draw the attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
     "phrases": "measure how much attention of a trained model goes to phrases, against uniform attention",
@@ -44,7 +44,8 @@ COMMANDS = {
     "doctor": "show versions, devices, extras and kernels of this installation",
 }
 OURS, YOURS, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
-_FILE_MISTAKES = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EEXIST, errno.EROFS, errno.ENOSPC}
+_FILE_MISTAKES = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS}
+_FILE_MISTAKES |= {errno.ENAMETOOLONG, errno.ELOOP}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,13 +139,14 @@ def _logs_on_stderr() -> Iterator[None]:
 def _judge(error: Exception) -> tuple[int, str]:
     """The exit code of an error, and its message in one line."""
     from structattn.syntax.errors import StructAttnError
+    from structattn.syntax.replacing import UNWRITTEN
 
     if isinstance(error, StructAttnError):
         return YOURS, str(error)
-    if isinstance(error, OSError) and error.errno in _FILE_MISTAKES and error.filename is not None:
+    if isinstance(error, OSError) and error.errno in _FILE_MISTAKES | UNWRITTEN and error.filename is not None:
         return YOURS, f"{error.filename}: {(error.strerror or str(error)).lower()}"
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # a stream that was open already has no name
-        return YOURS, "no space left on device"
+    if isinstance(error, OSError) and error.errno in UNWRITTEN:  # a stream that was open already has no name
+        return YOURS, (error.strerror or str(error)).lower()
     is_shown = os.environ.get("STRUCTATTN_DEBUG") == "1"
     if place := _place_in_your_code(error):
         hint = "" if is_shown else "; --debug shows the way there"

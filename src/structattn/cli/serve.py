@@ -1,4 +1,4 @@
-"""``structattn serve``: a trained model behind a server, with answers, trees and attention over JSON."""
+"""``structattn serve``: a trained model behind a server, with predictions, trees and attention over JSON."""
 
 import json
 import logging

@@ -31,13 +31,18 @@ def command(
         sampler: tpe learns from the trials before, random does not.
         json: print one JSON object per trial.
     """
-    for trial in training.sweep(config, training.read_space(space), trials=trials, sampler=sampler):
-        if json:
-            yield jsonlib.dumps(dataclasses.asdict(trial))
-        else:
-            values = "  ".join(f"{name} {_short(value)}" for name, value in trial.values.items())
-            mark = " *" if trial.is_best else ""
-            yield f"trial {trial.number}: {trial.metric:.4f}{mark}  {values}  {trial.seconds:.1f} s"
+    try:
+        for trial in training.sweep(config, training.read_space(space), trials=trials, sampler=sampler):
+            if json:
+                yield jsonlib.dumps(dataclasses.asdict(trial))
+            else:
+                values = "  ".join(f"{name} {_short(value)}" for name, value in trial.values.items())
+                mark = " *" if trial.is_best else ""
+                yield f"trial {trial.number}: {trial.metric:.4f}{mark}  {values}  {trial.seconds:.1f} s"
+    except KeyboardInterrupt as interrupt:
+        # In place of the note of the trial's own run, which says how to resume that one alone.
+        interrupt.__notes__ = [f"{config.out} keeps the study so far; the same command resumes it"]
+        raise
     if not json:
         yield f"best: {Path(config.out or '') / 'best.yaml'}; structattn train --config takes it, with other seeds"
 

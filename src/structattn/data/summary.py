@@ -94,6 +94,7 @@ class ExampleCounts:
         known_words: words that have a vector.
         lowercase: look words up in lower case.
         has_classes: whether labels are classes, rather than texts.
+        has_tags: whether they are a tag for each word, with spaces between.
 
     Example:
         >>> counts = ExampleCounts("dev")
@@ -112,6 +113,7 @@ class ExampleCounts:
         known_words: Collection[str] | None = None,
         lowercase: bool = False,
         has_classes: bool = True,
+        has_tags: bool = False,
     ) -> None:
         self._name = name
         self._format = format
@@ -119,8 +121,10 @@ class ExampleCounts:
         self._known_words = known_words
         self._lowercase = lowercase
         self._has_classes = has_classes
+        self._has_tags = has_tags
         self._examples = 0
         self._labels: Counter[str] = Counter()
+        self._tags: Counter[str] = Counter()
         self._scores: list[float] = []
         self._lengths: list[int] = []
         self._unlabelled = self._unknown = self._without_trees = self._truncated = self._empty = 0
@@ -129,7 +133,9 @@ class ExampleCounts:
         """Count one more."""
         self._examples += 1
         if isinstance(example.label, str):
-            if self._has_classes:
+            if self._has_tags:
+                self._tags.update(example.label.split())
+            elif self._has_classes:
                 self._labels[example.label] += 1
         elif example.label is None:
             self._unlabelled += 1
@@ -154,6 +160,7 @@ class ExampleCounts:
         """What was counted so far."""
         lengths = self._lengths
         warnings = [*_warnings(self._name, self._format, self._labels, self._known_labels)]
+        warnings += _unseen(self._name, "tags", self._tags, self._known_labels)
         if self._empty:
             are = "is" if self._empty == 1 else "are"
             warnings.append(f"{self._name}: {self._empty:,} of {len(lengths):,} texts {are} empty")
@@ -206,15 +213,16 @@ def _warnings(name: str, format: str, labels: Counter[str], known: Collection[st
         if len(labels) == 1:
             yield f"{name}: every example has the same label {_listed(list(labels))}; there is nothing to learn"
         return
-    unseen = [label for label in labels if label not in known]
-    if unseen:
-        count = sum(labels[label] for label in unseen)
-        yield (
-            f"{name}: {count:,} of {number:,} examples have labels that are not among the {len(known)} of the training "
-            f"data: {_listed(unseen)}"
-        )
+    yield from _unseen(name, "examples have labels that", labels, known)
     if len(labels) == 1 and len(known) > 1:
         yield f"{name}: every example has the same label {_listed(list(labels))}, so accuracy says little"
+
+
+def _unseen(name: str, what: str, labels: Counter[str], known: Collection[str] | None) -> Iterable[str]:
+    unseen = [label for label in labels if known is not None and label not in known]
+    if unseen:
+        count = f"{sum(labels[label] for label in unseen):,} of {labels.total():,}"
+        yield f"{name}: {count} {what} are not among the {len(known or ())} of the training data: {_listed(unseen)}"
 
 
 def looks_like_words(labels: Counter[str]) -> bool:

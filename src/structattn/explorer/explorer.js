@@ -54,9 +54,9 @@ const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-/** A number as prose has it: ".079", "−.9", "1.4". */
+/** A number with a real minus sign: "0.079", "−0.9", "1.4". */
 function short(value, digits = 3) {
-  const text = Math.abs(value).toFixed(digits).replace(/^0\./, ".");
+  const text = Math.abs(value).toFixed(digits);
   return (value < 0 && Number(text) !== 0 ? "−" : "") + text;
 }
 const signed = (value, digits) => (value > 0 ? "+" : "") + short(value, digits);
@@ -341,14 +341,19 @@ function byWords(head, sentences) {
 /** All heads of a reply: one matrix each, with the names and the words of its rows and columns. */
 function headsOf(look, sentences, tokens) {
   const severalSentences = new Set(look.maps.map((map) => map.sentence)).size > 1;
-  const ofAll = new Map(look.maps.map((map) => [map.name, map.heads]));
-  const distinct = new Set([...ofAll.values()].flat()).size === sum([...ofAll.values()].map((names) => names.length));
+  // Of one kind: a gate may be called as the head that feeds it.
+  const isDistinct = (kind) => {
+    const ofKind = new Map(look.maps.filter((map) => map.kind === kind).map((map) => [map.name, map.heads]));
+    const names = [...ofKind.values()].flat();
+    return new Set(names).size === names.length;
+  };
+  const distinct = new Set(look.maps.map((map) => map.kind).filter(isDistinct));
   return look.maps.flatMap((map) => {
     const [rows, columns] = [unitsOf(map, "rows", sentences), unitsOf(map, "columns", sentences)];
     const size = rows.length * columns.length;
     const path = map.title || map.name;
     return map.heads.map((name, number) => {
-      const own = distinct ? name : map.heads.length === 1 ? path : `${path} · ${name}`;
+      const own = distinct.has(map.kind) ? name : map.heads.length === 1 ? path : `${path} · ${name}`;
       const title = severalSentences ? `${map.sentence + 1}: ${own}` : own;
       const values = map.weights.subarray(number * size, (number + 1) * size);
       const allowed = map.allowed && map.allowed.subarray(number * size, (number + 1) * size);
@@ -940,7 +945,7 @@ class Explorer {
     for (const what of this.wanted) for (const model of this.state.models) this.fetch(what, model);
   }
 
-  /** Influence of words or arcs, or edits that flip the answer: what is known for the shown sentences. */
+  /** Influence of words or arcs, or edits that flip the prediction: what is known for the shown sentences. */
   extra(what, model) {
     const { sentences, item } = this.state;
     const found = this.extras.get(JSON.stringify([what, model, sentences]));
@@ -959,7 +964,7 @@ class Explorer {
       this.extras.set(JSON.stringify([what, model, sentences]), reply);
       if (same(sentences, this.state.sentences)) this.draw();
       if (reply.values && !reply.values.some(Boolean))
-        this.say(`${model} has none: it answers no label${what === "arcs" ? ", or reads no dependency tree" : ""}.`);
+        this.say(`${model} has none: it predicts no label${what === "arcs" ? ", or reads no dependency tree" : ""}.`);
     } catch (error) {
       this.say(error.message, true);
     } finally {
@@ -978,7 +983,7 @@ class Explorer {
 
   /** Replace one sentence by an edited one; `change` may refuse by an error. */
   edit(number, change, edit) {
-    if (!this.live) return this.refuse("An answer for an edited tree");
+    if (!this.live) return this.refuse("A prediction for an edited tree");
     const { state } = this;
     try {
       const sentence = change(state.sentences[number]);
@@ -1107,8 +1112,8 @@ class Explorer {
       if (tree && this.cannotSee(i)) return this.blindness(i, tree, number ?? 0);
       const changed =
         answerText(before, false) === answerText(look.answer, false)
-          ? "answer unchanged"
-          : `answer ${answerText(before, false)} → ${answerText(look.answer, false)}`;
+          ? "prediction unchanged"
+          : `prediction ${answerText(before, false)} → ${answerText(look.answer, false)}`;
       const which = heads.length ? `${moves ? count(moves, "head") : "no head"} moved; ` : "";
       return `${name}${which}${changed}.`;
     });
@@ -1134,7 +1139,7 @@ class Explorer {
       return `${look.model} cannot see this: relations alone changed.`;
     if (tree === "dependency" && same(distances(one.heads), distances(other.heads)))
       return `${look.model} cannot see this: distances are undirected, and all are as before.`;
-    return `${look.model} did not change: all its weights and its answer are as before.`;
+    return `${look.model} did not change: all its weights and its prediction are as before.`;
   }
 }
 
@@ -1147,7 +1152,7 @@ const isField = (event) => ["INPUT", "TEXTAREA", "SELECT"].includes(event.compos
 
 /** An answer in words: "plural, 98.6 %". */
 function answerText(answer, exact = true) {
-  if (!answer) return "no answer";
+  if (!answer) return "no prediction";
   if (answer.text !== null && answer.text !== undefined) return `“${answer.text}”`;
   if (answer.label === null) return short(answer.score ?? 0, 2);
   const share = answer.probabilities?.[answer.label];
@@ -1612,8 +1617,8 @@ class Trees {
     const { app } = this;
     const rows = [];
     for (const [what, title] of [
-      ["influence", "influence of each word on the answer"],
-      ["arcs", "influence of each arc, under its dependent, on the answer"],
+      ["influence", "influence of each word on the prediction"],
+      ["arcs", "influence of each arc, under its dependent, on the prediction"],
     ])
       for (const model of app.state.models) {
         const found = app.wanted.has(what) ? app.extra(what, model) : null;
@@ -1720,7 +1725,7 @@ class Trees {
   askLabel(number, i) {
     const { app } = this;
     const sentence = app.state.sentences[number];
-    if (!app.live) return app.refuse("An answer for an edited tree");
+    if (!app.live) return app.refuse("A prediction for an edited tree");
     if (!sentence.labels) return app.say("The arcs of this tree have no labels.", true);
     const text = sentence.words[i];
     return this.ask(`Relation of “${text}” to its head`, sentence.labels[i], sentence.labels, [
@@ -1737,7 +1742,7 @@ class Trees {
 
   askPhrase(number, i) {
     const { app } = this;
-    if (!app.live) return app.refuse("An answer for an edited tree");
+    if (!app.live) return app.refuse("A prediction for an edited tree");
     const chosen = app.stretch?.number === number ? app.stretch : { start: i, end: i + 1 };
     const sentence = app.state.sentences[number];
     const text = stretch(sentence, ["", chosen.start, chosen.end]);
@@ -1760,7 +1765,7 @@ class Trees {
 
   askRename(number, phrase) {
     const { app } = this;
-    if (!app.live) return app.refuse("An answer for an edited tree");
+    if (!app.live) return app.refuse("A prediction for an edited tree");
     const text = stretch(app.state.sentences[number], phrase);
     const last = app.state.sentences[number].phrases.findLastIndex((other) => same(other, phrase));
     const without = (tree) => ({ ...tree, phrases: tree.phrases.toSpliced(last, 1) });
@@ -1857,7 +1862,7 @@ function rowOf(head, [sentence, place]) {
 class Answers {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "card answers", "aria-label": "answer" });
+    this.element = make("section", { class: "card answers", "aria-label": "prediction" });
   }
 
   draw() {
@@ -1866,7 +1871,7 @@ class Answers {
     const expected = item && same(item.sentences, app.state.sentences) ? item.expected : null;
     const parts = (app.now ?? []).map(({ look }, i) => this.answer(look, app.earlier[i].look.answer));
     this.element.replaceChildren(
-      make("h2", {}, "Answer"),
+      make("h2", {}, "Prediction"),
       ...parts.flat(),
       ...(expected === null || expected === undefined
         ? []
@@ -1878,7 +1883,7 @@ class Answers {
   answer(look, before) {
     const { answer } = look;
     const name = this.app.now.length > 1 ? [make("h3", {}, isolated(look.model))] : [];
-    if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} gives no answer, only weights.`)];
+    if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} makes no prediction, it has only weights.`)];
     const probabilities = Object.entries(answer.probabilities ?? {});
     if (answer.label === null) {
       const was =
@@ -1912,7 +1917,7 @@ class Answers {
     return [
       make(first ? "strong" : "span", { class: "class" }, isolated(label)),
       bar,
-      make("span", { class: "number" }, (100 * share).toFixed(1)),
+      make("span", { class: "number" }, `${(100 * share).toFixed(1)} %`),
       make("span", { class: "number soft" }, changed ? signed(100 * (share - before), 1) : ""),
     ];
   }
@@ -1957,7 +1962,7 @@ class Ranking {
 class Flips {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "card", "aria-label": "edits that flip the answer" });
+    this.element = make("section", { class: "card", "aria-label": "edits that flip the prediction" });
     this.searches = new Map(); // by model: the one that goes on
   }
 
@@ -1968,7 +1973,7 @@ class Flips {
     this.element.hidden = !parts.length;
     const scored = app.now?.every(({ look }) => look.answer?.label === null);
     this.element.replaceChildren(
-      make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the answer"),
+      make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the prediction"),
       ...parts,
     );
     if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
@@ -1988,7 +1993,7 @@ class Flips {
     const notes = [];
     if (all > shown.length) notes.push(`and ${count(all - shown.length, "edit")}`);
     if (tried !== of) notes.push(of === null ? "Searching …" : `${tried} of ${count(of, "edit")} tried`);
-    else if (!all) notes.push("No single edit of the tree changes the answer.");
+    else if (!all) notes.push("No single edit of the tree changes the prediction.");
     const lines = notes.map((note) => make("p", { class: "soft" }, note));
     if (goesOn) lines.push(press("Stop", () => this.stop(model)));
     else if (tried !== of && app.live) lines.push(press("Try the others", () => this.search(model)));
@@ -2215,7 +2220,7 @@ class Matrices {
       attention.some((head) => head.allowed) && make("span", {}, make("i", { class: "swatch hatch" }), "forbidden"),
       attention.some((head) => syntacticCells(head, this.app.state.sentences).length) &&
         make("span", {}, make("i", { class: "swatch framed" }), "syntactic head"),
-      make("span", { class: "soft" }, "row: the word that looks; column: the word looked at"),
+      make("span", { class: "soft" }, "rows: queries; columns: keys"),
     );
   }
 
@@ -2595,7 +2600,7 @@ async function openState(app, text) {
   const other = app.boot.models.filter((model) => state.runs?.[model.name] && state.runs[model.name] !== model.sha256);
   if (other.length)
     app.say(
-      `The state was saved with another ${other.map((model) => model.name).join(" and ")}: answers and weights may differ.`,
+      `The state was saved with another ${other.map((model) => model.name).join(" and ")}: predictions and weights may differ.`,
     );
   return undefined;
 }

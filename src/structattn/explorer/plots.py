@@ -45,7 +45,7 @@ def attention_page(
         sentences: an example, a sentence, a text, a pair of these, or a list.
         title: the heading.
         name: what the page calls the model.
-        influence: with the leave-one-out attribution of the answer to words and to arcs, and the edits that flip it.
+        influence: with the leave-one-out attribution of the prediction to words and arcs, and the edits that flip it.
         command: opens a live explorer of the model; the page names it.
 
     Returns:

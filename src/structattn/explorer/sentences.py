@@ -77,7 +77,9 @@ def record_of(sentence: Sentence) -> dict[str, Any]:
 
 
 def with_needed_trees(sentence: Sentence, needed: Collection[str]) -> Sentence:
-    """A chain for want of a dependency tree; the phrases of the dependencies for want of phrases.
+    """A chain for want of a dependency tree; the phrases of the dependencies, or of a chain, for want of phrases.
+
+    What is not needed stays unknown, so that nobody takes it for a parse.
 
     Args:
         sentence: words, with the trees that are known.
@@ -85,15 +87,16 @@ def with_needed_trees(sentence: Sentence, needed: Collection[str]) -> Sentence:
 
     Example:
         >>> found = with_needed_trees(Sentence(["kids", "wash"]), ["constituency"])
-        >>> found.dependency.heads, found.constituency.to_brackets()
-        ((0, 1), '(X kids wash)')
+        >>> found.dependency, found.constituency.to_brackets()
+        (None, '(X kids wash)')
+        >>> with_needed_trees(found, ["dependency"]).dependency.heads
+        (0, 1)
     """
-    if sentence.dependency is None and {"dependency", "constituency"} & set(needed):
-        sentence = dataclasses.replace(sentence, dependency=DependencyTree(range(len(sentence))))
-    if sentence.constituency is None and sentence.dependency is not None and "constituency" in needed:
-        phrases = ConstituencyTree.from_dependency(sentence.words, sentence.dependency)
+    tree = DependencyTree(range(len(sentence))) if sentence.dependency is None else sentence.dependency
+    if sentence.constituency is None and "constituency" in needed:
+        phrases = ConstituencyTree.from_dependency(sentence.words, tree)
         sentence = dataclasses.replace(sentence, constituency=phrases)
-    return sentence
+    return dataclasses.replace(sentence, dependency=tree) if "dependency" in needed else sentence
 
 
 def check_length(sentences: Sequence[Sentence]) -> None:

@@ -41,7 +41,7 @@ def injected_maps(
 def text_maps(
     embedder: BackboneEmbedding, texts: Sequence[tuple[Sentence, ...]], places: Sequence[int]
 ) -> list[AttentionMap]:
-    """Attention of an encoder whose sentence vector is the first token's state; rows and columns are subwords.
+    """Attention of an encoder whose sentence vector is one of a backbone's states; rows and columns are subwords.
 
     The layer on the backbone, if there is one; the layers with priors, if they are in the backbone's own heads; and
     otherwise the last layer of the backbone, which then runs ``eager`` for this call and logs so.

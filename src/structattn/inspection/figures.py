@@ -216,7 +216,7 @@ def sentence_figures(
     if sentence.constituency is not None:
         figures["phrases"] = constituency_tree(sentence.words, sentence.constituency)
     if attribution is not None:
-        figures["influence"] = attribution_figure([attribution], title="Leave-one-out attribution of the answer")
+        figures["influence"] = attribution_figure([attribution], title="Leave-one-out attribution of the prediction")
     return figures
 
 

@@ -1,4 +1,4 @@
-"""One look at a model: its answer to one item, and what its attention did while it answered."""
+"""One look at a model: its prediction for one item, and its attention meanwhile."""
 
 from dataclasses import dataclass
 
@@ -66,7 +66,7 @@ def look(model: TaskModel, item: Item) -> Look:
             (answer,) = model.predict([example])
         # Where a long example's memory was estimated first, the answer's passes are the last ones.
         answering = passes[-1:] if reads_together(model) else passes[-len(example.sentences) :]
-        maps = [found for place, one in enumerate(answering) for found in maps_of_pass(one, [place])]
+        maps = [found for place, one in enumerate(answering) for found in maps_of_pass(one, [place], model)]
     return Look(example, answer, tuple(maps), _latent(model, encoder, example))
 
 
@@ -82,7 +82,10 @@ def encoder_of(model: TaskModel) -> SentenceEncoder:
 
 
 def reads_subwords(model: TaskModel) -> bool:
-    """Whether the sentence vector is the state of a backbone's first token, so that there are subwords and no words."""
+    """Whether the sentence vector is one state of a backbone, so that there are subwords and no words.
+
+    It is that of the first token, or of a decoder's last.
+    """
     embedder = encoder_of(model).embedder
     return isinstance(embedder, BackboneEmbedding) and embedder.nodes == "text"
 

@@ -17,7 +17,7 @@ from structattn.inspection.names import phrase_names
 from structattn.inspection.recording import Pass, Record, recording
 from structattn.layers import BackboneEmbedding
 from structattn.pretrained import InjectedModel
-from structattn.tasks import AttachmentModel, TaskBatch
+from structattn.tasks import AttachmentModel, TaggingModel, TaskBatch
 from structattn.tasks.items import Item
 
 
@@ -34,7 +34,7 @@ def attention_maps(
 
     Args:
         model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. Maps of
-            models whose sentence vector is a backbone's first token are over subwords, see ``text_maps``, and so are
+            models whose sentence vector is one of a backbone's states are over subwords, see ``text_maps``, and so are
             those of a model whose heads were injected with priors, see ``injected_maps``. A model of latent trees shows
             these, see ``latent_maps``.
         sentences: a batch; or examples, sentences, texts and pairs of these, if the model has a vocabulary.
@@ -77,12 +77,12 @@ def attention_maps(
         sides = tuple(side.to(_device(model)) for side in sides)
         with recording(model) as records:
             encoder(*sides)
-        maps += maps_of_pass(Pass(sides, records), places)
+        maps += maps_of_pass(Pass(sides, records), places, model)
     return sorted(maps, key=lambda found: found.index)
 
 
-def maps_of_pass(one: Pass, places: Sequence[int]) -> list[AttentionMap]:
-    """The maps of one pass of an encoder, text by text.
+def maps_of_pass(one: Pass, places: Sequence[int], model: nn.Module) -> list[AttentionMap]:
+    """The maps of one pass of an encoder, text by text; for a tagger without pooling, which it has no use for.
 
     Of two sentences that are read together, what a module saw in its first call is about the first sentence, what it
     saw later about the second.
@@ -90,11 +90,14 @@ def maps_of_pass(one: Pass, places: Sequence[int]) -> list[AttentionMap]:
     Args:
         one: the pass.
         places: the index of each text's first sentence.
+        model: whose encoder it is.
     """
+    # A tagger answers from the states of words.
+    records = [record for record in one.records if record.kind != "pooling" or not isinstance(model, TaggingModel)]
     maps = []
     for row, place in enumerate(places):
         calls: Counter[nn.Module] = Counter()
-        for record in one.records:
+        for record in records:
             calls[record.module] += 1
             number = min(calls[record.module], len(one.batches)) - 1
             maps.append(_map_of(record, one.batches, number, row=row, place=place, call=calls[record.module]))

@@ -140,7 +140,7 @@ def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = 
         columns=1,
         title=title,
         limits=Limits(diverging=True),
-        names=Names(rows="answer", columns="word", values="attribution"),
+        names=Names(rows="prediction", columns="word", values="attribution"),
         show_values=max((len(one.changes) for one in found), default=0) <= _MOST_NUMBERS,
     )
 

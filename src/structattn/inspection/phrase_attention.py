@@ -97,7 +97,7 @@ def phrase_attention(
         for kind, module, found in _looked(model, model.collate(chosen)):
             sums.setdefault((kind, module), _Sum()).add(*found)
     if not sums:
-        raise ConfigError(f"{type(model.encoder).__name__}: expected attention over words and phrases, there is none")
+        raise ConfigError("expected a model that attends over words and phrases, as tree_transformer does, got none")
     layers = Counter[Kind]()
     rows = []
     for (kind, _), total in sums.items():

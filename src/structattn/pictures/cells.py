@@ -203,7 +203,7 @@ def _short(value: Number) -> str:
 
 
 def _hint_of_value(value: Number | None) -> str:
-    return "not allowed" if value is None else f"{value + 0.0:.4g}".replace("-", "−")
+    return "not allowed" if value is None else f"{round(value, 4) + 0.0:g}".replace("-", "−")
 
 
 def tilt_for(width: Number, cell: Number, size: Number) -> Number:

@@ -89,7 +89,7 @@ def constituency_tree(
         for leaf, parent in enumerate(tree.leaf_parents)
         if parent >= 0
     ]
-    path = "".join(f"M{number(a)} {number(b)}L{number(c)} {number(d)}" for a, b, c, d in links)
+    path = "".join(_edge(*link) for link in links)
     body = [element("path", d=path, **stroke("soft", 1.0))] if path else []
     for i, (label, start, end) in enumerate(tree.spans):
         hint = f"{label}: {' '.join(isolated(visible(word)) for word in words[start:end])}"
@@ -109,6 +109,13 @@ def constituency_tree(
         width += 12 + max(text_width(value_label, 10.5), 48.0) + MARGIN
     height = max(base + 5 + MARGIN, top + 120 if scale is not None else 0.0)
     return picture(width, height, body, label=title or " ".join(visible(word) for word in words), title=title)
+
+
+def _edge(x: Number, y: Number, child_x: Number, child_y: Number) -> str:
+    """Down, along and down again; as a phrase stands above its own words, no such edge crosses another."""
+    if abs(x - child_x) < 0.05:
+        return f"M{number(x)} {number(y)}V{number(child_y)}"
+    return f"M{number(x)} {number(y)}V{number(y + (_LEVEL - _BOX) / 2)}H{number(child_x)}V{number(child_y)}"
 
 
 def _phrase(label: str, x: Number, y: Number, *, hint: str, scale: Scale | None, value: Number | None) -> str:

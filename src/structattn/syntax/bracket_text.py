@@ -21,7 +21,8 @@ from structattn.syntax.files import MAX_BRACKETS, MAX_LINE, MAX_WORDS
 Parsed = tuple[list[str], list[str | None], list[tuple[str, int, int]]]
 """Words, tags and spans of one tree."""
 
-_TOKEN = re.compile(r"[()]|[^() \t\r\n]+")
+# A bracket around one word, with its tag and the word, or else a bracket or a token alone.
+_TOKEN = re.compile(r"\(([^() \t\r\n]+)[ \t]+([^() \t\r\n]+)\)|([()]|[^() \t\r\n]+)")
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 _BRACKETS = {escape: bracket for bracket, escape in _ESCAPES.items()}
 _ESCAPED = re.compile(r"-[LR][RSC]B-|\\[/*]", re.IGNORECASE)
@@ -58,26 +59,29 @@ def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Ite
     """
     tree = _Builder(file)
     for number, line in lines:
-        for token in _tokens(line):
+        for tag, word, token in _tokens(line):
             if token == "(":
                 tree.open_bracket(number)
+                continue
+            if word:
+                tree.add_tagged(tag, word, number)
             elif not tree.stack:
                 raise ParseError(f"expected '(' to start a tree, got {shown(token)}", file=file, line=number)
             elif token == ")":
                 tree.close_bracket(number)
-                if not tree.stack:
-                    yield tree.finished()
-                    tree = _Builder(file)
             else:
                 tree.add_token(token)
+            if not tree.stack:
+                yield tree.finished()
+                tree = _Builder(file)
     if tree.stack:
         message = f"expected {len(tree.stack)} more ')' for the tree that starts here, got the end of the text"
         raise ParseError(message, file=file, line=tree.stack[0].line)
 
 
-def _tokens(line: str) -> Iterable[str]:
+def _tokens(line: str) -> Iterable[Sequence[str]]:
     # A list is faster; of a very long line it would need ten times the line's memory.
-    return _TOKEN.findall(line) if len(line) < 1 << 16 else (found.group() for found in _TOKEN.finditer(line))
+    return _TOKEN.findall(line) if len(line) < 1 << 16 else (found.groups("") for found in _TOKEN.finditer(line))
 
 
 def format_tree(words: Sequence[str], tags: Sequence[str | None], spans: Sequence[tuple[str, int, int]]) -> str:
@@ -144,14 +148,25 @@ class _Builder:
             self.stack[-1].label = ""
         self.num_brackets += 1
         if self.num_brackets > MAX_BRACKETS:
-            raise self._too_large()
+            raise self._too_large(line)
         self.stack.append(_Open(len(self.words), len(self.spans), line))
         self.spans.append(("", 0, 0))  # keeps the place ahead of the phrases inside, until the end is known
+
+    def add_tagged(self, tag: str, word: str, line: int) -> None:
+        """A whole bracket around one word: as opened, filled and closed, at once."""
+        if self.stack and self.stack[-1].label is None:
+            self.stack[-1].label = ""
+        self.num_brackets += 1
+        self.num_characters += len(tag) + len(word)
+        if self.num_brackets > MAX_BRACKETS or self.num_characters > MAX_LINE or len(self.words) > MAX_WORDS:
+            raise self._too_large(line)
+        self.words.append(word)
+        self.tags.append(None if tag == _NO_TAG else tag)
 
     def add_token(self, token: str) -> None:
         self.num_characters += len(token)
         if self.num_characters > MAX_LINE or len(self.words) > MAX_WORDS:
-            raise self._too_large()
+            raise self._too_large(self.stack[0].line)
         if self.stack[-1].label is None:
             self.stack[-1].label = token
         else:
@@ -175,9 +190,10 @@ class _Builder:
         else:
             self.spans[closed.span] = (closed.label or "", closed.start, len(self.words))
 
-    def _too_large(self) -> ParseError:
+    def _too_large(self, line: int) -> ParseError:
         limits = f"{MAX_WORDS:,} words, {MAX_BRACKETS:,} brackets and {MAX_LINE:,} characters"
-        return ParseError(f"expected trees of at most {limits}", file=self.file, line=self.stack[0].line)
+        line = self.stack[0].line if self.stack else line
+        return ParseError(f"expected trees of at most {limits}", file=self.file, line=line)
 
     def finished(self) -> Parsed:
         if self.spans and self.spans[0] == ("", 0, len(self.words)):

@@ -68,29 +68,12 @@ class ConstituencyTree:
     @cached_property
     def parents(self) -> tuple[int, ...]:
         """For each span the index of the span it is a part of, -1 for a root."""
-        parents = []
-        open_spans: list[int] = []
-        for index, (_, start, _) in enumerate(self.spans):
-            while open_spans and self.spans[open_spans[-1]][2] <= start:
-                open_spans.pop()
-            parents.append(open_spans[-1] if open_spans else -1)
-            open_spans.append(index)
-        return tuple(parents)
+        return tuple(_parents(self.spans))
 
     @cached_property
     def leaf_parents(self) -> tuple[int, ...]:
         """For each word the index of the lowest span over it, -1 where there is none."""
-        lowest = []
-        open_spans: list[int] = []
-        index = 0
-        for word in range(len(self.words)):
-            while open_spans and self.spans[open_spans[-1]][2] <= word:
-                open_spans.pop()
-            while index < len(self.spans) and self.spans[index][1] == word:
-                open_spans.append(index)
-                index += 1
-            lowest.append(open_spans[-1] if open_spans else -1)
-        return tuple(lowest)
+        return tuple(_leaf_parents(self.spans, len(self.words)))
 
     def labelled_subtrees(self) -> list[Span]:
         """Every phrase and every tagged word as ``(label, start, end)``, parents first, as SST is supervised.
@@ -163,10 +146,8 @@ class ConstituencyTree:
             (2, 3, 0)
         """
         spans = [span for span in self.spans if not span[0].startswith("@")]
-        flat = ConstituencyTree(self.words, spans, tags=self.tags)
-        heads = head_rules.find_heads(
-            flat.words, flat.tags, flat.spans, parents=flat.parents, leaf_parents=flat.leaf_parents
-        )
+        leaf_parents = _leaf_parents(spans, len(self.words))
+        heads = head_rules.find_heads(self.words, self.tags, spans, parents=_parents(spans), leaf_parents=leaf_parents)
         return DependencyTree(heads)
 
     def without_empty_leaves(self) -> "ConstituencyTree":
@@ -295,6 +276,33 @@ class ConstituencyTree:
 
 def _outermost_first(span: Span) -> tuple[int, int]:
     return span[1], -span[2]
+
+
+def _parents(spans: Sequence[Span]) -> list[int]:
+    """For each of these spans, which are ordered and nested, the index of the one it is a part of, -1 for a root."""
+    parents = []
+    open_spans: list[int] = []
+    for index, (_, start, _) in enumerate(spans):
+        while open_spans and spans[open_spans[-1]][2] <= start:
+            open_spans.pop()
+        parents.append(open_spans[-1] if open_spans else -1)
+        open_spans.append(index)
+    return parents
+
+
+def _leaf_parents(spans: Sequence[Span], num_words: int) -> list[int]:
+    """For each word the index of the lowest of these spans over it, -1 where there is none."""
+    lowest = []
+    open_spans: list[int] = []
+    index = 0
+    for word in range(num_words):
+        while open_spans and spans[open_spans[-1]][2] <= word:
+            open_spans.pop()
+        while index < len(spans) and spans[index][1] == word:
+            open_spans.append(index)
+            index += 1
+        lowest.append(open_spans[-1] if open_spans else -1)
+    return lowest
 
 
 def _check_nesting(spans: Sequence[Span], num_words: int) -> None:

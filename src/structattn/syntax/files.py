@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from structattn.syntax.errors import ConfigError, ParseError, shown
 from structattn.syntax.remote import is_remote, remote_files
-from structattn.syntax.replacing import named_when_full, temporary_name
+from structattn.syntax.replacing import naming_written, temporary_name
 from structattn.syntax.words import is_unicode
 
 Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
@@ -258,11 +258,11 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 files.makedirs(name.rpartition("/")[0] or "/", exist_ok=True)
                 files.put_file(copy, name)
         return
-    target = Path(path).resolve()
-    in_place = target.exists() and not target.is_file()
+    target = Path(os.path.realpath(path))  # where Path.resolve would fail without a name, for links in a circle
+    in_place = os.path.exists(target) and not target.is_file()
     written = target if in_place else temporary_name(target, "tmp")
     try:
-        with named_when_full(path):
+        with naming_written(path, written):
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(written, "wb") as raw:
                 yield raw
@@ -270,7 +270,8 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.replace(written, target)
     except BaseException:
         if not in_place:
-            written.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there may be none; what went wrong before is to be told
+                written.unlink()
         raise
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from structattn.syntax.errors import ConfigError, ParseError, StructAttnError, shown
 from structattn.syntax.files import MAX_LINE, parse_json, read_lines, read_text, replace_text
-from structattn.syntax.replacing import alone_in, named_when_full, temporary_name
+from structattn.syntax.replacing import alone_in, naming_written, temporary_name
 
 MAX_DEPTH = 100
 """How deeply the values of one file may be nested."""
@@ -264,9 +264,10 @@ def replaced_folder(path: Path) -> Iterator[Path]:
     path = _replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = temporary_name(path, "new"), path.with_name(f".{path.name}.old")
-    temporary.mkdir()
+    with naming_written(path, temporary):
+        temporary.mkdir()
     try:
-        with named_when_full(path):
+        with naming_written(path):
             yield temporary
         with alone_in(path.parent):
             if path.exists():

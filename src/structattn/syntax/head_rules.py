@@ -6,6 +6,7 @@ heads an infinitive.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from structattn.syntax import lexical_heads
 
@@ -38,6 +39,11 @@ _RULES: Mapping[str, tuple[str, str]] = {
     "WHADVP": ("right", "CC WRB"),
     "WHNP": ("left", "WDT WP WP$ WHADJP WHPP WHNP"),
     "WHPP": ("right", "IN TO FW"),
+}
+
+_WANTED = {
+    label: (direction, tuple(frozenset(group.split("/")) for group in wanted.split()))
+    for label, (direction, wanted) in _RULES.items()
 }
 
 
@@ -91,11 +97,11 @@ def choose_head(label: str, children: Sequence[str]) -> int:
         >>> choose_head("VP", ["VBD", "NP", "PP"])
         0
     """
-    direction, wanted = _RULES.get(label, ("right", ""))
+    direction, wanted = _WANTED.get(label, ("right", ()))
     order = range(len(children)) if direction == "left" else range(len(children) - 1, -1, -1)
-    for group in wanted.split():
+    for group in wanted:
         for position in order:
-            if children[position] in group.split("/"):
+            if children[position] in group:
                 return position
     for position in order:
         if children[position] not in _PUNCTUATION:
@@ -103,6 +109,7 @@ def choose_head(label: str, children: Sequence[str]) -> int:
     return order[0]
 
 
+@lru_cache(1 << 12)
 def plain_label(label: str) -> str:
     """Cut function tags and indices off a label.
 

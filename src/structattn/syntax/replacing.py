@@ -8,16 +8,23 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+#: Why what is written does not fit or does not get there; the system says it of an open file, without its name.
+UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
 
 @contextlib.contextmanager
-def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name what is written within the block when the disk is full, as the system does not say it of an open file.
+def naming_written(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
+    """Name what is written within the block when that fails, by the name that the caller knows.
+
+    Args:
+        path: what is written.
+        temporary: the name under which it is written until it is whole.
 
     Raises:
-        OSError: with the path as its ``filename``.
+        OSError: with the path as its ``filename``, for a full disk and the like, and for the temporary name's errors.
 
     Example:
-        >>> with named_when_full("model"), open("/dev/full", "w") as stream:
+        >>> with naming_written("model"), open("/dev/full", "w") as stream:
         ...     _ = stream.write("a")
         Traceback (most recent call last):
         ...
@@ -26,9 +33,10 @@ def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
+        is_unnamed = error.filename is None and error.errno in UNWRITTEN
+        if error.errno is None or not (is_unnamed or (temporary is not None and error.filename == str(temporary))):
             raise
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path)) from error
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
 
 
 def temporary_name(path: Path, ending: str) -> Path:

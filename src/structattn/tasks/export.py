@@ -4,6 +4,7 @@ The program takes the tensors of one batch by name, a mapping for each sentence 
 probabilities of the labels. What the names mean, the labels and the words stand beside it in the file.
 """
 
+import io
 import itertools
 import json
 import os
@@ -80,8 +81,11 @@ def export_program(
             "words": list(model.vocabulary.words),
             "lowercase": model.vocabulary.lowercase,
         }
+        # In memory first: a process whose disk is full while torch writes into a file is aborted.
+        whole = io.BytesIO()
+        torch.export.save(program, whole, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
         with replace_bytes(path) as stream:
-            torch.export.save(program, stream, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
+            stream.write(whole.getbuffer())
         if not check:
             return None
         sizes = (1, 2, 5)

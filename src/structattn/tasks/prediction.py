@@ -40,7 +40,7 @@ class Evaluation:
 
     Attributes:
         metrics: value of each metric of the task. ``unseen_labels`` is there when some gold labels are none of the
-            model's classes: how many examples that concerns. They count as wrong.
+            model's classes: how many examples that concerns, or of a tagger how many words. They count as wrong.
         predictions: one for each example, in order.
         gold: the true answers, in the same order.
     """

@@ -207,18 +207,23 @@ class SequenceModel(TaskModel):
         return self._batch(found)
 
     def predict(self, examples: Sequence[Item] | SequenceBatch, *, batch_size: int = 64) -> list[Prediction]:
-        """Texts, see ``TaskModel.predict``."""
+        """Texts, see ``TaskModel.predict``; that of a sentence without words is empty."""
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
-            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
-            return answers_by_length(
-                found,
+            given = checked_examples(examples, self.task, batch_size=batch_size)
+            found = answers_by_length(
+                self.with_trees([example for example in given if len(example.sentences[0])]),
                 lambda batch: self._answers(self._batch(batch)),
                 size_of=lambda example: len(example.sentences[0]),
                 batch_size=batch_size,
                 device=self.device,
             )
+        rest = iter(found)
+        empty = Prediction("", None, None, {}, text="", log_probability=0.0)
+        return [
+            next(rest) if len(example.sentences[0]) else dataclasses.replace(empty, id=example.id) for example in given
+        ]
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
         """The task's metrics for given predictions; those that concern none of the examples are left out."""

@@ -1,6 +1,7 @@
 """Compare runs: mean and deviation over seeds, significance of differences, and the examples that flipped."""
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -16,6 +17,7 @@ from structattn.training.comparison import Comparison, Difference, Flip, Group
 from structattn.training.config import load_config
 from structattn.training.examples import Data, labelled_examples, name_of
 from structattn.training.folder import RunFolder, prediction_rows
+from structattn.training.inputs import summary_of
 from structattn.training.predictions import (
     KeptRun,
     PathLike,
@@ -26,6 +28,8 @@ from structattn.training.predictions import (
 )
 from structattn.training.result import RunResult, read_result
 from structattn.training.significance import compare_answers
+
+LOGGER = logging.getLogger("structattn.training")
 
 
 def compare(
@@ -67,6 +71,7 @@ def compare(
         raise ConfigError("compare expects a split of the runs' own predictions, or other data, not both")
 
     given = list(data) if isinstance(data, Iterator) else data
+    warned: set[str] = set()  # runs of one system have the same labels
 
     def read(folder: Path) -> KeptRun:
         if given is None:
@@ -78,6 +83,10 @@ def compare(
         config = load_config(RunFolder(folder).config)
         settings = dataclasses.replace(config.data, format=data_format, parses=parses)
         examples = labelled_examples(model.task, given, settings)
+        for warning in summary_of(model, examples, given, format=data_format).warnings:
+            if warning not in warned:
+                LOGGER.warning("warning: %s", warning)
+                warned.add(warning)
         with (hardware or Hardware("cpu")).autocast():
             rows = list(prediction_rows(model.evaluate(examples), examples))
         name = name_of(given)

@@ -5,16 +5,17 @@ import itertools
 import logging
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structattn.data import Example
-from structattn.data.readers.reading import matching_files, read_examples, recognise_format
+from structattn.data.readers.reading import all_files_of, matching_files, read_examples, recognise_format
+from structattn.data.summary import DataSummary, summarise
 from structattn.syntax.errors import ParseError, source_name
 from structattn.syntax.files import Source, is_pipe, read_lines
 from structattn.training.config import DataConfig
-from structattn.training.examples import Data, examples_of, is_file
+from structattn.training.examples import Data, examples_of, is_file, name_of
 
 if TYPE_CHECKING:
     from structattn.tasks import TaskModel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("structattn.training")
 
 _LOOKED_AT = 100  # lines that tell labels from the first words of texts
+_TREES = (".conllu", ".conll", ".mrg", ".ptb")  # endings of files that parallel text may begin with
 _RECOGNISED = ("csv", "tsv", "json", "conllu", "documents", "parquet", "rows")  # that no words and tags look like
 
 
@@ -30,8 +32,8 @@ def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, 
 
     What comes from a stream or a pipe is one text per line, and so are lines of which fewer than nine in ten have a
     label of the model where labels stand, or fewer than half a tag of it where tags stand, unless the format says
-    otherwise. For tasks on pairs, two fields with a tab between and no header are two texts. Labels of tables and JSON
-    are not read.
+    otherwise. For tasks on pairs, two fields with a tab between and no header are two texts, and for translation lines
+    without a tab are texts, blank ones too. Labels of tables and JSON are not read.
 
     Args:
         model: a model of a task.
@@ -50,6 +52,23 @@ def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, 
     return name, examples_of(model.task, source, data, need_labels=False)
 
 
+def summary_of(
+    model: "TaskModel", examples: Iterable[Example], source: Data, *, format: str | None = None
+) -> DataSummary:
+    """What a model is to be measured by; a warning names labels and tags that it does not know.
+
+    Args:
+        model: a model of a task.
+        examples: what was read.
+        source: where they are from.
+        format: the format they were read in; that which the task takes for this source if ``None``.
+    """
+    answer = model.task.answer
+    known = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
+    format = format or (model.task.format_of(source) if is_file(source) else "examples")
+    return summarise(examples, name_of(source), format=format, has_classes=answer in ("label", "facts"), **known)
+
+
 def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
     """The format of a file or stream whose labels may be missing."""
     if not isinstance(source, str | os.PathLike) or is_pipe(source):
@@ -60,6 +79,8 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
     if name == "columns" and _are_texts(model, source, name):
         return _other_format(source)
     if name == "labelled" and _are_texts(model, source, name):
+        return "text"
+    if name == "parallel" and _are_sources(source):
         return "text"
     return "text" if name == "tsv" and task.arity == 2 and _are_pairs(source, data) else name
 
@@ -111,6 +132,14 @@ def _are_pairs(source: Source, data: DataConfig) -> bool:
     except ParseError:
         return True
     return False
+
+
+def _are_sources(source: Source) -> bool:
+    """Whether a file has sentences without translations: each line is one, so that the translations are aligned."""
+    files = all_files_of(source)  # type: ignore[arg-type]  # a path
+    if len(files) != 1 or Path(files[0].removesuffix(".gz")).suffix in _TREES:
+        return False
+    return not any("\t" in line for _, line in itertools.islice(read_lines(files[0]), _LOOKED_AT))
 
 
 def _is_answer(model: "TaskModel", word: str) -> bool:

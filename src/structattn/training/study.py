@@ -70,8 +70,12 @@ def sweep(
             ``config.out``; if the study there is another one.
         MissingExtra: if the extra ``sweep`` is not installed.
     """
-    if config.out is None or config.folds is not None or trials < 1:
-        raise ConfigError("sweep: expected a folder (--out), at least one trial, and no cross-validation")
+    if config.out is None:
+        raise ConfigError("out: expected a folder for the study, got none")
+    if config.folds is not None:
+        raise ConfigError(f"folds: expected none in a sweep, which has no cross-validation, got {config.folds}")
+    if trials < 1:
+        raise ConfigError(f"trials: expected at least 1, got {trials}")
     distributions = _distributions(space)
     first = with_values(config, {name: one[0] if isinstance(one, list) else one["low"] for name, one in space.items()})
     task = check_run(RunConfig.from_dict(first.to_dict()))
