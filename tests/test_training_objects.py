@@ -201,6 +201,17 @@ def test_only_models_of_tasks_predict_and_are_evaluated(tmp_path: Path) -> None:
             answer(tmp_path / "encoder", ROWS)
 
 
+@pytest.mark.parametrize("words", ["eval --data", "predict --data", "phrases --data", "plot --text", "serve --device"])
+def test_commands_for_models_of_tasks_refuse_others(words: str, tmp_path: Path, call: Any) -> None:
+    sa.encoders.build("emb_s2t", vocab_size=3, dim=4).save_pretrained(tmp_path / "encoder")
+    (tmp_path / "texts.tsv").write_text("1\ta day\n")
+    command, option = words.split()
+    value = {"--data": tmp_path / "texts.tsv", "--text": "a day", "--device": "cpu"}[option]
+    code, out, err = call(command, tmp_path / "encoder", option, value)
+    assert (code, out) == (2, "")
+    assert "encoder: expected the model of a task, it holds a SentenceEncoder" in err
+
+
 def test_evaluation_needs_labels(tmp_path: Path) -> None:
     result = sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
     with pytest.raises(ConfigError, match="example 0 has no label to compare with; predict needs none"):

@@ -70,7 +70,8 @@ def command(
     from structattn.parsing.missing import MissingTrees
 
     models = {
-        name: hardware.place(training.load(run, trust_code=trust_code)) for name, run in zip(names, runs, strict=True)
+        name: hardware.place(training.load_task_model(run, trust_code=trust_code))
+        for name, run in zip(names, runs, strict=True)
     }
     finder = None if parser is None else MissingTrees(parser)
     answers = Answers(models, finder)

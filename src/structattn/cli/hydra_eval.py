@@ -59,7 +59,7 @@ def command(
         with hardware.autocast():
             measured["adapter"] = measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        source, layer = heads_of(hardware.place(training.load(run, trust_code=trust_code)).encoder)
+        source, layer = heads_of(hardware.place(training.load_task_model(run, trust_code=trust_code)).encoder)
         with hardware.autocast():
             measured["run"] = measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     with hardware.autocast():

@@ -1,6 +1,6 @@
 """Reports on HYDRA heads, for a terminal and as JSON."""
 
-import dataclasses
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,12 @@ def relation_values(reports: "Mapping[str, RelationReport]") -> dict[str, Any]:
         >>> relation_values({"arc": RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6,))})["arc"]["area"]
         0.8
     """
-    return {name: dataclasses.asdict(report) for name, report in reports.items()}
+    return {name: report.to_dict() for name, report in reports.items()}
 
 
 def _row(name: str, report: "RelationReport") -> list[str]:
     trees = ["" if share is None else f"{100 * share:.1f}" for share in (report.attachment, report.neighbours)]
-    best = max(report.accuracy, default=float("nan"))
+    best = f"{100 * max(report.accuracy):.1f}" if report.accuracy else ""
     numbers = (report.mean_squared_error, report.constant_error, report.sentence_constant_error)
-    return [name, *(f"{number:.4f}" for number in numbers), f"{report.area:.4f}", *trees, f"{100 * best:.1f}"]
+    area = "" if math.isnan(report.area) else f"{report.area:.4f}"
+    return [name, *(f"{number:.4f}" for number in numbers), area, *trees, best]

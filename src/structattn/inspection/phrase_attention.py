@@ -19,7 +19,7 @@ from structattn.inspection.recording import recording
 from structattn.layers import CrossAttention, TreeAttention
 from structattn.pictures import Series, bar_chart
 from structattn.syntax.errors import ConfigError
-from structattn.tasks import SentenceModel, SequenceModel, TaskBatch
+from structattn.tasks import SequenceModel, TaskBatch, TaskModel
 
 Kind = Literal["self", "cross"]
 
@@ -58,9 +58,7 @@ class PhraseAttention:
         return f"{self.kind}-attention {self.layer}"
 
 
-def phrase_attention(
-    model: SentenceModel | SequenceModel, examples: Sequence[Example], *, batch_size: int = 32
-) -> list[PhraseAttention]:
+def phrase_attention(model: TaskModel, examples: Sequence[Example], *, batch_size: int = 32) -> list[PhraseAttention]:
     """Measure each layer of a model on some examples; decoders read the right texts.
 
     Args:

@@ -1,6 +1,7 @@
 """The base of every model that learns a task, whatever it predicts: a label, a score, a text, a tree, facts."""
 
 import copy
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,6 +98,10 @@ class TreeFinder(Protocol):
     @property
     def record(self) -> dict[str, str]:
         """Plain values that name the parser and its version."""
+        ...
+
+    def log(self, logger: logging.Logger, option: str) -> None:
+        """Log what was found, if anything was, and the option that names another parser."""
         ...
 
     def keep(self) -> None:

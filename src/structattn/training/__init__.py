@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from structattn.training.heads_config import PretrainingConfig
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
     from structattn.training.machine import is_first as is_first_process
-    from structattn.training.models import load
+    from structattn.training.models import load, load_task_model
     from structattn.training.objects import evaluate, predict, train
     from structattn.training.optimization_config import OptimizationConfig
     from structattn.training.parser import ParserResult, train_parser
@@ -72,6 +72,7 @@ __all__ = [
     "is_first_process",
     "load",
     "load_config",
+    "load_task_model",
     "pool",
     "predict",
     "pretrain",

@@ -11,6 +11,7 @@ from structattn.data.model_folder import FromConfig, read_model
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.parsing.missing import STRUCTURES
+from structattn.syntax.errors import ConfigError
 from structattn.syntax.folders import described_by, read_json
 from structattn.syntax.lazy import imported
 from structattn.tasks.model import TREE_PARSER
@@ -66,6 +67,30 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
     if isinstance(model, tasks.TaskModel):
         model.find_trees = _tree_finder(model_folder(folder) / MODEL.config, parser, trust_code is True)
     return model
+
+
+def load_task_model(
+    folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: bool | str = False
+) -> tasks.TaskModel:
+    """A model of a task, as ``load`` reads it.
+
+    Raises:
+        ParseError: as for ``load``.
+        ConfigError: as for ``load``, and for a model of another kind, such as an encoder, a parser or HYDRA heads.
+
+    Example:
+        >>> import tempfile, structattn as sa
+        >>> folder = tempfile.mkdtemp() + "/encoder"
+        >>> sa.encoders.build("emb_s2t", vocab_size=3, dim=4).save_pretrained(folder)
+        >>> load_task_model(folder)
+        Traceback (most recent call last):
+            ...
+        structattn.syntax.errors.ConfigError: ...: expected the model of a task, it holds a SentenceEncoder
+    """
+    found = load(folder, parser=parser, trust_code=trust_code)
+    if not isinstance(found, tasks.TaskModel):
+        raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it holds a {type(found).__name__}")
+    return found
 
 
 def _tree_finder(file: Path, parser: str | None, trusted: bool) -> parsing.MissingTrees | None:

@@ -13,7 +13,7 @@ from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
 from structattn.training.inputs import inputs_of
-from structattn.training.models import load
+from structattn.training.models import load_task_model
 from structattn.training.result import RunResult
 from structattn.training.run import run
 from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
@@ -149,10 +149,7 @@ def _model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
     if isinstance(model, TaskModel):
         return model
     warn_if_unfinished(model)
-    found = load(model)
-    if not isinstance(found, TaskModel):
-        raise ConfigError(f"{os.fspath(model)}: expected the model of a task, it holds a {type(found).__name__}")
-    return found
+    return load_task_model(model)
 
 
 def _sections(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict[str, Any]:
