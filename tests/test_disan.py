@@ -284,6 +284,7 @@ def test_a_prior_that_needs_more_than_a_mask_says_so() -> None:
     [
         ("foward", "a mask among forward, backward, diagonal or a prior, got 'foward'"),
         (PerHead([Forward(), Forward()]), "has one head, but its prior is made for 2 heads"),
+        (Relation("link"), r"expects a mask, got Relation\('link', as_mask=False\); write as_mask=True"),
     ],
 )
 def test_masks_that_do_not_fit_are_refused(mask: str | Prior, message: str) -> None:

@@ -284,6 +284,36 @@ def test_a_module_of_ones_own_serves_as_embedder(name: str) -> None:
     assert [one.shape for one in direct.parameters()] == [one.shape for one in encoder.parameters()]
 
 
+class Filled(torch.nn.Module):
+    """An embedder of one's own, with the same number everywhere in padding."""
+
+    output_dim = 8
+
+    def __init__(self, padding: float) -> None:
+        super().__init__()
+        self.vectors = torch.nn.Parameter(torch.randn(len(VOCABULARY), 8, generator=torch.Generator().manual_seed(1)))
+        self.padding = padding
+
+    def forward(self, *batches: sa.SentenceBatch) -> torch.Tensor:
+        found = (torch.where(one.mask.unsqueeze(-1), self.vectors[one.tokens], self.padding) for one in batches)
+        return torch.cat([*found], 1)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "decomposable"])
+def test_padding_of_ones_own_embedder_may_hold_anything(name: str) -> None:
+    texts = (SENTENCES[:3], SENTENCES[4:7])[: 2 if name == "decomposable" else 1]
+    options = {"dim": 12, "dropout": 0.0, **({"num_heads": 2} if "num_heads" in options_of(name) else {})}
+    found = []
+    for padding in (0.0, torch.nan, torch.inf):
+        torch.manual_seed(0)
+        encoder = build(name, embedder=Filled(padding), **options)
+        vector = encoder(*(sa.collate(text, VOCABULARY) for text in texts)).vector
+        assert vector is not None
+        found.append([vector, *torch.autograd.grad(vector.square().sum(), [*encoder.parameters()])])
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], atol=0.0, rtol=0.0)
+
+
 def test_the_room_has_every_builder_by_its_name() -> None:
     for name in BUILDERS:
         assert name in sa.encoders.__all__

@@ -18,7 +18,7 @@ from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.encoders.structured import ReadingScorer
-from structattn.functional import masked_softmax
+from structattn.functional import masked_softmax, masked_states
 from structattn.layers import DependencyScorer, HeadReader, StructuredAttention, glorot_linear, independent_heads
 from structattn.syntax.errors import ConfigError
 
@@ -62,7 +62,7 @@ class GivenHead(nn.Module):
         is_root = parents == own
         heads = values.gather(1, parents.unsqueeze(-1).expand_as(values))
         heads = torch.where(is_root.unsqueeze(-1), self.root.to(values.dtype), heads)
-        heads = heads.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+        heads = masked_states(heads, batch.mask)
         if not need_weights:
             return heads, None
         chosen = (parents.unsqueeze(-1) == own) & (batch.mask & ~is_root).unsqueeze(-1)
@@ -112,8 +112,8 @@ class Decomposable(nn.Module):
         scores = self.attend(x) @ self.attend(y).mT
         beta = masked_softmax(scores, _pairs(batch.mask, second.mask)) @ y
         alpha = masked_softmax(scores.mT, _pairs(second.mask, batch.mask)) @ x
-        v = self.compare(torch.cat([x, beta], -1)).masked_fill(~batch.mask.unsqueeze(-1), 0.0)
-        w = self.compare(torch.cat([y, alpha], -1)).masked_fill(~second.mask.unsqueeze(-1), 0.0)
+        v = masked_states(self.compare(torch.cat([x, beta], -1)), batch.mask)
+        w = masked_states(self.compare(torch.cat([y, alpha], -1)), second.mask)
         both = torch.cat([torch.cat([v, torch.zeros_like(v)], -1), torch.cat([torch.zeros_like(w), w], -1)], 1)
         return Encoding(both, torch.cat([batch.mask, second.mask], 1))
 
@@ -139,9 +139,8 @@ class SumPooling(nn.Module):
         self, states: Float[Tensor, "batch key feature"], mask: Bool[Tensor, "batch key"], *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; every real state has weight 1."""
-        real = mask.unsqueeze(-1)
-        vector = states.masked_fill(~real, 0.0).sum(1)
-        return vector, real.to(states.dtype).expand_as(states) if need_weights else None
+        vector = masked_states(states, mask).sum(1)
+        return vector, mask.unsqueeze(-1).to(states.dtype).expand_as(states) if need_weights else None
 
 
 def decomposable(

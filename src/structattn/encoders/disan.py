@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder, width_of
+from structattn.functional import masked_states
 from structattn.layers import (
     AdditivePooling,
     DirectionalSelfAttention,
@@ -73,7 +74,7 @@ class PositionedAttention(nn.Module):
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states come out zero."""
         attended, _ = self.attention(self.positions(states), batch)
-        return Encoding(attended.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+        return Encoding(masked_states(attended, batch.mask), batch.mask)
 
 
 def disan(

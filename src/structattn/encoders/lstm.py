@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from structattn import layers
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.functional import masked_states
 from structattn.syntax.errors import ConfigError
 
 
@@ -35,7 +36,7 @@ class LSTM(nn.Module):
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states come out zero."""
         # Padding comes after the words, so nothing of it is in their states.
-        return Encoding(self.layers(states).masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+        return Encoding(masked_states(self.layers(states), batch.mask), batch.mask)
 
 
 class LastPooling(nn.Module):

@@ -21,6 +21,7 @@ from structattn.data import SentenceBatch
 from structattn.encoders.backbone import BesideText, WordsOnly
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.functional import masked_states
 from structattn.layers import (
     AttentivePooling,
     BackboneEmbedding,
@@ -74,7 +75,7 @@ class MSSAN(nn.Module):
         update, _ = self.attention(states, batch)
         gated, _ = self.gate(states, update)
         contextual = self.norm(gated + self.feed_forward(gated))
-        return Encoding(contextual.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+        return Encoding(masked_states(contextual, batch.mask), batch.mask)
 
 
 class SideBySide(nn.Module):

@@ -15,6 +15,7 @@ from torch.utils._pytree import register_dataclass
 
 from structattn.data import SentenceBatch
 from structattn.data.model_folder import SavedModel
+from structattn.functional import masked_states
 from structattn.layers import BackboneEmbedding
 from structattn.layers.linear import glorot_linear
 from structattn.syntax.errors import ConfigError
@@ -44,7 +45,7 @@ class SentenceEncoder(SavedModel):
     """``vector = pooler(contextualizer(x))`` with ``x = dropout(W embedder(batch))``.
 
     Args:
-        embedder: ``batch -> states``, shape ``(batch, word, embedder.output_dim)``, zero at padding.
+        embedder: ``batch -> states``, shape ``(batch, word, embedder.output_dim)``; padding may hold anything.
         contextualizer: ``(states, batch) -> Encoding`` without a vector.
         pooler: ``(states, mask) -> (vector, weights)``; weights are ignored here and read by ``inspection``.
         output_dim: width of the sentence vector.
@@ -119,8 +120,13 @@ class SentenceEncoder(SavedModel):
 
     def embed(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch node dim"]:
         """The states that the contextualizer reads."""
-        states: Tensor = self.dropout(self.project(self.embedder(batch, *others)))
-        return states
+        states: Tensor = self.embedder(batch, *others)
+        mask = torch.cat([one.mask for one in (batch, *others)], 1)
+        # The state of a whole text is never padding, even if the text has no words.
+        if getattr(self.embedder, "nodes", "words") == "words" and states.shape[1] == mask.shape[1]:
+            states = masked_states(states, mask)
+        projected: Tensor = self.dropout(self.project(states))
+        return projected
 
     def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
         """The batches with what only Python can make of their sentences, such as the subword tokens of a backbone.
@@ -220,4 +226,4 @@ class NoContext(nn.Module):
     ) -> Encoding:
         """Return the states as they are; padded states come out zero."""
         mask = batch.mask if self.nodes == "words" else torch.ones_like(states[..., 0], dtype=torch.bool)
-        return Encoding(states.masked_fill(~mask.unsqueeze(-1), 0.0), mask)
+        return Encoding(masked_states(states, mask), mask)

@@ -14,6 +14,7 @@ from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.bilstm import BiLSTM
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.functional import masked_states
 from structattn.layers import (
     CountedPositions,
     DependencyScorer,
@@ -93,7 +94,7 @@ class ConcatContext(nn.Module):
         if self.attention is not None:
             context, _ = self.attention(states, batch)
             states = torch.cat([states, context], -1)
-        return Encoding(states.masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+        return Encoding(masked_states(states, batch.mask), batch.mask)
 
 
 def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribution:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.functional import masked_states
 from structattn.layers import (
     AttentivePooling,
     FeedForward,
@@ -55,7 +56,7 @@ class Transformer(nn.Module):
         states = self.dropout(self.positions(self.norm(states)))
         for layer in self.layers:
             states = layer(states, batch)
-        return Encoding(self.last(states).masked_fill(~batch.mask.unsqueeze(-1), 0.0), batch.mask)
+        return Encoding(masked_states(self.last(states), batch.mask), batch.mask)
 
 
 class TransformerLayer(nn.Module):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch, TreeBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
 from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
-from structattn.functional import take_rows
+from structattn.functional import masked_states, take_rows
 from structattn.layers import (
     FeedForward,
     HierarchicalAccumulation,
@@ -88,8 +88,7 @@ class TreeTransformer(nn.Module):
         nodes = self.dropout(torch.cat((words, self._phrases(trees).to(words.dtype)), dim=1))
         for layer in self.layers:
             nodes = layer(nodes, batch)
-        nodes = self.last(nodes).masked_fill(~trees.mask.unsqueeze(-1), 0.0)
-        return Encoding(nodes, trees.mask, pool_mask=roots(trees))
+        return Encoding(masked_states(self.last(nodes), trees.mask), trees.mask, pool_mask=roots(trees))
 
     def _phrases(self, trees: TreeBatch) -> Tensor:
         if trees.labels is None:

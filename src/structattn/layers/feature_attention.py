@@ -17,7 +17,7 @@ from structattn.functional import masked_softmax, masked_states, token2token, to
 from structattn.layers.gates import FusionGate
 from structattn.layers.inputs import batch_of, mask_of
 from structattn.layers.linear import glorot_linear
-from structattn.priors import Backward, Forward, NotSelf, Prior
+from structattn.priors import Backward, Forward, NotSelf, Prior, Relation
 
 _DIRECTIONS: dict[str, tuple[type[Prior], dict[str, bool]]] = {
     "forward": (Forward, {"include_self": False}),
@@ -41,8 +41,8 @@ class Token2Token(nn.Module):
         dropout: applied once to what enters both ``W_1`` and ``W_2``; values and weights are not dropped.
 
     Raises:
-        ValueError: for a scale that is not positive, an unknown mask, or a prior that is made for several heads or, in
-            ``forward``, forbids nothing.
+        ValueError: for a scale that is not positive, an unknown mask, a relation that is not a mask, or a prior that is
+            made for several heads or, in ``forward``, forbids nothing.
 
     Example:
         >>> attention = Token2Token(4, "forward")
@@ -270,6 +270,8 @@ def _prior(mask: str | Prior) -> Prior:
             raise ValueError(
                 f"Token2Token has one head, but its prior is made for {mask.num_heads} heads ({mask.name})"
             )
+        if isinstance(mask, Relation) and not mask.as_mask:
+            raise ValueError(f"Token2Token expects a mask, got {mask!r}; write as_mask=True")
         return mask
     if mask not in _DIRECTIONS:
         raise ValueError(f"Token2Token expects a mask among {', '.join(_DIRECTIONS)} or a prior, got {mask!r}")

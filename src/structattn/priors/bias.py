@@ -16,7 +16,7 @@ class AttentionBias:
 
     Attributes:
         allowed: ``True`` where a query may attend to a key; ``None`` allows everything.
-        bias: added to the scores; ``None`` for no bias.
+        bias: added to the scores; ``None`` for no bias. Finite: what is forbidden is not ``allowed``.
 
     Example:
         >>> import torch

@@ -3,6 +3,8 @@
 from collections.abc import Hashable
 from typing import Literal
 
+import torch
+
 from structattn.data import SentenceBatch, parse_mask, parse_relation, word_relation
 from structattn.priors.bias import AttentionBias
 from structattn.priors.prior import Prior
@@ -17,7 +19,8 @@ class Relation(Prior):
         name: a name of `structattn.data.parse_relation`, such as ``ancestor`` or ``arc:nsubj,obj+self``; any other
             name is that of a matrix ``sentence.relations[name]``: coreference, semantic roles, alignments, a parser's
             marginals. Rows are queries and columns keys.
-        as_mask: if true, a query may attend to a key where the entry is not zero; otherwise the entry is the bias.
+        as_mask: if true, a query may attend to a key where the entry is not zero; otherwise the entry is the bias, and
+            ``-inf``, such as the logarithm of a probability of zero, forbids the key.
 
     Raises:
         ConfigError: for a name that is malformed, or a distance as a mask.
@@ -58,7 +61,13 @@ class Relation(Prior):
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """The relation, shape ``(batch, 1, query, key)``."""
         matrix = word_relation(self.relation, batch, wanted_by=f"Relation({self.name!r})")[:, None]
-        return AttentionBias(matrix != 0) if self.as_mask else AttentionBias(None, matrix)
+        if self.as_mask:
+            return AttentionBias(matrix != 0)
+        if not self.relation.matrix:
+            return AttentionBias(None, matrix)
+        # A mask of its own: as a bias, -inf would become NaN in the heads that weigh it with zero.
+        possible = matrix != -torch.inf
+        return AttentionBias(possible, torch.where(possible, matrix, 0.0))
 
 
 def mask_prior(name: str) -> Prior:
