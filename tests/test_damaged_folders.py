@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
@@ -269,6 +270,31 @@ def test_a_model_that_its_weights_do_not_fit_gets_no_memory(tmp_path: Path) -> N
     with pytest.raises(ParseError, match=r"expected tensor 'bias' of shape \(1000000,\), got \(2,\)"):
         build_and_load(large, tmp_path / "a.safetensors")
     assert made == ["meta"]
+
+
+@pytest.mark.parametrize("draw", [nn.init.normal_, torch.Tensor.normal_])
+def test_a_planned_model_draws_no_normal_numbers(draw: Callable[[torch.Tensor], torch.Tensor], tmp_path: Path) -> None:
+    drawn = []
+
+    class Recorder(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = function(*args, **(kwargs or {}))
+            if function in (nn.init.normal_, torch.Tensor.normal_):
+                drawn.append(found.device.type)
+            return found
+
+    def build() -> nn.Linear:
+        model = nn.Linear(3, 2)
+        with torch.no_grad():
+            assert draw(model.weight) is model.weight
+        return model
+
+    model = nn.Linear(3, 2)
+    save_tensors(model.state_dict(), tmp_path / "a.safetensors")
+    with Recorder():
+        again = build_and_load(build, tmp_path / "a.safetensors")
+    assert drawn == ["cpu"]
+    assert torch.equal(again.weight, model.weight)
 
 
 @pytest.mark.parametrize("name", sorted(BUILDERS))

@@ -113,6 +113,7 @@ def test_labelled(tmp_path: Path) -> None:
         ("index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tnot_entailment\n", ["Who ?", "He ."], "not_entailment", "0"),
         ("sentence1\tsentence2\tgold_label\nA\tB\tneutral\n", ["A", "B"], "neutral", "0"),
         ("sentence\tlabel\na dog\t1\n", ["a dog"], "1", "0"),
+        ("sentence\t label \na dog\t1\n", ["a dog"], "1", "0"),
         ("sentence1\tsentence2\tscore\nA\tB\t2.5\n", ["A", "B"], 2.5, "0"),
         ("text\nfine\n", ["fine"], None, "0"),
         ("main\tMSRvid\t2012\t04\t3.800\tA\tB\n", ["A", "B"], 3.8, "0"),

@@ -148,6 +148,9 @@ def test_malformed_arrays_of_json(tmp_path: Path, text: str, message: str) -> No
         ),
         ("text,label\na,\n", 2, "expected a label, got an empty field"),
         ('"body, in full",mood\na,b\n', 1, "got '\"body, in full\", mood'"),
+        ("text,label,label\na,b,c\n", 1, "expected one column 'label', got 2: 'text, label, label'"),
+        ("text,text,label\na,b,c\n", 1, "expected one column 'text', got 2: 'text, text, label'"),
+        ("text,label\ra,b\r", 1, "a carriage return stands within a line; lines end in"),
     ],
 )
 def test_malformed_rows(tmp_path: Path, text: str, line: int, message: str) -> None:

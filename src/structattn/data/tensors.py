@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from structattn.data.model_config import Storage
 from structattn.data.storage import packed, unpacked
@@ -82,13 +83,23 @@ def build_and_load(build: Callable[[], _Module], file: Path, *, prefix: str = ""
     Raises:
         ParseError: as ``load_tensors``.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutNormal():
         planned = build().state_dict()
     _compare(planned, {name.removeprefix(prefix): tensor for name, tensor in _read_shapes(file).items()}, file, prefix)
     with torch.random.fork_rng(devices=[]):  # of what is drawn here nothing stays
         model = build()
     load_tensors(model, file, prefix=prefix)
     return model
+
+
+class _WithoutNormal(TorchFunctionMode):
+    """Draws no normal numbers: on ``meta`` there are none, and to draw them there torch imports its compiler."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function is nn.init.normal_:
+            return kwargs["tensor"]
+        return args[0] if function is Tensor.normal_ else function(*args, **kwargs)
 
 
 def check_like(name: str, found: Tensor, expected: Tensor, file: Path) -> None:

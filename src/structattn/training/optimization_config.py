@@ -29,7 +29,7 @@ class OptimizationConfig:
             often need a higher one.
         momentum: momentum of ``sgd``.
         batch_size: examples per batch and process.
-        batch_tokens: instead of ``batch_size``: maximum number of words (or tokens) per step and process, with
+        batch_tokens: instead of ``batch_size``: maximum number of words (or tokens) per batch and process, with
             padding, of the longer side of sentence and target.
         gradient_accumulation: batches per step; the gradient is the mean of theirs.
         epochs: maximum number of epochs.

@@ -75,7 +75,7 @@ class Columns:
         """These columns of a table with these names; what is ``None`` is looked for under its usual names, in any case.
 
         Raises:
-            ParseError: at ``place``, if a column is not there, or none looks like a text.
+            ParseError: at ``place``, if a column is not there or there twice, or none looks like a text.
 
         Example:
             >>> Columns(label="Stars").found_in(["Review", "Date", "Stars"], Place("a.csv", 1))
@@ -85,7 +85,7 @@ class Columns:
         for column in self.chosen:
             if column not in names:
                 raise place.error(f"expected a column {column!r}, got {listed}")
-        usual = {str(name).lower(): name for name in reversed(names)}
+        usual = {str(name).strip().lower(): name for name in reversed(names)}
         known = (*PAIRS, *((name,) for name in TEXTS))
         pairs = ([usual.get(name.lower()) for name in group] for group in known)
         text = self.text or next((tuple(found) for found in pairs if None not in found), None)
@@ -98,7 +98,11 @@ class Columns:
         id = next((usual[name.lower()] for name in IDS if name.lower() in usual), None)
         label = label if self.label is None and label not in text else self.label
         id = id if self.id is None and id not in text else self.id
-        return Columns(text, label, id, "score" if str(label).lower() == "score" else None)  # type: ignore[arg-type]
+        found = Columns(text, label, id, "score" if str(label).strip().lower() == "score" else None)  # type: ignore[arg-type]
+        for column in found.chosen:
+            if names.count(column) > 1:
+                raise place.error(f"expected one column {column!r}, got {names.count(column)}: {listed}")
+        return found
 
 
 def listed_names(names: Sequence[Column]) -> str:

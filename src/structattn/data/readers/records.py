@@ -157,6 +157,10 @@ def _reason(error: csv.Error) -> str:
         return (
             "a field continues after its closing quotation mark; write a quotation mark within text as two, in quotes"
         )
+    if "new-line character" in text:
+        return (
+            r"a carriage return stands within a line; lines end in \n: tr '\r' '\n' converts a file whose lines do not"
+        )
     if "larger than" in text:
         return f"a field has more than {MAX_LINE:,} characters; perhaps a quotation mark opens a field that never ends"
     return text
