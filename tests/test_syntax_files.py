@@ -1,8 +1,10 @@
 """Text files: gzip, encodings, damage with its true line, and files that appear whole or not at all."""
 
+import bz2
 import errno
 import gzip
 import io
+import lzma
 import resource
 import threading
 import zlib
@@ -110,6 +112,14 @@ def test_other_encodings_are_named(tmp_path, encoding, message):
     path = tmp_path / "a.txt"
     path.write_bytes("café\n".encode(encoding))
     with pytest.raises(ParseError, match=message):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize(("name", "pack"), [("bzip2", bz2.compress), ("xz", lzma.compress)])
+def test_other_packers_are_named(tmp_path, name, pack):
+    path = tmp_path / "a.txt"
+    path.write_bytes(pack(b"one\ntwo\n" * 99))
+    with pytest.raises(ParseError, match=f"this is a file of {name}: gzip is what is read packed"):
         list(read_lines(path))
 
 

@@ -189,6 +189,9 @@ def test_shards_of_a_size(treebank: Path, capsys: pytest.CaptureFixture[str]) ->
     parts = sorted(treebank.parent.glob("s-*.conllu.gz"))
     assert [part.name for part in parts] == ["s-00000.conllu.gz", "s-00001.conllu.gz"]
     assert "".join(format_conllu(one) for part in parts for one in sa.read_conllu(part)) == TREEBANK
+    again = treebank.with_name("again.conllu")
+    assert main(["convert", str(treebank.with_name("s-*.conllu.gz")), str(again)]) == 0
+    assert again.read_text(encoding="utf-8") == TREEBANK
 
 
 def test_parts_of_an_earlier_conversion_are_not_mixed_with_new_ones(

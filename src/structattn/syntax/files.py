@@ -43,6 +43,7 @@ MAX_FACTS = 5_000
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 _GZIP_MAGIC, _PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"
+_PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _BLOCK = 1 << 18
 
@@ -321,6 +322,8 @@ def _decoded(lines: bytes, source: Source, number: int) -> str:
         message = f"expected UTF-8 text, but byte {place} of the line is 0x{byte:02x}; "
         if lines.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             message += "this is UTF-16: iconv -f UTF-16 -t UTF-8 converts it"
+        elif number == 1 and (packed := [name for magic, name in _PACKED.items() if lines.startswith(magic)]):
+            message += f"this is a file of {packed[0]}: gzip is what is read packed"
         else:
             character = bytes([byte]).decode("windows-1252", errors="replace")
             message += f"{character!r} in Windows-1252 and Latin-1: iconv -f WINDOWS-1252 -t UTF-8 converts these"
