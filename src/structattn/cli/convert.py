@@ -44,11 +44,9 @@ def command(
     # A treebank stays one, sentence by sentence, where training would read its documents.
     known = format or recognise_format(files[0])
     known = "conllu" if format is None and known == "documents" else known
-    if known in ("conllu", "parquet"):
-        # The ids of these stand in the files; elsewhere an id is a line's number, and needs the name of its file.
-        examples = itertools.chain.from_iterable(read_examples(file, known) for file in files)
-    else:
-        examples = read_examples(source, known)
+    # The ids of these stand in the files; elsewhere an id is the number of a line, and needs the name of its file.
+    read = files if known in ("conllu", "parquet") else [source]
+    examples = (example for one in read for example in read_examples(one, known))
     if shard_size is None:
         yield f"{target}  {write_examples(target, examples):,} sentences"
         return
