@@ -176,7 +176,7 @@ def test_by_keyboard_alone_a_text_is_parsed(chromium: Any) -> None:
         page.keyboard.press("Control+a")
         page.keyboard.type("dogs bark")
         page.keyboard.press("Enter")
-        assert "toy: plural, 90.0 %" in status(page)
+        assert "toy: plural, 90.0%" in status(page)
         assert page.locator(".word").all_inner_texts() == ["dogs", "bark"]
         word(page, 0).focus()
         page.keyboard.press("Control+z")
@@ -189,7 +189,7 @@ def test_a_page_without_items_waits_for_a_text(chromium: Any) -> None:
         assert page.locator(".word").count() == 0
         page.get_by_label("text", exact=True).fill("dogs bark")
         page.keyboard.press("Enter")
-        assert "toy: plural, 90.0 %" in status(page)
+        assert "toy: plural, 90.0%" in status(page)
 
 
 def test_a_name_that_is_being_typed_outlives_a_reply(chromium: Any) -> None:

@@ -65,7 +65,7 @@ def test_values_names_and_answers_are_those_of_python(chromium: Any, folder: Pat
         assert np.abs(np.array(values) - tree.probabilities.flatten().numpy()).max() < 1e-5
     wanted = sorted(found.answer.probabilities.items(), key=lambda pair: -pair[1])[:8]
     assert set(labels) == {name for name, _ in wanted}
-    assert all(abs(float(labels[name].removesuffix(" %")) - 100 * share) < 0.051 for name, share in wanted)
+    assert all(abs(float(labels[name].removesuffix("%")) - 100 * share) < 0.051 for name, share in wanted)
 
 
 @pytest.mark.parametrize("kind", ["ms_san", "disan", "tree_lstm"])

@@ -69,7 +69,7 @@ def test_a_search_for_edits_shows_how_far_it_is_and_can_be_stopped(chromium: Any
 def test_two_models_stand_side_by_side(chromium: Any) -> None:
     with live(chromium) as page:
         page.get_by_role("button", name="+ compare").click()
-        assert status(page) == "toy: plural, 90.0 %; other: plural, 90.0 %."
+        assert status(page) == "toy: plural, 90.0%; other: plural, 90.0%."
         assert page.locator(".pair > div").count() == 2
         by_mouse(page, 1, 2)
         assert status(page).count("1 head moved") == 2

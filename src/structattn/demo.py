@@ -38,7 +38,7 @@ ENCODERS = {
 # With 0 and 1 attractors alone the first noun would give the answer away: see agreement_treebank.
 TRAINED_ON, TESTED_ON = range(3), range(5)
 _EPOCHS_PER_MINUTE = 8
-_LIVE = "To move arcs, type sentences of your own and see the answers change:"
+_LIVE = "To move arcs, type sentences of your own and see the predictions change:"
 _OPTIONS = {"dim": 48, "dropout": 0.1}
 
 

@@ -1150,13 +1150,13 @@ const pick = async (reply, model) => ({
 
 const isField = (event) => ["INPUT", "TEXTAREA", "SELECT"].includes(event.composedPath()[0].tagName);
 
-/** An answer in words: "plural, 98.6 %". */
+/** An answer in words: "plural, 98.6%". */
 function answerText(answer, exact = true) {
   if (!answer) return "no prediction";
   if (answer.text !== null && answer.text !== undefined) return `“${answer.text}”`;
   if (answer.label === null) return short(answer.score ?? 0, 2);
   const share = answer.probabilities?.[answer.label];
-  return exact && share !== undefined ? `${answer.label}, ${(100 * share).toFixed(1)} %` : answer.label;
+  return exact && share !== undefined ? `${answer.label}, ${(100 * share).toFixed(1)}%` : answer.label;
 }
 
 const READS = {
@@ -1917,7 +1917,7 @@ class Answers {
     return [
       make(first ? "strong" : "span", { class: "class" }, isolated(label)),
       bar,
-      make("span", { class: "number" }, `${(100 * share).toFixed(1)} %`),
+      make("span", { class: "number" }, `${(100 * share).toFixed(1)}%`),
       make("span", { class: "number soft" }, changed ? signed(100 * (share - before), 1) : ""),
     ];
   }
@@ -2040,7 +2040,7 @@ class Flips {
     const { app } = this;
     const { words } = app.state.sentences[sentence];
     const what = head ? `${words[head - 1]} → ${words[place]}` : `${words[place]} as the root`;
-    const value = p === undefined || p === null ? short(score ?? 0, 2) : `${label} ${(100 * p).toFixed(0)} %`;
+    const value = p === undefined || p === null ? short(score ?? 0, 2) : `${label} ${(100 * p).toFixed(0)}%`;
     const apply = () =>
       app.edit(sentence, (tree) => ({ ...tree, heads, labels: labels ?? tree.labels }), {
         said: `${what}.`,

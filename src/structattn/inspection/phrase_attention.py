@@ -111,7 +111,7 @@ def phrase_attention_table(rows: Sequence[PhraseAttention]) -> list[list[str]]:
         >>> for line in phrase_attention_table([PhraseAttention("cross", 1, (0.6, 0.7), 0.4, 120)]):
         ...     line
         ['attention', 'on phrases', 'uniform', 'ratio', 'lowest head', 'highest head', 'queries']
-        ['cross-attention 1', '65.0 %', '40.0 %', '1.62', '60.0 %', '70.0 %', '120']
+        ['cross-attention 1', '65.0%', '40.0%', '1.62', '60.0%', '70.0%', '120']
     """
     lines = [["attention", "on phrases", "uniform", "ratio", "lowest head", "highest head", "queries"]]
     for kind in ("self", "cross"):
@@ -174,7 +174,7 @@ def _share(weights: Tensor, num_words: int) -> Tensor:
 
 def _line(name: str, shares: Sequence[float], uniform: float, *, queries: int) -> list[str]:
     share = statistics.fmean(shares)
-    percent = [f"{100 * value:.1f} %" for value in (share, uniform, min(shares), max(shares))]
+    percent = [f"{100 * value:.1f}%" for value in (share, uniform, min(shares), max(shares))]
     ratio = f"{share / uniform:.2f}" if uniform else ""
     return [name, *percent[:2], ratio, *percent[2:], str(queries)]
 
