@@ -89,7 +89,7 @@ def test_a_page_that_holds_more_than_the_explorer_has_its_data_once() -> None:
 def test_a_page_shows_words_answer_and_weights(chromium: Any, tmp_path: Path) -> None:
     with opened(chromium, write(tmp_path, two_words())) as page:
         assert page.locator(".word").all_inner_texts() == ["dogs", "bark"]
-        assert page.locator(".classes").inner_text().split() == ["plural", "75.0", "%", "singular", "25.0", "%"]
+        assert page.locator(".classes").inner_text().split() == ["plural", "75.0%", "singular", "25.0%"]
         page.get_by_role("button", name="Numbers").click()
         cells = page.locator("table td.number").all_inner_texts()
     assert cells == ["1.000", "–", "0.250", "0.750"]

@@ -79,7 +79,7 @@ def phrase_attention(model: TaskModel, examples: Sequence[Example], *, batch_siz
         >>> sentence = sa.Sentence(tree.words, constituency=tree)
         >>> encoder = sa.encoders.build("tree_transformer", vocab_size=2, dim=8, num_heads=2, num_layers=1)
         >>> vocabulary = sa.Vocabulary([])
-        >>> model = SentenceModel(encoder, sa.tasks.get_task("sentiment"), vocabulary=vocabulary)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.get_task("sentiment"), vocabulary=vocabulary)
         >>> [(row.name, round(row.uniform, 2), row.queries) for row in phrase_attention(model, [Example([sentence])])]
         [('self-attention 1', 0.37, 2)]
     """
