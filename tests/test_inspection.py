@@ -1,8 +1,10 @@
 """Inspection: maps against modules whose weights are known, nothing left behind, summaries and figures by hand."""
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -340,6 +342,31 @@ def test_head_recall_by_hand() -> None:
     assert math.isnan(inspection.head_recall(_map_of(weights), [0, 0, 0])[0])
     with pytest.raises(ValueError, match="2 heads for 3 queries"):
         inspection.head_recall(_map_of(weights), [2, 0])
+
+
+def test_maps_over_subwords_become_maps_over_words() -> None:
+    pieces = ("[CLS]", "mis", "##under", "##stand", "him", "[SEP]")
+    words = (None, 0, 0, 0, 1, None)
+    weights = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    allowed = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(1)) < 0.2
+    tree = DependencyTree([0, 1])
+    sentence = Sentence(["misunderstand", "him"], dependency=tree)
+    seen = AttentionMap("x", pieces, pieces, weights, "attention", ("a", "b"), allowed=allowed, words=words)
+    for given, names in ((seen, ("misunderstand", "him")), (replace(seen, sentence=sentence), tuple(sentence.words))):
+        found = given.of_words()
+        assert (found.rows, found.columns, found.words) == (names, names, None)
+        for head, query, key in itertools.product(range(2), range(2), range(2)):
+            of_query, of_key = ([place for place, word in enumerate(words) if word == one] for one in (query, key))
+            twin = sum(float(weights[head, i, j]) for i in of_query for j in of_key) / len(of_query)
+            assert found.weights[head, query, key].item() == pytest.approx(twin)
+            assert found.allowed is not None
+            possible = any(bool(allowed[head, i, j]) for i in of_query for j in of_key)
+            assert bool(found.allowed[head, query, key]) == possible
+        assert found.of_words() is found
+    (_, *rows) = inspection.summarise([replace(seen, sentence=sentence)])
+    recall = inspection.head_recall(replace(seen, sentence=sentence).of_words(), tree.heads)
+    assert [row[5] for row in rows] == [f"{100 * share:.0f}%" for share in recall.tolist()]
+    assert all(row[2:4] == [row[2], row[2]] for row in rows), "of two words, the distance in the tree is that in words"
 
 
 def test_the_summary_has_a_row_for_each_head() -> None:

@@ -1,8 +1,9 @@
 """:class:`AttentionMap`, the attention weights of one module for one sentence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -50,3 +51,31 @@ class AttentionMap:
     words: tuple[int | None, ...] | None = None
     sentence: Sentence | None = None
     index: int = 0
+
+    def of_words(self) -> "AttentionMap":
+        """A map over subwords as one over words; any other map as it is.
+
+        The weight of a word as a key is the sum over its subwords, that of a word as a query the mean over them
+        (Clark et al. 2019, "What Does BERT Look At?", section 4.1). Special tokens are left out, so that a row sums to
+        what is given to words.
+
+        Example:
+            >>> weights = torch.tensor([[[0.2, 0.4, 0.4], [0.2, 0.0, 0.8], [0.6, 0.2, 0.2]]])
+            >>> pieces = ("[CLS]", "play", "##ed")
+            >>> found = AttentionMap("x", pieces, pieces, weights, "attention", ("h",), words=(None, 0, 0)).of_words()
+            >>> found.rows, round(found.weights.item(), 4)
+            (('played',), 0.6)
+        """
+        if self.words is None or self.rows != self.columns:
+            return self
+        numbers = sorted({number for number in self.words if number is not None})
+        belongs = torch.tensor([[number == word for word in self.words] for number in numbers]).view(len(numbers), -1)
+        keys = belongs.to(self.weights.dtype)
+        weights = keys / keys.sum(-1, keepdim=True) @ self.weights @ keys.mT
+        allowed = None if self.allowed is None else (keys @ self.allowed.to(keys.dtype) @ keys.mT) > 0
+        if self.sentence is not None and numbers == list(range(len(self.sentence))):
+            names = tuple(self.sentence.words)
+        else:
+            pieces = [[piece for piece, word in zip(self.rows, self.words, strict=True) if word == n] for n in numbers]
+            names = tuple("".join(piece.removeprefix("##") for piece in some) for some in pieces)
+        return replace(self, rows=names, columns=names, weights=weights, allowed=allowed, words=None)

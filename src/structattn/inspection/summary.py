@@ -15,7 +15,7 @@ from structattn.syntax import DependencyTree
 def attention_distance(
     attention_map: AttentionMap, distances: Sequence[Sequence[int | float]] | Tensor | None = None
 ) -> Float[Tensor, " head"]:
-    r"""The mean attention distance of each head: the mean over its queries of ``sum_j P_ij d_ij``.
+    r"""The mean attention distance of each head: the mean over its queries of ``sum_j P_ij d_ij / sum_j P_ij``.
 
     Args:
         attention_map: weights between the words of a sentence.
@@ -43,7 +43,8 @@ def attention_distance(
     if table.shape != weights.shape[1:]:
         shapes = f"got {tuple(table.shape)} for {num_queries} queries and {num_keys} keys"
         raise ValueError(f"{attention_map.name}: expected one distance for each query and key, {shapes}")
-    return _mean_over_queries((weights * table).sum(-1), weights)
+    total = weights.sum(-1)
+    return _mean_over_queries((weights * table).sum(-1) / torch.where(total > 0, total, 1.0), weights)
 
 
 def attention_entropy(attention_map: AttentionMap) -> Float[Tensor, " head"]:
@@ -94,7 +95,8 @@ def summarise(maps: Sequence[AttentionMap]) -> list[list[Any]]:
 
     The columns are module, head, mean distance in words, mean distance in the dependency tree, entropy in bits, and how
     often the strongest key is the syntactic head. The tree's columns are averaged over the sentences that have a
-    tree, and stay empty if there is none.
+    tree, and stay empty if there is none. Of a map over subwords, the entropy is over subwords, and all else over
+    words, see ``AttentionMap.of_words``.
 
     Example:
         >>> weights = torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
@@ -109,7 +111,7 @@ def summarise(maps: Sequence[AttentionMap]) -> list[list[Any]]:
             groups.setdefault((found.name, found.head_names), []).append(found)
     rows: list[list[Any]] = [header]
     for (name, head_names), group in groups.items():
-        square = [found for found in group if len(found.rows) == len(found.columns)]
+        square = [found.of_words() for found in group if len(found.rows) == len(found.columns)]
         trees = [(found, tree) for found in square if (tree := tree_of(found)) is not None]
         columns = [
             _average([attention_distance(found) for found in square]),
