@@ -244,6 +244,11 @@ def test_attention_maps_of_an_injected_model_show_subwords(caplog):
     assert first.head_names[0] == "forward · word 1"
     torch.testing.assert_close(first.weights.sum(-1), torch.ones(4, len(first.rows)))
     assert first.weights[0, 1, 2] == 0  # "two" does not see "kids" looking forward, which is to the words before
+    assert (first.sentence, second.sentence) == (BALLGAME, None)
+    assert first.of_words().rows == BALLGAME.words
+    recall = sa.inspection.head_recall(first.of_words(), BALLGAME.dependency.heads)
+    _, *rows = sa.inspection.summarise([first, second])
+    assert [row[5] for row in rows] == [f"{100 * share:.0f}%" for share in recall.tolist()]
 
 
 def test_bad_input():

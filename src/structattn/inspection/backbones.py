@@ -17,6 +17,7 @@ from structattn.pretrained.guided import InjectedReader
 from structattn.syntax import Sentence
 
 Weights = Float[Tensor, "batch head subword subword"]
+_Texts = Sequence[Sentence | tuple[Sentence, ...]]
 
 
 def injected_maps(
@@ -35,7 +36,8 @@ def injected_maps(
         MissingStructure: if a prior wants a tree that a sentence lacks.
     """
     subwords = model.tokenize(texts)
-    return _injected_maps(model, subwords, model.tokenizer, range(len(subwords)))
+    read = texts.sentences if isinstance(texts, SentenceBatch) else texts
+    return _injected_maps(model, subwords, model.tokenizer, read, range(len(subwords)))
 
 
 def text_maps(
@@ -54,15 +56,15 @@ def text_maps(
     backbone = embedder.backbone
     subwords = backbone.tokenize(texts, truncation=True)
     if isinstance(embedder.reader, InjectedReader):
-        return _injected_maps(embedder.reader.injected[0], subwords, backbone.tokenizer, places)
+        return _injected_maps(embedder.reader.injected[0], subwords, backbone.tokenizer, texts, places)
     if embedder.reader is None:
-        return _maps(subwords, {"backbone, last layer": last_weights(backbone, subwords)}, backbone.tokenizer, places)
+        found = {"backbone, last layer": last_weights(backbone, subwords)}
+        return _maps(subwords, found, backbone.tokenizer, texts, places)
     with recording(embedder) as records:
         embedder.reader(backbone, subwords)
     allowed = records[0].allowed
-    return _maps(
-        subwords, {record.name: record.weights for record in records}, backbone.tokenizer, places, allowed=allowed
-    )
+    found = {record.name: record.weights for record in records}
+    return _maps(subwords, found, backbone.tokenizer, texts, places, allowed=allowed)
 
 
 def last_weights(backbone: PretrainedBackbone, subwords: SubwordBatch) -> Weights:
@@ -73,23 +75,26 @@ def last_weights(backbone: PretrainedBackbone, subwords: SubwordBatch) -> Weight
 
 
 def _injected_maps(
-    model: InjectedModel, subwords: SubwordBatch, tokenizer: Any, places: Sequence[int]
+    model: InjectedModel, subwords: SubwordBatch, tokenizer: Any, texts: _Texts, places: Sequence[int]
 ) -> list[AttentionMap]:
     weights, allowed = model.subword_weights(subwords), model.attention_bias(subwords).allowed
-    return _maps(subwords, weights, tokenizer, places, priors=model.prior.names, allowed=allowed)
+    return _maps(subwords, weights, tokenizer, texts, places, priors=model.prior.names, allowed=allowed)
 
 
 def _maps(
     subwords: SubwordBatch,
     weights: Mapping[str, Weights],
     tokenizer: Any,
+    texts: _Texts,
     places: Sequence[int],
     *,
     priors: Sequence[str] = ("head",),
     allowed: Bool[Tensor, "batch #head subword subword"] | None = None,
 ) -> list[AttentionMap]:
     maps = []
-    for row, (ids, mask, place) in enumerate(zip(subwords.ids.cpu(), subwords.mask.cpu(), places, strict=True)):
+    rows = zip(subwords.ids.cpu(), subwords.mask.cpu(), texts, places, strict=True)
+    for row, (ids, mask, text, place) in enumerate(rows):
+        sentence, *others = (text,) if isinstance(text, Sentence) else text
         names = tuple(tokenizer.convert_ids_to_tokens(ids[mask].tolist()))
         numbers, is_word = (part[row].cpu()[mask].tolist() for part in (subwords.words, subwords.is_word))
         words = tuple(number if real else None for number, real in zip(numbers, is_word, strict=True))
@@ -111,6 +116,7 @@ def _maps(
                     layer="subwords",
                     allowed=keys,
                     words=words,
+                    sentence=None if others else sentence,
                     index=place,
                 )
             )
