@@ -112,7 +112,7 @@ def test_json_lines_become_a_training_file(call: Call, treebank: Path, tmp_path:
         assert "".join(one.id for one in read_examples(tmp_path / "part.conllu")) == names
     code, _, error = call("parse", source, "--parser", treebank, "--limit", 0)
     assert (code, error.count("\n")) == (2, 1)
-    assert "to parse at least 1, got 0 and 0" in error
+    assert "--limit: expected at least 1, got 0" in error
 
 
 def test_a_document_without_text_keeps_its_label(call: Call, treebank: Path, tmp_path: Path) -> None:
