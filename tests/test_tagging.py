@@ -19,6 +19,7 @@ from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Par
 from structattn.syntax.noun_phrases import base_noun_phrases
 from structattn.tasks import ClassifierConfig, ModelConfig, TaggingModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
+from structattn.training.inputs import inputs_of
 
 WORDS = ["a", "dog", "barks", "loudly"]
 VOCABULARY = Vocabulary(WORDS)
@@ -152,6 +153,21 @@ def test_what_a_treebank_says_of_each_word(target: str, label: str | None, tmp_p
     sa.write_conllu(tmp_path / "a.conllu", [Sentence(WORDS[:3], ["DET", "NOUN", "VERB"], tree), Sentence(["hush"])])
     first, bare = read_examples(tmp_path / "a.conllu", target=target)
     assert (first.label, bare.label) == (label, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Kids wash their hands.\n\nThe end.\n", "text"),
+        ("1\tHi\thi\tINTJ\t_\t_\t0\troot\t_\t_\n", "conllu"),
+        ("# newdoc id = a\n1\tHi\thi\tINTJ\t_\t_\t0\troot\t_\t_\n", "conllu"),
+    ],
+)
+def test_taggers_that_learn_from_treebanks_read_texts_too(text: str, expected: str, tmp_path: Path) -> None:
+    model = model_of()
+    model.task = get_task("noun_phrases")
+    (tmp_path / "given").write_text(text)
+    assert inputs_of(model, tmp_path / "given", DataConfig())[0] == expected
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, 
     """What a model is to predict, labels or not: the name of its format, and the examples.
 
     What comes from a stream or a pipe is one text per line, and so are lines of which fewer than nine in ten have a
-    label of the model where labels stand, or fewer than half a tag of it where tags stand, unless the format says
-    otherwise. For tasks on pairs, two fields with a tab between and no header are two texts, and for translation lines
-    without a tab are texts, blank ones too. Labels of tables and JSON are not read.
+    label of the model where labels stand, or fewer than half a tag of it where tags stand, or that are no treebank,
+    unless the format says otherwise. For tasks on pairs, two fields with a tab between and no header are two texts, and
+    for translation lines without a tab are texts, blank ones too. Labels of tables and JSON are not read.
 
     Args:
         model: a model of a task.
@@ -80,6 +80,9 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
         return _other_format(source)
     if name == "labelled" and _are_texts(model, source, name):
         return "text"
+    if name == "conllu":  # the only format to learn from, but any texts can be given tags
+        other = _other_format(source)
+        return name if other == "documents" else other
     if name == "parallel" and _are_sources(source):
         return "text"
     return "text" if name == "tsv" and task.arity == 2 and _are_pairs(source, data) else name
