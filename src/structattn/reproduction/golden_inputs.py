@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -103,7 +102,7 @@ def _model() -> Any:
 @functools.cache
 def _backbone() -> str:
     transformers, tokenizers = require("transformers", "train"), require("tokenizers", "train")
-    folder = os.path.join(_folders().name, "backbone")
+    folder = tempfile.mkdtemp(dir=_folders().name)
     _model().save_pretrained(folder)
     reader = tokenizers.BertWordPieceTokenizer({word: number for number, word in enumerate(_VOCABULARY)})
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), _SPECIAL, strict=True))
@@ -115,7 +114,7 @@ def _backbone() -> str:
 def _adapter(heads: str) -> str:
     from structattn.pretrained import HydraConfig, HydraModel
 
-    folder = os.path.join(_folders().name, f"heads-{_adapter.cache_info().misses}")
+    folder = tempfile.mkdtemp(dir=_folders().name)
     HydraModel(_model(), HydraConfig(**{"num_heads": None, **json.loads(heads)})).save_pretrained(folder)
     return folder
 

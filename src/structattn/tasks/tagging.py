@@ -240,7 +240,9 @@ class TaggingModel(TaskModel):
         found = measured_texts(self.task, examples, predictions, what="tags")
         known = set(self.labels)
         unseen = sum(tag not in known for tags in found.gold for tag in str(tags).split())
-        return dataclasses.replace(found, metrics={**found.metrics, **({"unseen_labels": unseen} if unseen else {})})
+        if not unseen:
+            return found
+        return dataclasses.replace(found, metrics={**found.metrics, "unseen_labels": unseen})
 
     def _batch(self, examples: Sequence[Example], classes: Sequence[list[int] | None]) -> TagBatch:
         sentences = collate([self.trees(example.sentences[0]) for example in examples], self.vocabulary)
