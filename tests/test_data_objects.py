@@ -134,6 +134,16 @@ def test_half_a_character_is_refused(row: Any) -> None:
         next(rows)
 
 
+def test_a_column_twice_in_a_data_frame_is_refused_if_it_is_read() -> None:
+    pandas = pytest.importorskip("pandas")
+    row = ["so fine", "pos", 1, 2]
+    frame = pandas.DataFrame([row], columns=["text", "label", "note", "note"])
+    assert next(read_objects(frame)).label == "pos"
+    frame.columns = ["text", "label", "note", "text"]
+    with pytest.raises(ParseError, match="expected one column 'text', got 2"):
+        next(read_objects(frame))
+
+
 def test_missing_labels_of_pandas_are_unknown() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"text": ["a", "b", "c"], "label": pandas.array(["x", pandas.NA, "y"], dtype="string")})

@@ -60,7 +60,10 @@ def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> Non
     ("item", "message"),
     [
         ([1], "expected a JSON object"),
-        ({"sentence1": "a", "sentence2": "b"}, "expected one text, got two: a document has one"),
+        (
+            {"sentence1": "a", "sentence2": "b"},
+            "expected one text, got two in sentence1 and sentence2: choose one as text_column",
+        ),
         ({"text": 3}, "text or a list of words under 'text', got 3"),
     ],
 )

@@ -1,6 +1,7 @@
 """Sweeps: the same seed and trials give the same study, however often it stops; the best configuration is one."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,33 @@ def test_values_lie_in_the_space_and_the_best_is_written(config: RunConfig, tmp_
     written = load_config(tmp_path / "study" / "best.yaml")
     assert written.optimization.learning_rate == best.values["optimization.learning_rate"]
     assert (written.options["dim"], written.out) == (best.values["options.dim"], None)
+
+
+def test_a_trial_without_a_metric_is_no_best_one(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = iter([math.nan, 0.5, math.nan, 0.7])
+
+    def run(one: RunConfig, *, resume: bool = False) -> RunResult:
+        return RunResult(Path(str(one.out)), {"accuracy": next(metrics), "macro_f1": 0.0}, seconds=1.0)
+
+    monkeypatch.setattr(sa.training, "run", run)
+    assert [trial.is_best for trial in sweep(config, SPACE, trials=3)] == [False, True, False]
+    assert [trial.is_best for trial in sweep(config, SPACE, trials=4)] == [True]
+
+
+def test_a_study_that_was_killed_before_its_best_was_written_writes_it(config: RunConfig, tmp_path: Path) -> None:
+    list(sweep(config, SPACE, trials=4))
+    best = tmp_path / "study" / "best.yaml"
+    written = best.read_bytes()
+    best.unlink()
+    assert list(sweep(config, SPACE, trials=4)) == []
+    assert best.read_bytes() == written
+
+
+def test_messages_of_optuna_are_left_as_they_were(config: RunConfig) -> None:
+    optuna = pytest.importorskip("optuna")
+    before = optuna.logging.get_verbosity()
+    list(sweep(config, SPACE, trials=1))
+    assert optuna.logging.get_verbosity() == before
 
 
 def test_a_study_of_something_else_is_not_continued(config: RunConfig) -> None:

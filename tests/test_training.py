@@ -739,6 +739,24 @@ def test_configurations_survive_yaml(data: DataConfig, tmp_path: Path) -> None:
         ("{task: a, encoder: b, data: {train: x}, optimization: {epochs: 0}}", "epochs: expected at least 1, got 0"),
         ("{task: a, encoder: b, data: {train: x}, folds: 1}", "folds: expected at least 2, got 1"),
         ("{task: a, encoder: b, data: {train: x}, fold: 1}", "folds: expected a number, as fold is given"),
+        (
+            "{task: a, encoder: b, data: {train: x, frozen: all}}",
+            "data.frozen: expected none without data.vectors, got",
+        ),
+        ("{task: a, encoder: b, data: {vectors_size: 0.1}}", "data.vectors_size: expected none without data.vectors"),
+        ("{task: a, encoder: b, data: {trees: left, tree_seed: 3}}", "expected none without data.trees random, got 3"),
+        (
+            "{task: a, encoder: b, data: {train: x, buffer: 9}}",
+            "data.buffer: expected none without data.streaming, got",
+        ),
+        (
+            "{task: a, encoder: b, data: {loader_workers: 2}}",
+            "data.loader_workers: expected none without data.streaming",
+        ),
+        (
+            "{task: a, encoder: b, data: {train: x, generated: 9}}",
+            "data.generated: expected none beside data.train, got",
+        ),
         ("{task: a, encoder: b, data: {train: x, dev: y}, folds: 3}", "cross-validation makes its own dev"),
         ("{task: a, encoder: b, data: {train: x}, folds: 3, fold: 4}", "fold: expected 1 to 3, got 4"),
     ],

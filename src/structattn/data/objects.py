@@ -40,8 +40,8 @@ def read_objects(
         One example for each row. A label that is ``None``, not a number or ``pandas.NA`` is unknown.
 
     Raises:
-        ParseError: for a row that is none of these, or whose text has half of a surrogate pair in it, with its number
-            from 1.
+        ParseError: for a data frame with that column twice; for a row that is none of these, or whose text has half of
+            a surrogate pair in it, with its number from 1.
 
     Example:
         >>> [(example.sentences[0].words, example.label) for example in read_objects([("so fine", "pos"), ("dull", 0)])]
@@ -60,7 +60,8 @@ def read_objects(
     columns = Columns.given(text_column, label_column, id_column)
     names = _class_names(data)
     known: dict[tuple[Column, ...], Columns] = {}
-    for number, row in enumerate(_rows(data)):
+    header = _header(data)
+    for number, row in enumerate(data if header is None else _rows(data, header)):
         place = Place(name, number + 1, is_line=False)
         if isinstance(row, Example):
             yield _checked(row, place)
@@ -73,7 +74,7 @@ def read_objects(
         if not isinstance(row, Mapping):
             expected = "a mapping, a tuple (text, label), an Example, a Sentence or a text"
             raise place.error(f"expected {expected}, got {shown(row, width=40)}")
-        keys = tuple(row)
+        keys = tuple(row) if header is None else header
         if keys not in known:
             known[keys] = columns.found_in(keys, place)
         found = known[keys]
@@ -88,12 +89,14 @@ def _checked(example: Example, place: Place) -> Example:
     return example
 
 
-def _rows(data: Iterable[Any]) -> Iterable[Any]:
-    """The rows of a data frame as mappings; anything else gives its rows itself."""
-    if hasattr(data, "itertuples") and hasattr(data, "columns"):
-        names = list(data.columns)
-        return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
-    return data
+def _header(data: object) -> tuple[Any, ...] | None:
+    """The columns of a data frame, as often as they are there; ``None`` for anything else."""
+    return tuple(data.columns) if hasattr(data, "itertuples") and hasattr(data, "columns") else None
+
+
+def _rows(frame: Any, header: Sequence[Any]) -> Iterator[Mapping[Any, Any]]:
+    """The rows of a data frame."""
+    return (dict(zip(header, row, strict=True)) for row in frame.itertuples(index=False, name=None))
 
 
 def _class_names(data: object) -> Mapping[str, Sequence[str]]:

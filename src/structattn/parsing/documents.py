@@ -135,7 +135,8 @@ def documents_of(
     for item in json_items(path, columns) if format == "json" else table_items(path, columns, delimiter):
         text, *second = item.texts
         if second:
-            raise item.place.error("expected one text, got two: a document has one")
+            names = " and ".join(map(str, item.columns.text or ()))
+            raise item.place.error(f"expected one text, got two in {names}: choose one as text_column")
         label = item.columns.label
         metadata = {} if label is None or item.values[label] is None else {"label": _on_one_line(item.values[label])}
         known = (*(item.columns.text or ()), label, item.columns.id)

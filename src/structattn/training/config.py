@@ -117,6 +117,15 @@ class DataConfig:
         check(longest is None or longest >= 1, "data.max_length", "at least 1", longest)
         check(self.generated >= 1, "data.generated", "at least 1", self.generated)
         check(self.loader_workers >= 0, "data.loader_workers", "at least 0", self.loader_workers)
+        self._check_has_effect(self.vectors is not None, "without data.vectors", "vectors_size", "frozen")
+        self._check_has_effect(self.trees == "random", "without data.trees random", "tree_seed")
+        self._check_has_effect(self.streaming, "without data.streaming", "buffer", "loader_workers")
+        self._check_has_effect(self.train is None, "beside data.train", "generated")
+
+    def _check_has_effect(self, has_effect: bool, where: str, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            check(has_effect or value == getattr(DataConfig, name), f"data.{name}", f"none {where}", value)
 
     @property
     def window(self) -> int:

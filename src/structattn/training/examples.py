@@ -107,7 +107,9 @@ def check_run(config: RunConfig) -> Task:
     for file in files_of_run(data):
         if not file.startswith(FROM_PYTHON):
             if is_pipe(file):
-                raise ParseError("expected a file, as a run reads its data more than once, got a pipe", file=file)
+                raise ParseError(
+                    "expected a file, as a run reads its data more than once, got a pipe or device", file=file
+                )
             check_readable(file)
     for path in (data.train, data.dev, data.test):
         if path is not None and not path.startswith(FROM_PYTHON) and data.format is None:

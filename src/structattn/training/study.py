@@ -7,8 +7,10 @@ told its trials again, from the first, so that the same seed and trials give the
 import dataclasses
 import functools
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +22,7 @@ from structattn.syntax.options import nearest
 from structattn.training.config import RunConfig, save_config
 from structattn.training.examples import check_run
 from structattn.training.folder import RunFolder, plain
+from structattn.training.history import History
 
 Sampler = Literal["tpe", "random"]
 STUDY, BEST = "study.json", "best.yaml"
@@ -80,36 +83,42 @@ def sweep(
     first = with_values(config, {name: one[0] if isinstance(one, list) else one["low"] for name, one in space.items()})
     task = check_run(RunConfig.from_dict(first.to_dict()))
     optuna = require("optuna", "sweep")
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    out, greater = Path(config.out), task.main_metric.greater_is_better
-    kinds = {
+    out, metric = Path(config.out), task.main_metric
+    samplers = {
         "tpe": functools.partial(optuna.samplers.TPESampler, n_startup_trials=_AT_RANDOM),
         "random": optuna.samplers.RandomSampler,
     }
-    study = optuna.create_study(
-        sampler=kinds[sampler](seed=config.seed), direction="maximize" if greater else "minimize"
-    )
+    with _without_messages(optuna):
+        study = optuna.create_study(
+            sampler=samplers[sampler](seed=config.seed),
+            direction="maximize" if metric.greater_is_better else "minimize",
+        )
     described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain(config)}))
     rows = _rows(out / STUDY, described)
+    history = History(metric)
     for number in range(trials):
         asked = study.ask(distributions)
-        if number < len(rows):
-            if rows[number]["values"] != asked.params:
-                raise ConfigError(f"{out / STUDY}: made with another version of Optuna; choose another folder")
-            study.tell(asked, rows[number]["metric"])
-            continue
-        folder = out / f"trial{number:03d}"
-        one = dataclasses.replace(with_values(config, asked.params), out=str(folder))
-        result = training.run(one, resume=RunFolder(folder).config.is_file())
-        metric = float(result.metrics[task.main_metric.name])
-        study.tell(asked, metric)
-        rows.append({"values": asked.params, "metric": metric, "seconds": result.seconds})
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / STUDY, {**described, "trials": rows})
-        is_best = study.best_trial.number == number
-        if is_best:
+        one = with_values(config, asked.params)
+        is_new = number == len(rows)
+        if is_new:
+            folder = out / f"trial{number:03d}"
+            result = training.run(dataclasses.replace(one, out=str(folder)), resume=RunFolder(folder).config.is_file())
+            value = float(result.metrics[metric.name])
+            rows.append({"values": asked.params, "metric": value, "seconds": result.seconds})
+            out.mkdir(parents=True, exist_ok=True)
+            write_json(out / STUDY, {**described, "trials": rows})
+        elif rows[number]["values"] != asked.params:
+            raise ConfigError(f"{out / STUDY}: made with another version of Optuna; choose another folder")
+        value, seconds = rows[number]["metric"], rows[number]["seconds"]
+        history.add({metric.name: value})
+        is_failed = math.isnan(value)  # as of a correlation with predictions that are all the same
+        state = optuna.trial.TrialState
+        study.tell(asked, None if is_failed else value, state=state.FAIL if is_failed else state.COMPLETE)
+        is_best = history.last["is_best"] and not is_failed
+        if is_best:  # of trials before too, as a study may have been killed between its two files
             save_config(dataclasses.replace(one, out=None), out / BEST)
-        yield Trial(number, asked.params, metric, result.seconds, is_best)
+        if is_new:
+            yield Trial(number, asked.params, value, seconds, is_best)
 
 
 def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -139,6 +148,16 @@ def with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
     for name, value in values.items():
         config = _with_value(config, name.split("."), value, name)
     return config
+
+
+@contextmanager
+def _without_messages(optuna: Any) -> Iterator[None]:
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
 
 
 def _with_value(section: Any, path: Sequence[str], value: object, name: str) -> Any:

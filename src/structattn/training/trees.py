@@ -16,7 +16,7 @@ from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks import Task
 from structattn.tasks.items import num_words
 from structattn.training import machine
-from structattn.training.config import RunConfig
+from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import Split
 from structattn.training.preparation import prepare_model
 
@@ -68,7 +68,8 @@ def _needed_trees(config: RunConfig, task: Task, split: Split) -> frozenset[str]
     # The labels of phrases that a model learns from are answers too.
     findable = {"dependency"} if (config.data.phrases or task.phrases) != "none" else set(STRUCTURES)
     # Vectors and most of the examples change nothing about it, and take time to read.
-    without_vectors = dataclasses.replace(config, data=dataclasses.replace(config.data, vectors=None))
+    wordless = dataclasses.replace(config.data, vectors=None, vectors_size=None, frozen=DataConfig.frozen)
+    without_vectors = dataclasses.replace(config, data=wordless)
     of_each_label = list({str(example.label): example for example in split.train}.values())[:_TRIED]
     needed: frozenset[str] = frozenset()
     while True:
