@@ -210,8 +210,44 @@ def test_five_hypotheses_are_kept_unless_another_number_is_given() -> None:
         return step(last, state)
 
     beam_search(counting, {"table": bigrams(0)}, limits=torch.tensor([4, 2]), begin=0, end=END)
-    assert set(rows) == {2 * 5} == {2 * Search().beam}
+    assert rows[0] == 2 * 5 == 2 * Search().beam
     assert Search().max_length_ratio == 2
+
+
+def test_sequences_whose_search_is_over_leave_the_batch() -> None:
+    rows = []
+
+    def reluctant(last: Tensor, state: State) -> tuple[Tensor, State]:
+        rows.append(len(last))
+        return torch.tensor([-1.0, -1.0, -1.0, -10.0]).expand(len(last), 4), state
+
+    limits = torch.tensor([2, 5, 2, 3])
+    found = beam_search(reluctant, {"table": bigrams(0, batch=4)}, limits=limits, begin=0, end=END, beam=2)
+    assert rows == [8, 8, 4, 2, 2]
+    assert found.tokens.tolist() == [[END]] * 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_no_step_replaces_is_neither_copied_nor_mixed_up(seed: int) -> None:
+    table, seen = bigrams(seed, batch=6), set()
+
+    def counting(last: Tensor, state: State) -> tuple[Tensor, State]:
+        seen.add((len(last), state["table"].data_ptr()))
+        logs, _ = step(last, state)
+        return logs, {**state, "steps": state["steps"] + 1}
+
+    limits = torch.tensor([3, 9, 4, 9, 2, 6])
+    state = {"table": table, "steps": torch.zeros(6)}
+    found = beam_search(counting, state, limits=limits, begin=0, end=END, beam=3, length_penalty=1.0)
+    assert len(seen) == len({rows for rows, _ in seen}) > 2
+    for number, limit in enumerate(limits):
+        alone = beam_search(
+            step, {"table": table[[number]]}, limits=limit[None], begin=0, end=END, beam=3, length_penalty=1.0
+        )
+        row = found.tokens[number].tolist()
+        assert row[: alone.tokens.shape[1]] == alone.tokens[0].tolist()
+        assert not any(row[alone.tokens.shape[1] :])
+        assert found.scores[number].item() == pytest.approx(alone.scores.item(), abs=1e-6)
 
 
 def test_of_equal_scores_the_shorter_sequence_is_the_answer() -> None:

@@ -6,7 +6,7 @@ Reference: Graves (2012), Sequence transduction with recurrent neural networks, 
 (2016), Google's neural machine translation system, section 7 (length normalisation, of which this is the plain form).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +17,13 @@ State = Mapping[str, Tensor]
 """The state of a decoder; the first axis of each tensor is the row, one for each hypothesis."""
 
 Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row token"], State]]
-"""From the last tokens ``(row,)`` and a state to log-probabilities ``(row, token)`` and the next state."""
+"""From the last tokens ``(row,)`` and a state to log-probabilities ``(row, token)`` and the next state.
+
+The tensors given are not modified; those that do not change from step to step are best returned as they came."""
+
+
+# Sequences whose search is over leave the batch once so few remain; to leave costs a copy of the state.
+_WORTHWHILE = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,38 +117,45 @@ def beam_search(
             f"got {beam}, {int(limits.min())}, {length_penalty}"
         )
     batch, most, device = len(limits), int(limits.max()), limits.device
-    first_row = torch.arange(batch, device=device)[:, None] * beam
-    state = _chosen(state, first_row.expand(-1, beam).flatten() // beam)
+    best = torch.full((batch,), -torch.inf, device=device)
+    answer = torch.zeros(batch, most, dtype=limits.dtype, device=device)
+    active = torch.arange(batch, device=device)  # the sequences whose search goes on
+    state = _chosen(state, active.repeat_interleave(beam))
+    shared = set(state)  # what no step has replaced, such as keys of the source: the same in all rows of a sequence
     last = torch.full((batch * beam,), begin, dtype=limits.dtype, device=device)
     # All rows of a sequence are the same at first: only one of them counts.
     live = torch.full((batch, beam), -torch.inf, device=device)
     live[:, 0] = 0.0
     written = torch.zeros(batch, beam, most, dtype=limits.dtype, device=device)
-    best = torch.full((batch,), -torch.inf, device=device)
-    answer = torch.zeros(batch, most, dtype=limits.dtype, device=device)
     for number in range(1, most + 1):
-        logs, state = step(last, state)
-        logs = _ending_at_limit(logs.unflatten(0, (batch, beam)), (number >= limits)[:, None], end)
+        before = state
+        logs, state = step(last, before)
+        shared = {name for name in shared if state.get(name) is before[name]}
+        logs = _ending_at_limit(logs.unflatten(0, (-1, beam)), (number >= limits[active])[:, None], end)
         total = live.to(logs.dtype).unsqueeze(-1) + logs
 
         ended, which = (total[..., end] / number**length_penalty).max(-1)
-        better = ended > best
-        candidate = written[torch.arange(batch, device=device), which]
+        better = ended > best[active]
+        candidate = written[torch.arange(len(active), device=device), which]
         candidate[:, number - 1] = end
-        answer = torch.where(better[:, None], candidate, answer)
-        best = torch.where(better, ended, best)
-        if number == most:
-            break
+        answer[active] = torch.where(better[:, None], candidate, answer[active])
+        best = best.to(ended.dtype).index_copy(0, active, torch.where(better, ended, best[active]))
 
         total[..., end] = -torch.inf
         live, place = total.flatten(1).topk(beam)
         row, token = place // total.shape[-1], place % total.shape[-1]
         written = written.gather(1, row.unsqueeze(-1).expand_as(written))
         written[..., number - 1] = token
-        state, last = _chosen(state, (first_row + row).flatten()), token.flatten()
+        row += torch.arange(len(active), device=device)[:, None] * beam
         # Longer sequences divide by more: at their limit they are penalised least.
-        if bool((live[:, 0] / limits.to(live.dtype) ** length_penalty <= best).all()):
+        (rest,) = (live[:, 0] / limits[active].to(live.dtype) ** length_penalty > best[active]).nonzero(as_tuple=True)
+        if len(rest) == 0:
             break
+        are_fewer = len(rest) <= _WORTHWHILE * len(active)
+        if are_fewer:
+            active, live, written, row, token = (part[rest] for part in (active, live, written, row, token))
+        state = _chosen(state, row.flatten(), except_for=() if are_fewer else shared)
+        last = token.flatten()
     return SearchResult(answer[:, : int((answer == end).int().argmax(-1).max()) + 1], best)
 
 
@@ -152,5 +165,5 @@ def _ending_at_limit(logs: Tensor, at_limit: Tensor, end: int) -> Tensor:
     return logs.masked_fill(at_limit.unsqueeze(-1) & others, -torch.inf)
 
 
-def _chosen(state: State, rows: Tensor) -> State:
-    return {name: tensor[rows] for name, tensor in state.items()}
+def _chosen(state: State, rows: Tensor, *, except_for: Collection[str] = ()) -> State:
+    return {name: tensor if name in except_for else tensor.index_select(0, rows) for name, tensor in state.items()}
