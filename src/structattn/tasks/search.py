@@ -60,10 +60,12 @@ def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], be
     done = torch.zeros_like(limits, dtype=torch.bool)
     scores: Tensor | None = None
     written = []
-    for number in range(1, int(limits.max()) + 1):
+    least, most = int(limits.min()), int(limits.max())
+    for number in range(1, most + 1):
         logs, state = step(last, state)
-        logs = _ending_at_limit(logs, number >= limits, end)
         best, last = logs.max(-1)
+        if number >= least:  # at its limit a sequence ends
+            best, last = torch.where(number >= limits, logs[:, end], best), last.masked_fill(number >= limits, end)
         last = last.masked_fill(done, end)
         best = best.masked_fill(done, 0.0)
         scores = best if scores is None else scores + best
@@ -111,12 +113,12 @@ def beam_search(
         >>> found.tokens.tolist(), round(found.scores.exp().item(), 2)
         ([[2]], 0.4)
     """
-    if beam < 1 or length_penalty < 0 or int(limits.min()) < 1:
+    batch, least, most, device = len(limits), int(limits.min()), int(limits.max()), limits.device
+    if beam < 1 or length_penalty < 0 or least < 1:
         raise ValueError(
             f"beam_search expects a beam and limits of at least 1 and a penalty of at least 0, "
-            f"got {beam}, {int(limits.min())}, {length_penalty}"
+            f"got {beam}, {least}, {length_penalty}"
         )
-    batch, most, device = len(limits), int(limits.max()), limits.device
     best = torch.full((batch,), -torch.inf, device=device)
     answer = torch.zeros(batch, most, dtype=limits.dtype, device=device)
     active = torch.arange(batch, device=device)  # the sequences whose search goes on
@@ -131,19 +133,23 @@ def beam_search(
         before = state
         logs, state = step(last, before)
         shared = {name for name in shared if state.get(name) is before[name]}
-        logs = _ending_at_limit(logs.unflatten(0, (-1, beam)), (number >= limits[active])[:, None], end)
-        total = live.to(logs.dtype).unsqueeze(-1) + logs
+        logs = logs.unflatten(0, (-1, beam))
+        live = live.to(logs.dtype)
 
-        ended, which = (total[..., end] / number**length_penalty).max(-1)
+        ended, which = ((live + logs[..., end]) / number**length_penalty).max(-1)
         better = ended > best[active]
         candidate = written[torch.arange(len(active), device=device), which]
         candidate[:, number - 1] = end
         answer[active] = torch.where(better[:, None], candidate, answer[active])
         best = best.to(ended.dtype).index_copy(0, active, torch.where(better, ended, best[active]))
 
-        total[..., end] = -torch.inf
+        # The best of all rows are among the best of each, the end aside.
+        logs, tokens = logs.topk(min(beam + 1, logs.shape[-1]))
+        total = (live.unsqueeze(-1) + logs).masked_fill(tokens == end, -torch.inf)
+        if number >= least:
+            total = total.masked_fill((number >= limits[active])[:, None, None], -torch.inf)
         live, place = total.flatten(1).topk(beam)
-        row, token = place // total.shape[-1], place % total.shape[-1]
+        row, token = place // total.shape[-1], tokens.flatten(1).gather(1, place)
         written = written.gather(1, row.unsqueeze(-1).expand_as(written))
         written[..., number - 1] = token
         row += torch.arange(len(active), device=device)[:, None] * beam
@@ -157,12 +163,6 @@ def beam_search(
         state = _chosen(state, row.flatten(), except_for=() if are_fewer else shared)
         last = token.flatten()
     return SearchResult(answer[:, : int((answer == end).int().argmax(-1).max()) + 1], best)
-
-
-def _ending_at_limit(logs: Tensor, at_limit: Tensor, end: int) -> Tensor:
-    """Where a sequence has reached its limit, nothing but the end can follow."""
-    others = torch.arange(logs.shape[-1], device=logs.device) != end
-    return logs.masked_fill(at_limit.unsqueeze(-1) & others, -torch.inf)
 
 
 def _chosen(state: State, rows: Tensor, *, except_for: Collection[str] = ()) -> State:
