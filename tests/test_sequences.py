@@ -1,5 +1,6 @@
 """Texts as answers: tokens, formulas, parallel files, the decoder in both of its faces, and whole runs."""
 
+import copy
 import dataclasses
 import gzip
 import json
@@ -323,6 +324,18 @@ def test_a_beam_answers_at_least_as_probably_as_greed() -> None:
         assert one.log_probability is not None
         assert other.log_probability is not None
         assert other.log_probability >= one.log_probability - 1e-5
+
+
+def test_scores_of_texts_are_summed_in_single_precision() -> None:
+    coarse = model_of("transformer", beam=1).to(torch.bfloat16)
+    (found,) = coarse.predict([" ".join(["Hund"] * 60)])
+    fine = copy.deepcopy(coarse).float()
+    batch = fine.collate([Example(" ".join(["Hund"] * 60), found.text)])
+    with torch.no_grad():
+        logs = fine(batch).index_fill(-1, torch.tensor([0, 1, BEGIN_ID]), -torch.inf).log_softmax(-1)
+    expected = logs.gather(-1, batch.outputs.unsqueeze(-1)).sum().item()
+    assert expected < -64, "numbers of which bfloat16 tells only every second"
+    assert found.log_probability == pytest.approx(expected, rel=0.004)
 
 
 def test_segmentation_weights_sum_to_lambda_and_sigmoid_to_what_they_like() -> None:

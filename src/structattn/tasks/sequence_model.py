@@ -287,4 +287,5 @@ class SequenceModel(TaskModel):
         scores, after = self.decoder.step(last, state)  # type: ignore[arg-type]  # the state is the decoder's own
         # Padding, the unknown token and a second begin are never generated.
         scores = scores.index_fill(-1, torch.tensor([0, 1, BEGIN_ID], device=scores.device), -torch.inf)
-        return scores.log_softmax(-1), after
+        # In half precision a sum over the tokens of a text would lose most of what tells hypotheses apart.
+        return scores.log_softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)), after
