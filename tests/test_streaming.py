@@ -238,7 +238,7 @@ def test_as_much_is_learnt_as_from_memory(config: RunConfig, tmp_path: Path) -> 
         dataclasses.replace(config, optimization=dataclasses.replace(config.optimization, epochs=6, learning_rate=0.03))
     )
     assert streamed.metrics["accuracy"] == 1.0
-    data = dataclasses.replace(config.data, streaming=False)
+    data = dataclasses.replace(config.data, streaming=False, buffer=None)
     run(dataclasses.replace(config, data=data, out=str(tmp_path / "memory")))
     names = ["config.json", "vocabulary.json"]
     for name in names:
