@@ -29,12 +29,8 @@ from structattn.tasks.sequence_model import SequenceModel, TextProcessor
 BATCH, LENGTH, STEPS, WIDTH, HEADS, LAYERS, TARGETS = 64, 13, 23, 256, 4, 2, 8000
 BEAMS = (1, 5)
 PEER = "Marian, transformers"
-# Options of the decoder for each encoder.
-OURS = {
-    "transformer": {"num_layers": LAYERS, "num_heads": HEADS, "hidden": 2 * WIDTH},
-    "tree_transformer": {"num_layers": LAYERS, "num_heads": HEADS, "hidden": 2 * WIDTH},
-    "lstm": {"num_layers": LAYERS},
-}
+OURS = ("transformer", "tree_transformer", "lstm")
+SIZE = {"num_layers": LAYERS, "num_heads": HEADS, "hidden": 2 * WIDTH}
 
 
 def our_model(name: str, beam: int) -> SequenceModel:
@@ -42,9 +38,9 @@ def our_model(name: str, beam: int) -> SequenceModel:
         sa.Vocabulary(WORDS),
         TextVocabulary.from_texts([" ".join(f"t{number}" for number in range(TARGETS))]),
     )
-    layers = {} if name == "lstm" else {"num_layers": LAYERS, "num_heads": HEADS, "hidden": 2 * WIDTH}
-    encoder = build(name, vocab_size=len(source), dim=WIDTH, **layers)
-    decoder = build_decoder(name, encoder, len(target), **OURS[name])
+    of_encoder, of_decoder = ({}, {"num_layers": LAYERS}) if name == "lstm" else (SIZE, SIZE)
+    encoder = build(name, vocab_size=len(source), dim=WIDTH, **of_encoder)
+    decoder = build_decoder(name, encoder, len(target), **of_decoder)
     # A limit of LENGTH + 10 tokens; what is improbable does not end the search before.
     search = Search(beam, length_penalty=1.0, max_length_ratio=1.0)
     model = SequenceModel(encoder, decoder, get_task("translation"), texts=TextProcessor(source, target), search=search)

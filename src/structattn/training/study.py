@@ -95,7 +95,7 @@ def sweep(
         )
     described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain(config)}))
     rows = _rows(out / STUDY, described)
-    history = History(metric)
+    known, history, best = len(rows), History(metric), None
     for number in range(trials):
         asked = study.ask(distributions)
         one = with_values(config, asked.params)
@@ -103,20 +103,23 @@ def sweep(
         if is_new:
             folder = out / f"trial{number:03d}"
             result = training.run(dataclasses.replace(one, out=str(folder)), resume=RunFolder(folder).config.is_file())
-            value = float(result.metrics[metric.name])
-            rows.append({"values": asked.params, "metric": value, "seconds": result.seconds})
+            found = float(result.metrics[metric.name])
+            rows.append({"values": asked.params, "metric": found, "seconds": result.seconds})
             out.mkdir(parents=True, exist_ok=True)
             write_json(out / STUDY, {**described, "trials": rows})
         elif rows[number]["values"] != asked.params:
             raise ConfigError(f"{out / STUDY}: made with another version of Optuna; choose another folder")
         value, seconds = rows[number]["metric"], rows[number]["seconds"]
         history.add({metric.name: value})
-        is_failed = math.isnan(value)  # as of a correlation with predictions that are all the same
+        is_failed = math.isnan(value)  # a metric of one's own may be undefined
         state = optuna.trial.TrialState
         study.tell(asked, None if is_failed else value, state=state.FAIL if is_failed else state.COMPLETE)
         is_best = history.last["is_best"] and not is_failed
-        if is_best:  # of trials before too, as a study may have been killed between its two files
-            save_config(dataclasses.replace(one, out=None), out / BEST)
+        if is_best:
+            best = dataclasses.replace(one, out=None)
+        # Once for the trials before, as a study may have been killed between its two files.
+        if best is not None and (number == known - 1 or (is_new and is_best)):
+            save_config(best, out / BEST)
         if is_new:
             yield Trial(number, asked.params, value, seconds, is_best)
 
